@@ -1,0 +1,39 @@
+# Every target makes what it needs from python3 and pip alone.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# Where tests and benchmarks look for the real data sets; they skip what is not there.
+export REMBRANDT_DATA ?= $(abspath ../shared/data)
+
+.PHONY: help demo test check format bench clean
+
+help: ## what the targets do
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+# The stamp is newer than pyproject.toml once its dependencies are installed.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed ## raw articles to a trained, evaluated, saved model
+	$(BIN)/rembrandt demo --output demo-model --force
+
+test: $(VENV)/.installed ## everything that proves it works
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.installed ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

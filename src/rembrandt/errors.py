@@ -1,0 +1,31 @@
+"""What can go wrong, in sentences: what was found, where, what was expected, and what to do."""
+
+from pathlib import Path
+
+
+class RembrandtError(Exception):
+    """Anything this package refuses to do; the message ends in what to do about it."""
+
+
+class DataError(RembrandtError, ValueError):
+    """Input that cannot be read as what it claims to be."""
+
+    def __init__(self, message: str, path: str | Path | None = None, line: int | None = None) -> None:
+        where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
+        super().__init__(where + message)
+
+
+class ModelError(RembrandtError, ValueError):
+    """A model folder that is missing, damaged, or from a newer version."""
+
+
+class OutputExistsError(RembrandtError, FileExistsError):
+    """An output that is already there and was not to be overwritten."""
+
+
+class MemoryEstimateError(RembrandtError, MemoryError):
+    """Work that would not fit in memory, refused before it began."""
+
+
+class RembrandtWarning(UserWarning):
+    """Something was changed or is poor; the message says what and what to do."""
