@@ -1,0 +1,52 @@
+"""Where along the frequency of labels a model is good: the head, the tail, or both."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rembrandt.errors import DataError
+from rembrandt.metrics.hits import as_truth, hits
+
+
+@dataclass(frozen=True)
+class Decile:
+    """One tenth of the labels, by training frequency."""
+
+    rarest: int  # training count of its rarest label
+    commonest: int  # training count of its commonest label
+    n_labels: int
+    n_true: int  # how often its labels are true in the evaluated rows
+    recall: float  # fraction of those that are among the predictions; NaN when there are none
+    covered: float  # fraction of its labels true somewhere that were predicted right somewhere; NaN when there are none
+
+
+def coverage_by_decile(truth: Any, labels: ArrayLike, train_counts: ArrayLike) -> list[Decile]:
+    """Return recall@k and coverage for ten equal shares of the labels, commonest share first; k = columns of labels.
+
+    Labels equally frequent are ordered by index, so the cut is the same on every run.
+    """
+    Y = as_truth(truth)
+    counts = np.asarray(train_counts)
+    c = Y.shape[1]
+    if counts.shape != (c,):
+        raise DataError(f"{counts.size} training counts for {c} labels; count the training labels by column")
+    found = np.bincount(np.asarray(labels)[hits(Y, labels)], minlength=c)
+    true = np.bincount(Y.indices, minlength=c)
+    by_frequency = np.argsort(-counts, kind="stable")
+    return [
+        _decile(counts[share], true[share], found[share]) for share in np.array_split(by_frequency, 10) if len(share)
+    ]
+
+
+def _decile(counts: Any, true: Any, found: Any) -> Decile:
+    n_true, n_present = int(true.sum()), int((true > 0).sum())
+    return Decile(
+        rarest=int(counts.min()),
+        commonest=int(counts.max()),
+        n_labels=len(counts),
+        n_true=n_true,
+        recall=float(found.sum() / n_true) if n_true else float("nan"),
+        covered=float((found > 0).sum() / n_present) if n_present else float("nan"),
+    )

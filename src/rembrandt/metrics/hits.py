@@ -1,0 +1,63 @@
+"""Which predictions are true: the one question that every ranking measure asks."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from rembrandt.errors import DataError
+
+
+def as_truth(truth: Any) -> sparse.csr_array:
+    """Return the true labels as CSR with sorted columns, no duplicates and no stored zeros."""
+    Y = sparse.csr_array(truth)
+    if not Y.has_canonical_format or not Y.data.all():
+        Y = Y.copy()  # the caller's matrix is not ours to tidy
+        Y.sum_duplicates()
+        Y.eliminate_zeros()
+    return Y
+
+
+def as_ranked(labels: ArrayLike, truth: sparse.csr_array) -> NDArray[np.int64]:
+    """Check ranked predictions against the shape of the truth; refuse labels out of range or named twice in a row."""
+    ranked = np.asarray(labels)
+    n, c = truth.shape
+    if ranked.ndim != 2 or len(ranked) != n or not np.issubdtype(ranked.dtype, np.integer):
+        raise DataError(
+            f"predictions are {ranked.dtype} of shape {ranked.shape}, but the truth has {n} rows; "
+            f"pass an integer array of {n} rows with the best labels of each example in rank order"
+        )
+    ranked = ranked.astype(np.int64, copy=False)
+    if ranked.size and (ranked.min() < -1 or ranked.max() >= c):
+        raise DataError(
+            f"predicted labels lie in {ranked.min()}…{ranked.max()}, but the truth has {c} columns; "
+            f"use indices 0…{c - 1}, and -1 for no prediction"
+        )
+    ordered = np.sort(ranked, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any():
+        row = int(twice.any(axis=1).argmax())
+        raise DataError(f"row {row} predicts the same label twice; keep each label's best rank only")
+    return ranked
+
+
+def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
+    """Return the n × k array that says which predictions are true labels.
+
+    An entry (row, label) is found by binary search among the truth's entries, numbered ``row·c + label``.
+    """
+    Y = as_truth(truth)
+    ranked = as_ranked(labels, Y)
+    n, c = Y.shape
+    if Y.nnz == 0:
+        return np.zeros(ranked.shape, dtype=bool)
+    entries = rows_of(Y) * c + Y.indices
+    wanted = np.arange(n, dtype=np.int64)[:, None] * c + ranked
+    place = np.minimum(np.searchsorted(entries, wanted), Y.nnz - 1)
+    return (entries[place] == wanted) & (ranked >= 0)
+
+
+def rows_of(Y: sparse.csr_array) -> NDArray[np.int64]:
+    """Return the row of every stored entry."""
+    return np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))

@@ -1,0 +1,6 @@
+"""The first call compiles, and machines are shared: no deadline per example."""
+
+from hypothesis import settings
+
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")

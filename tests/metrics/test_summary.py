@@ -1,0 +1,91 @@
+"""Propensities, the table of measures, and the popularity baseline."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.errors import DataError
+from rembrandt.metrics import evaluate, inverse_propensity, most_popular, psp_at_k
+
+from . import reference
+from .strategies import problems
+
+KEYS = ["error", "p@1", "p@3", "p@5", "ndcg@1", "ndcg@3", "ndcg@5", "psp@1", "psp@3", "psp@5"]
+
+
+def test_propensity_by_hand():
+    C = (math.log(1000) - 1) * 2.5**0.55
+    assert_allclose(inverse_propensity([0, 10], 1000), [1 + C * 1.5**-0.55, 1 + C * 11.5**-0.55])
+    C = (math.log(1000) - 1) * 3.6**0.6
+    assert_allclose(inverse_propensity([3], 1000, A=0.6, B=2.6), [1 + C * 5.6**-0.6])
+
+
+def test_psp_by_hand():
+    truth = sparse.csr_array(np.array([[1, 1, 0], [0, 0, 1], [0, 0, 0]]))
+    inverse = np.array([1.0, 4.0, 2.0])
+    labels = np.array([[0, 1], [1, 2], [0, 1]])
+    assert psp_at_k(truth, labels, 1, inverse) == pytest.approx(1 / (4 + 2))
+    assert psp_at_k(truth, labels, 2, inverse) == pytest.approx((1 + 4 + 2) / (1 + 4 + 2))
+    assert psp_at_k(sparse.csr_array((3, 3)), labels, 1, inverse) == 0.0
+    assert psp_at_k(truth, labels, 2, inverse, [1, 0, 3], 5.0) == pytest.approx(7 / (5 + 4 + 2 + 10))
+
+
+@given(problems(), st.sampled_from([(0.55, 1.5), (0.5, 0.4), (0.6, 2.6)]))
+def test_agrees_with_the_obvious_way(problem, constants):
+    truth, labels, _, counts, n_train = problem
+    A, B = constants
+    table = evaluate(truth, labels, None, counts, n_train, A, B)
+    assert list(table) == KEYS
+    expected = reference.evaluate(truth.toarray(), labels, counts, n_train, A, B, (1, 3, 5))
+    for key in KEYS:
+        assert table[key] == pytest.approx(expected[key], abs=1e-12)
+        assert 0.0 <= table[key] <= 1.0 + 1e-12
+
+
+@given(problems())
+def test_column_order_does_not_matter_when_there_are_scores(problem):
+    truth, labels, scores, counts, n_train = problem
+    table = evaluate(truth, labels, scores, counts, n_train)
+    shuffle = np.random.default_rng(0).permutation(labels.shape[1])
+    assert evaluate(truth, labels[:, shuffle], scores[:, shuffle], counts, n_train) == table
+
+
+@given(problems(), st.integers(0, 1000))
+def test_missing_labels_are_columns_never_seen(problem, seed):
+    """Leaving out empty columns and counting their labels as missing changes nothing."""
+    truth, labels, scores, counts, n_train = problem
+    unseen = np.random.default_rng(seed).random((truth.shape[0], 3)) < 0.4
+    wide = sparse.hstack([truth, sparse.csr_array(unseen.astype(np.int8))]).tocsr()
+    expected = evaluate(wide, labels, scores, np.append(counts, [0, 0, 0]), n_train)
+    table = evaluate(truth, labels, scores, counts, n_train, missing_labels=unseen.sum(axis=1))
+    assert table == pytest.approx(expected)
+
+
+def test_most_popular():
+    labels, scores = most_popular([3, 7, 3, 0], 2, 3)
+    assert_array_equal(labels, [[1, 0, 2]] * 2)
+    assert_array_equal(scores, [[7, 3, 3]] * 2)
+    assert_array_equal(most_popular([3, 7], 1, 3)[0], [[1, 0, -1]])
+
+
+def test_mismatched_counts_are_refused():
+    with pytest.raises(DataError, match="2 propensities for 3 labels"):
+        evaluate(sparse.csr_array((1, 3)), np.array([[0]]), None, [1, 2], 10)
+    with pytest.raises(DataError, match="n_train"):
+        inverse_propensity([1], 0)
+
+
+def test_a_large_problem_takes_seconds():
+    n, c = 100_000, 200_000
+    rng = np.random.default_rng(0)
+    truth = sparse.csr_array((np.ones(n * 3), rng.integers(0, c, n * 3), np.arange(n + 1) * 3), shape=(n, c))
+    labels = (rng.integers(0, c - 5, (n, 1)) + np.arange(5)).astype(np.int32)
+    start = time.perf_counter()
+    evaluate(truth, labels, None, np.ones(c, dtype=int), n)
+    assert time.perf_counter() - start < 5
