@@ -1,0 +1,53 @@
+"""Which format a file is in: by its name, and where that does not say, by its first lines."""
+
+import re
+from pathlib import Path
+
+from rembrandt.data.compressed import head, plain_suffix
+from rembrandt.errors import DataError
+
+FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz")
+
+_SUFFIXES = {
+    ".vw": "vw",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".npz": "npz",
+}
+
+_HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
+_NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
+_VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
+
+
+def detect(path: Path) -> str:
+    """The format's name, one of ``FORMATS``."""
+    by_name = _SUFFIXES.get(plain_suffix(path))
+    if by_name in ("npz", "parquet"):
+        return by_name
+    beginning = head(path)
+    if not beginning:
+        raise DataError("the file is empty; expected at least one example", path)
+    lines = [line for line in beginning.split(b"\n") if line.strip()][:2]
+    # Kaggle calls its numeric files .csv, so that name alone is not to be believed.
+    numeric = any(_NUMERIC_ROW.match(line) for line in lines)
+    if by_name and not (by_name == "csv" and numeric):
+        return by_name
+    if any(line.startswith(b"__label__") for line in lines):
+        return "fasttext"
+    if numeric or (lines and _HEADER.fullmatch(lines[0])):
+        return "repository"
+    if lines and _VW_ROW.match(lines[0]):
+        return "vw"
+    raise DataError(
+        f"the format is not plain from the name or the first lines; say which it is, with format= one of "
+        f"{', '.join(FORMATS)}",
+        path,
+    )

@@ -1,0 +1,73 @@
+"""One function that reads every format."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rembrandt.data.dataset import Dataset
+from rembrandt.data.detect import FORMATS, detect
+from rembrandt.errors import DataError
+from rembrandt.progress import Report, silent
+
+
+def read(
+    path: str | Path,
+    format: str = "auto",
+    *,
+    text: str | Sequence[str] | None = None,
+    labels: str | Path | None = None,
+    label_separator: str | None = None,
+    unlabelled: bool = False,
+    label_names: Sequence[str] | None = None,
+    n_features: int | None = None,
+    report: Report = silent,
+) -> Dataset:
+    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``).
+
+    Parameters
+    ----------
+    path : the file.
+    format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet" or "npz"; "auto" goes by the
+        file's name and first lines.
+    text : for tables, the column of the text, or several, which are joined by a space.
+    labels : for tables, the column of the labels; for "npz", the file of the label matrix.
+    label_separator : for tables, what separates several labels in a cell; without it a cell is one label.
+    unlabelled : for tables, whether there is no label column, as in data to predict.
+    label_names : for formats where labels are numbers, their names in order.
+    n_features : for "repository" and "svmlight", how many features there are, where the file does not say.
+    report : told how far the reading is.
+
+    A row without features or labels is kept and counted in ``notes``. A feature that is repeated within a row has its
+    values added. Anything malformed raises ``DataError``, which names the file and the line.
+    """
+    path = Path(path)
+    if format != "auto" and format not in FORMATS:
+        raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
+    if format != "npz" and not path.is_file():
+        raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
+    kind = detect(path) if format == "auto" else format
+
+    # Each reader is imported when it is needed: numba and pyarrow take a while to load.
+    if kind == "npz":
+        from rembrandt.data.npz import read_npz
+
+        return read_npz(path, None if labels is None else Path(labels), label_names)
+    if kind in ("repository", "svmlight"):
+        from rembrandt.data.repository import read_repository
+
+        return read_repository(path, label_names, n_features, report)
+    if label_names is not None or n_features is not None:
+        raise DataError(
+            f"a {kind} file names its own labels and features; use Dataset.align_labels to match them", path
+        )
+    if kind == "vw":
+        from rembrandt.data.vw import read_vw
+
+        return read_vw(path, report)
+    if kind == "fasttext":
+        from rembrandt.data.fasttext import read_fasttext
+
+        return read_fasttext(path, report)
+    from rembrandt.data.table import read_table
+
+    column = None if labels is None else str(labels)
+    return read_table(path, kind, text, column, label_separator, unlabelled, report)
