@@ -1,0 +1,20 @@
+"""What is saved and loaded: a model is a folder of named arrays and metadata, whatever kind of model it is.
+
+    model.json            format, versions, metadata, and the size and SHA-256 of the weights
+    weights.safetensors   every array; lists of strings and sparse matrices are packed into plain arrays
+
+Nothing is pickled, the same model always gives the same bytes, and a folder is either complete or not there.
+"""
+
+from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
+from rembrandt.packing import pack_csr, pack_strings, unpack_csr, unpack_strings
+
+__all__ = [
+    "FORMAT_VERSION",
+    "load_folder",
+    "pack_csr",
+    "pack_strings",
+    "save_folder",
+    "unpack_csr",
+    "unpack_strings",
+]

@@ -1,0 +1,22 @@
+"""How tests/model/golden was made; run it by hand only for a new format version, into a folder of its own."""
+
+import sys
+
+import numpy as np
+from scipy import sparse
+
+from rembrandt.model import pack_csr, pack_strings, save_folder
+
+
+def contents():
+    """One array of every type, a sparse matrix and a list of strings; all by arithmetic, nothing random."""
+    types = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"]
+    arrays = {f"of_{name}": np.arange(12).reshape(3, 4).astype(name) for name in types}
+    arrays["of_bool"] = np.arange(5) % 2 == 0
+    arrays |= pack_csr("sparse", sparse.csr_array(np.diag(np.arange(4, dtype=np.float32))))
+    arrays |= pack_strings("labels", ["plain", "", "naïve", "日本語"])
+    return arrays, {"kind": "golden", "rank": 3, "λ": 0.5, "nested": {"list": [1, 2.5, None, True]}}
+
+
+if __name__ == "__main__":
+    save_folder(sys.argv[1], *contents())

@@ -1,0 +1,271 @@
+"""Round trips, the golden folder, and every way in which a folder can be wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+from safetensors.numpy import load_file
+from scipy import sparse
+
+from rembrandt.errors import ModelError
+from rembrandt.model import load_folder, pack_csr, pack_strings, save_folder, unpack_csr, unpack_strings
+
+from .make_golden import contents
+
+GOLDEN = Path(__file__).parent / "golden"
+
+types = st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i1", "u1", "?", ">f4", ">i8"])
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+named_arrays = st.dictionaries(
+    st.text(min_size=1, max_size=8), types.flatmap(lambda t: hnp.arrays(t, shapes)), max_size=5
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype.name == array.dtype.name
+        assert found[name].flags.aligned
+        assert not found[name].flags.writeable
+        assert_array_equal(found[name], array, strict=array.dtype.isnative)
+
+
+@settings(max_examples=50)
+@given(named_arrays, st.dictionaries(st.text(), json_values, max_size=4))
+def test_round_trip(tmp_path_factory, arrays, metadata):
+    folder = tmp_path_factory.mktemp("round") / "model"
+    save_folder(folder, arrays, metadata)
+    for verify in (True, False):
+        found, notes = load_folder(folder, verify)
+        assert_same(found, arrays)
+        assert notes == metadata
+
+
+def test_views_are_saved_as_they_look(tmp_path):
+    matrix = np.arange(24.0).reshape(4, 6)
+    save_folder(tmp_path / "m", {"turned": matrix.T, "thinned": matrix[::2, ::3]}, {})
+    found, _ = load_folder(tmp_path / "m")
+    assert_array_equal(found["turned"], matrix.T)
+    assert_array_equal(found["thinned"], matrix[::2, ::3])
+
+
+def test_same_model_same_bytes_and_others_can_read_it(tmp_path):
+    arrays, metadata = contents()
+    save_folder(tmp_path / "a", arrays, metadata)
+    save_folder(tmp_path / "b", dict(reversed(arrays.items())), metadata)
+    for name in ("model.json", "weights.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    theirs = load_file(tmp_path / "a" / "weights.safetensors")
+    for name, array in arrays.items():
+        assert_array_equal(theirs[name], array)
+
+
+def test_golden_folder_still_loads():
+    arrays, metadata = contents()
+    found, notes = load_folder(GOLDEN)
+    assert_same(found, arrays)
+    assert notes == metadata
+    assert unpack_strings("labels", found) == ["plain", "", "naïve", "日本語"]
+    assert_array_equal(unpack_csr("sparse", found).toarray(), np.diag(np.arange(4)))
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=[]), max_size=6)))
+def test_strings_round_trip(strings):
+    assert unpack_strings("s", pack_strings("s", strings)) == strings
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 99))
+def test_csr_round_trip(n, m, seed):
+    matrix = sparse.random_array((n, m), density=0.4, format="csr", dtype=np.float32, rng=seed)
+    found = unpack_csr("m", pack_csr("m", matrix))
+    assert found.shape == matrix.shape
+    assert found.dtype == np.float32
+    assert_array_equal(found.toarray(), matrix.toarray())
+
+
+def test_weights_are_mapped_not_read(tmp_path):
+    save_folder(tmp_path / "m", {"w": np.ones(1 << 20)}, {})
+    arrays, _ = load_folder(tmp_path / "m", verify=False)
+    base = arrays["w"]
+    while isinstance(base, np.ndarray):
+        base = base.base
+    assert type(getattr(base, "obj", base)).__name__ == "mmap"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "complaint"),
+    [
+        ({1: "a"}, "not a string"),
+        ({"a": {2: 1}}, "not a string"),
+        ({"a": float("nan")}, "JSON"),
+        ({"a": object}, "JSON"),
+    ],
+)
+def test_metadata_that_json_would_bend_is_refused(tmp_path, metadata, complaint):
+    with pytest.raises(ModelError, match=complaint):
+        save_folder(tmp_path / "m", {}, metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_of_other_types_are_refused(tmp_path):
+    for array in (np.array(["text"]), np.array([object()]), np.zeros(2, dtype=complex), np.zeros(2, dtype="u8")):
+        with pytest.raises(ModelError, match="convert it"):
+            save_folder(tmp_path / "m", {"a": array}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A small model, whole."""
+    save_folder(tmp_path / "model", *contents())
+    return tmp_path / "model"
+
+
+def rewrite_card(model, **changes):
+    card = json.loads((model / "model.json").read_text()) | changes
+    (model / "model.json").write_text(json.dumps(card))
+
+
+def refused(model, pattern, verify=True):
+    with pytest.raises(ModelError, match=pattern) as caught:
+        load_folder(model, verify)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert any(remedy in message for remedy in ("copy the model folder again", "check the path", "install", "rename"))
+
+
+def test_missing_files(model):
+    refused(model / "nowhere", "no model.json")
+    (model / "weights.safetensors").unlink()
+    refused(model, "weights.safetensors is missing")
+    (model / "model.json").unlink()
+    refused(model, "no model.json")
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_truncated_and_grown_weights(model, verify):
+    weights = model / "weights.safetensors"
+    whole = weights.read_bytes()
+    for damaged in (whole[:-1], whole[:100], whole[:4], b"", whole + b"\0"):
+        weights.write_bytes(damaged)
+        refused(model, "bytes instead of", verify)
+
+
+def test_every_flipped_byte_of_the_weights_is_found(model):
+    weights = model / "weights.safetensors"
+    whole = weights.read_bytes()
+    for place in range(0, len(whole), 7):
+        weights.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        refused(model, "checksum")
+
+
+def test_every_flipped_byte_of_the_card_is_found_or_harmless(model):
+    card = model / "model.json"
+    whole = card.read_bytes()
+    expected = load_folder(model)[1]
+    harmless = 0
+    for place in range(len(whole)):
+        card.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
+        try:
+            assert load_folder(model)[1] == expected
+            harmless += 1
+        except ModelError:
+            pass
+    assert harmless < len(whole) / 10
+
+
+def test_bad_json(model):
+    (model / "model.json").write_text("{")
+    refused(model, "not JSON")
+    (model / "model.json").write_bytes(b"\xff\xfe")
+    refused(model, "not JSON")
+    for other in ("[]", "{}", '{"format": "something else"}'):
+        (model / "model.json").write_text(other)
+        refused(model, "does not describe")
+
+
+def test_newer_and_impossible_versions(model):
+    rewrite_card(model, format_version=2, library_version="9.1")
+    refused(model, "not older than 9.1")
+    for version in (0, -1, "1", None):
+        rewrite_card(model, format_version=version)
+        refused(model, "format version")
+
+
+@pytest.mark.parametrize("key", ["metadata", "arrays", "files", "sha256"])
+@pytest.mark.parametrize("verify", [True, False])
+def test_card_without_something_every_model_has(model, key, verify):
+    card = json.loads((model / "model.json").read_text())
+    del card[key]
+    (model / "model.json").write_text(json.dumps(card))
+    refused(model, "is missing", verify)
+
+
+def test_card_that_lists_other_arrays(model):
+    card = json.loads((model / "model.json").read_text())
+    for arrays in (
+        card["arrays"] | {"more": {"dtype": "float32", "shape": [1]}},
+        {name: entry for name, entry in card["arrays"].items() if name != "of_int8"},
+        card["arrays"] | {"of_int8": {"dtype": "uint8", "shape": [3, 4]}},
+        card["arrays"] | {"of_int8": {"dtype": "int8", "shape": [4, 3]}},
+    ):
+        rewrite_card(model, arrays=arrays)
+        refused(model, "is not what model.json says", verify=False)
+        refused(model, "checksum")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, "8 bytes, but 16"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}, "does not start where"),
+        ({"b": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]}}, "24 bytes, but 16"),
+        ({"b": {"dtype": "F32", "shape": [3], "data_offsets": [8, 16]}}, "its shape says"),
+        ({"b": {"dtype": "F32", "shape": [-2], "data_offsets": [16, 8]}}, "its shape says"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}}, "its shape says"),
+        ({"b": {"dtype": "F99", "shape": [2], "data_offsets": [8, 16]}}, "cannot be read"),
+        ({"b": {"dtype": "F32", "shape": ["2"], "data_offsets": [8, 16]}}, "cannot be read"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [8]}}, "cannot be read"),
+        ({"b": []}, "cannot be read"),
+    ],
+)
+def test_headers_that_lie(tmp_path, change, complaint):
+    model = tmp_path / "m"
+    save_folder(model, {"a": np.zeros(2, np.float32), "b": np.zeros(2, np.float32)}, {})
+    weights = model / "weights.safetensors"
+    entries = {
+        "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]},
+    }
+    header = json.dumps(change if "a" in change else entries | change).encode()
+    weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+    rewrite_card(model, files={weights.name: {"bytes": weights.stat().st_size, "sha256": ""}})
+    refused(model, complaint, verify=False)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 8,
+        (99).to_bytes(8, "little") + b"{}",
+        b"\x02" + b"\0" * 7 + b"[]",
+        b"\x01" + b"\0" * 7 + b"{",
+    ],
+)
+def test_weights_without_a_header(model, content):
+    weights = model / "weights.safetensors"
+    weights.write_bytes(content)
+    rewrite_card(model, files={weights.name: {"bytes": len(content), "sha256": ""}})
+    refused(model, "header", verify=False)
