@@ -23,10 +23,10 @@ from rembrandt.progress import Report, silent
 
 _EXPLANATIONS = {
     vw_parser.BAD_IMPORTANCE: "{} is not an importance; expected a finite number of zero or more after the label",
-    vw_parser.BAD_VALUE: "{} has no finite number as its value; expected 'name:value' such as 'height:0.5', or only 'name'",
+    vw_parser.BAD_VALUE: "{} has no finite number as its value; expected 'name:value', or only 'name'",
     vw_parser.NO_NAME: "{} has no name before its colon; expected 'name:value'",
     vw_parser.NO_BAR: "there is no '|' after {}; expected 'label | name:value name:value'",
-    vw_parser.TOO_MANY_WORDS: "{} is one word too many before the '|'; expected a label, an importance and a tag at most",
+    vw_parser.TOO_MANY_WORDS: "{} is one word too many before the '|'; expected label, importance and tag at most",
     vw_parser.BAD_NAMESPACE: "{} has no finite number as its namespace's value; expected '|name:value' or '|name'",
 }
 

