@@ -37,7 +37,7 @@ def labelled_documents(
 
     language, per_topic, per_label = 3000, 60, 8
     row = np.repeat(np.arange(n), words_each)
-    source = rng.choice(3, row.size, p=(0.35, 0.25, 0.40))
+    source = rng.choice(3, row.size, p=(0.55, 0.33, 0.12))
     word_label = Y.indices[Y.indptr[row] + (rng.random(row.size) * np.diff(Y.indptr)[row]).astype(np.int64)]
     words = np.where(
         source == 0,

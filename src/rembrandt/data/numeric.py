@@ -149,7 +149,7 @@ def parse_rows(
             i += 1
             value, after = number(buffer, i, size)
             whole = after > i and (after == size or is_blank(buffer[after]) or buffer[after] == _NEWLINE)
-            if not whole or not abs(value) <= LARGEST_VALUE:
+            if not whole or not abs(np.float32(value)) <= LARGEST_VALUE:
                 return n_rows, n_row_labels, n_row_features, BAD_VALUE, at
             i = after
             features[n_row_features] = feature

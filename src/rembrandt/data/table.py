@@ -93,10 +93,16 @@ def columns(path: Path, format: str) -> list[str]:
     if format == "jsonl":
         first = next(_json_rows(path), None)
         return [] if first is None else list(first[1])
-    top = decode(head(path, _LONGEST_HEADER).partition(b"\n")[0], path, 1).rstrip("\r")
+    top = head(path, _LONGEST_HEADER).lstrip(b"\r\n")
+    names = decode(re.split(rb"[\r\n]", top, maxsplit=1)[0], path, 1)
     if format == "tsv":
-        return top.split("\t")
-    return next(csv.reader([top]), [])
+        return names.split("\t")
+    try:
+        return next(csv.reader([names]), [])
+    except csv.Error as error:
+        raise DataError(
+            f"the column names cannot be read ({error}); expected names with commas between", path, 1
+        ) from error
 
 
 def _batches(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
@@ -134,7 +140,7 @@ def _delimited_batches(path: Path, format: str, wanted: list[str], report: Repor
                     report(f"Reading {path.name}", raw.tell(), total)
                     yield batch
                 return
-            except pa.ArrowInvalid as error:
+            except pa.ArrowException as error:
                 if started or block == _BLOCKS[-1] or "straddling" not in str(error):
                     raise _delimited_error(path, str(error)) from error
 

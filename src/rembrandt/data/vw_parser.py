@@ -67,7 +67,7 @@ def _value(buffer: NDArray[np.uint8], colon: int, end: int) -> float:
     if colon == end:
         return 1.0
     value, after = number(buffer, colon + 1, end)
-    if after != end or after == colon + 1 or not abs(value) <= LARGEST_VALUE:
+    if after != end or after == colon + 1 or not abs(np.float32(value)) <= LARGEST_VALUE:
         return np.nan
     return value
 
@@ -159,7 +159,7 @@ def parse(
                 namespaces += namespace == namespaces
             else:
                 value *= scale
-                if colon == start or not abs(value) <= LARGEST_VALUE:
+                if colon == start or not abs(np.float32(value)) <= LARGEST_VALUE:
                     error, at = (NO_NAME if colon == start else BAD_VALUE), start
                     break
                 known = _intern(buffer, start, colon, namespace, feature_slots, feature_spans, feature_names)

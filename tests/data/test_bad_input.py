@@ -1,0 +1,174 @@
+"""Every wrong file gets an error of ours that names the place."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rembrandt.data import Dataset, catalogue, read
+from rembrandt.data.detect import FORMATS
+from rembrandt.errors import DataError, RembrandtWarning
+from tests.data import writing
+
+TABLE = {"text": "text", "labels": "label"}
+
+CASES = [
+    # name, content, options, line, what the message says
+    ("a.txt", b"", {}, None, "empty"),
+    ("a.vw", b"\n\n", {}, None, "no examples"),
+    ("a.txt", b"2 5 3\n", {}, 2, "ends after 0"),
+    ("a.txt", b"3 5 3\n0 1:1\n1 1:1\n", {}, 4, "says 3 examples, but the file ends after 2"),
+    ("a.txt", b"1 5 3\n0 1:1\n\n1 1:1\n", {}, 4, "says 1 examples, but more follow"),
+    ("a.txt", b"1 5 3\n0 1:1 5:1\n", {}, 2, "feature '5:1' is beyond the 5 features"),
+    ("a.txt", b"1 5 3\n0,3 1:1\n", {}, 2, "label '0,3'|label '3' is beyond the 3 labels"),
+    ("a.txt", b"999999999999 5 5\n0 1:1\n", {}, 3, "says 999,999,999,999 examples"),
+    ("a.txt", b"1 999999999999 999999999999\n0 1:1\n", {}, 1, "Correct the header"),
+    ("a.txt", b"1 5 " + b"9" * 5000 + b"\n0 1:1\n", {}, 1, "too large"),
+    ("a.svm", b"0 1:1\n1 -4:1\n", {}, 2, "'-4:1' is not a feature.*zero or more"),
+    ("a.svm", b"0 1:1\n1 4:nan\n", {}, 2, "'4:nan' has no finite number"),
+    ("a.svm", b"0 1:1\n1 4:inf\n", {}, 2, "'4:inf' has no finite number"),
+    ("a.svm", b"0 1:1\n1 4:1e39\n", {}, 2, "'4:1e39' has no finite number"),
+    ("a.svm", b"0 1:1\n1 4:1x\n", {}, 2, "'4:1x' has no finite number"),
+    ("a.svm", b"0 1:1\n1 4:\n", {}, 2, "'4:' has no finite number"),
+    ("a.svm", b"0 1:1\n1 word\n", {}, 2, "'word' is not a feature"),
+    ("a.svm", b"0 1:1\n1,x 1:1\n", {}, 2, "'x' is not a label"),
+    ("a.svm", b"0 1:1\n1 99999999999999999999999:1\n", {}, 2, "is beyond"),
+    ("a.svm", b"0 1:1\n999999999999 1:1\n", {}, 2, "is beyond"),
+    ("a.svm", b"0 1:1\n\xff 1:1\n", {}, 2, "is not a label"),
+    ("a.vw", b"1 | a\n2 | a:nan\n", {}, 2, "'a:nan' has no finite number"),
+    ("a.vw", b"1 | a\n2 | a:1:2\n", {}, 2, "'a:1:2' has no finite number"),
+    ("a.vw", b"1 | a\n2 | :1\n", {}, 2, "':1' has no name"),
+    ("a.vw", b"1 | a\n2 a b\n", {}, 2, "'a' is not an importance"),
+    ("a.vw", b"1 | a\n2\n", {}, 2, "no '|' after '2'"),
+    ("a.vw", b"1 | a\n2 1 0 | a\n", {}, 2, "'0' is one word too many"),
+    ("a.vw", b"1 | a\n2 -1 | a\n", {}, 2, "'-1' is not an importance"),
+    ("a.vw", b"1 | a\n2 |n:x a\n", {}, 2, "'n:x' has no finite number"),
+    ("a.vw", b"1 | a\n2 | \xff\n", {}, 2, "not UTF-8"),
+    ("a.txt", b"__label__a b\n\n__label__a \xff\n", {}, 3, "not UTF-8"),
+    ("a.tsv", b"text\tlabel\na\tb\n\xff\tc\n", TABLE, 3, "not UTF-8"),
+    ("a.tsv", b"text\tlabel\na\tb\nc\n", TABLE, 3, "Expected 2 columns, got 1"),
+    ("a.csv", b"text,label\na,b\nc,d,e\n", TABLE, 3, "Expected 2 columns, got 3"),
+    ("a.tsv", b"text\tlabel\n", TABLE, None, "no rows"),
+    ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
+    ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column holds the text.*title, mesh"),
+    ("a.tsv", b"title\tmesh\na\tb\n", {"text": "title"}, None, "column holds the labels.*title, mesh"),
+    ("a.jsonl", b'{"text": "a", "label": "b"}\n\n{oops}\n', TABLE, 3, "not JSON"),
+    ("a.jsonl", b'{"text": "a", "label": "b"}\n[1]\n', TABLE, 2, "expected one object"),
+    ("a.jsonl", b'{"text": "a", "label": {}}\n', TABLE, 1, "'label' holds a structure"),
+    ("a.jsonl", b'{"text": "\\ud800", "label": "a"}\n', TABLE, 1, "surrogate"),
+    ("a.jsonl", b'{"title": "a"}\n', TABLE, None, "no row has 'text'; the names found are title"),
+    ("a.parquet", b"PAR1 not really", TABLE, None, "not a whole Parquet file"),
+    ("a.npz", b"nothing", {"labels": "a.npz"}, None, "not an .npz file"),
+    ("a.npz", b"nothing", {}, None, "name it, as in"),
+    ("a.xyz", b"what is this\n", {}, None, "say which it is, with format="),
+    ("a.txt", b"1 | a\n", {"format": "word"}, None, "no format 'word'; choose from"),
+    ("a.vw", b"1 | a\n", {"label_names": ["a"]}, None, "names its own labels"),
+    ("a.tsv", b"text\tlabel\na\tb\n", {**TABLE, "label_separator": ""}, None, "separator is empty"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "line", "message"), CASES)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_message_names_file_line_and_remedy(tmp_path, name, content, options, line, message, ending):
+    if ending and name.endswith((".npz", ".parquet")):
+        pytest.skip("these compress themselves")
+    path = writing.write(tmp_path, name + ending, content)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path, **options)
+    assert str(caught.value).startswith(f"{path}, line {line}: " if line else f"{path}: ")
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_compressed_file_cut_short(tmp_path, ending):
+    path = writing.write(tmp_path, "a.vw" + ending, b"".join(b"%d | f%d:1\n" % (i, i * i) for i in range(5000)))
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DataError, match="damaged or cut short") as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_compressed_table_cut_short(tmp_path, ending):
+    rows = b"".join(b"text %d\tlabel\n" % (i * i) for i in range(5000))
+    path = writing.write(tmp_path, "a.tsv" + ending, b"text\tlabel\n" + rows)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DataError, match="damaged or cut short"):
+        read(path, **TABLE)
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(DataError, match=r"gone\.vw: there is no such file"):
+        read(tmp_path / "gone.vw")
+    with pytest.raises(DataError, match="this is a folder"):
+        read(tmp_path)
+
+
+def test_companion_that_does_not_fit_is_said(tmp_path):
+    (tmp_path / "labels.txt").write_text("red\n")
+    path = writing.write(tmp_path, "train.txt", b"1 3 2\n1 2:1\n")
+    with pytest.warns(RembrandtWarning, match=r"labels\.txt has 1 lines"):
+        assert read(path).label_names == ["0", "1"]
+
+
+def test_npz_with_indices_outside(tmp_path):
+    X = sp.csr_array(np.eye(3))
+    sp.save_npz(tmp_path / "Y.npz", X)
+    np.savez(tmp_path / "X.npz", format="csr", shape=(3, 3), data=X.data, indices=X.indices + 7, indptr=X.indptr)
+    with pytest.raises(DataError, match=r"X\.npz: this is not a sparse matrix"):
+        read(tmp_path / "X.npz", labels=tmp_path / "Y.npz")
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        ([[1.0, np.nan]], [[1, 0]], "nan at row 0, column 1"),
+        ([[1.0]], np.array([[0.5]]), "other than 0 and 1"),
+        ([[1.0], [2.0]], np.array([[1.0]]), "Y has 1 rows but there are 2 examples"),
+        ([["a"]], ["b"], "matrix of numbers"),
+        ([1.0, 2.0], ["a", "b"], "2-D"),
+        ([[1.0]], None, "there is no Y"),
+        (None, ["a"], "give X or texts"),
+    ],
+)
+def test_arrays_that_are_wrong(X, Y, message):
+    with pytest.raises(DataError, match=message):
+        Dataset.from_arrays(X, Y)
+
+
+def test_catalogue_says_where_a_missing_set_comes_from(tmp_path, monkeypatch):
+    monkeypatch.delenv("REMBRANDT_DATA", raising=False)
+    with pytest.raises(DataError, match="no data set 'alio'"):
+        catalogue.load("alio")
+    with pytest.raises(DataError, match=r"aloi/test\.vw\.gz: aloi is not here; it comes from .*randembed"):
+        catalogue.load("aloi", "test", folder=tmp_path)
+    with pytest.raises(DataError, match=r"cannot be fetched from here\. It comes from the National"):
+        catalogue.get("nvd-versions")
+    assert not any(entry.present for entry in catalogue.available(tmp_path))
+
+
+# Compressed files by their first bytes, then the ways in which files that are read further begin.
+BEGINNINGS = [b"", b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"]
+BEGINNINGS += [b"a\tl\n", b"a,l\n", b'{"a": "b", "l": 1}\n', b"2 9 9\n1 2:3\n", b"1 | a:1 ", b"__label__a "]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.sampled_from(FORMATS),
+    st.binary(max_size=120) | st.text("0123456789 ,:|.-+e\n\r\t_label'\"{}[]a", max_size=80).map(str.encode),
+    st.sampled_from(BEGINNINGS),
+)
+def test_any_bytes_give_a_dataset_or_our_error(format, data, beginning):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input"
+        path.write_bytes(beginning + data)
+        for chosen in (format, "auto"):
+            try:
+                result = read(path, chosen, text="a", labels=path if format == "npz" else "l")
+            except DataError as error:
+                assert str(path) in str(error)
+            else:
+                assert result.Y.shape[0] == result.n_examples > 0
