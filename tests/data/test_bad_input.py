@@ -19,12 +19,14 @@ TABLE = {"text": "text", "labels": "label"}
 CASES = [
     # name, content, options, line, what the message says
     ("a.txt", b"", {}, None, "empty"),
+    ("a.csv", b"", TABLE, None, "empty"),
+    ("a.parquet", b"", TABLE, None, "empty"),
     ("a.vw", b"\n\n", {}, None, "no examples"),
     ("a.txt", b"2 5 3\n", {}, 2, "ends after 0"),
     ("a.txt", b"3 5 3\n0 1:1\n1 1:1\n", {}, 4, "says 3 examples, but the file ends after 2"),
     ("a.txt", b"1 5 3\n0 1:1\n\n1 1:1\n", {}, 4, "says 1 examples, but more follow"),
     ("a.txt", b"1 5 3\n0 1:1 5:1\n", {}, 2, "feature '5:1' is beyond the 5 features"),
-    ("a.txt", b"1 5 3\n0,3 1:1\n", {}, 2, "label '0,3'|label '3' is beyond the 3 labels"),
+    ("a.txt", b"1 5 3\n0,3 1:1\n", {}, 2, "label '3' is beyond the 3 labels"),
     ("a.txt", b"999999999999 5 5\n0 1:1\n", {}, 3, "says 999,999,999,999 examples"),
     ("a.txt", b"1 999999999999 999999999999\n0 1:1\n", {}, 1, "Correct the header"),
     ("a.txt", b"1 5 " + b"9" * 5000 + b"\n0 1:1\n", {}, 1, "too large"),
@@ -54,6 +56,7 @@ CASES = [
     ("a.csv", b"text,label\na,b\nc,d,e\n", TABLE, 3, "Expected 2 columns, got 3"),
     ("a.tsv", b"text\tlabel\n", TABLE, None, "no rows"),
     ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
+    ("a.csv", b"text,text,label\na,b,c\n", TABLE, 1, "two columns are called 'text'"),
     ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column holds the text.*title, mesh"),
     ("a.tsv", b"title\tmesh\na\tb\n", {"text": "title"}, None, "column holds the labels.*title, mesh"),
     ("a.jsonl", b'{"text": "a", "label": "b"}\n\n{oops}\n', TABLE, 3, "not JSON"),

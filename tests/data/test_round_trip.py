@@ -167,12 +167,13 @@ def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
     assert data.X.nnz == 200_500
 
 
-def test_a_table_row_longer_than_a_block(tmp_path):
-    text = "word " * 2_000_000
-    data = read(
-        writing.write(tmp_path, "a.tsv", f"text\tlabel\n{text}\ta\nx\tb\n".encode()), text="text", labels="label"
-    )
-    assert [len(t) for t in data.texts] == [len(text.strip()), 1]
+def test_a_table_row_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("rembrandt.data.table._BLOCKS", (1 << 10, 1 << 16, 1 << 24))
+    lengths = [3] * 1000 + [5_000] + [4] * 1000 + [200_000, 1]
+    rows = "".join(f"{'w' * length}\tlabel-{i}\n" for i, length in enumerate(lengths))
+    data = read(writing.write(tmp_path, "a.tsv", f"text\tlabel\n{rows}".encode()), text="text", labels="label")
+    assert [len(text) for text in data.texts] == lengths
+    assert data.n_labels == len(lengths)
 
 
 def test_quotes_in_tsv_belong_to_the_text():

@@ -32,10 +32,7 @@ def detect(path: Path) -> str:
     by_name = _SUFFIXES.get(plain_suffix(path))
     if by_name in ("npz", "parquet"):
         return by_name
-    beginning = head(path)
-    if not beginning:
-        raise DataError("the file is empty; expected at least one example", path)
-    lines = [line for line in beginning.split(b"\n") if line.strip()][:2]
+    lines = [line for line in head(path).split(b"\n") if line.strip()][:2]
     # Kaggle calls its numeric files .csv, so that name alone is not to be believed.
     numeric = any(_NUMERIC_ROW.match(line) for line in lines)
     if by_name and not (by_name == "csv" and numeric):

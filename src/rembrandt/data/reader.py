@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rembrandt.data.compressed import head
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, detect
 from rembrandt.errors import DataError
@@ -44,6 +45,8 @@ def read(
         raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
     if format != "npz" and not path.is_file():
         raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
+    if format != "npz" and not head(path, 1):
+        raise DataError("the file is empty; expected at least one example", path)
     kind = detect(path) if format == "auto" else format
 
     # Each reader is imported when it is needed: numba and pyarrow take a while to load.

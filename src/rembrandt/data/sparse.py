@@ -16,9 +16,6 @@ class Vocabulary:
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def add(self, names: Iterable[str]) -> NDArray[np.int64]:
         """The id of each name, new names getting the next ones."""
         ids = self._ids

@@ -21,8 +21,6 @@ from rembrandt.data.sparse import Vocabulary, label_rows
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet")
-
 # Arrow wants a block to hold at least one row, so a file with a longer row is read again in larger blocks.
 _BLOCKS = (8 << 20, 128 << 20, (1 << 31) - 1)
 _LONGEST_HEADER = 1 << 20
@@ -113,6 +111,8 @@ def _batches(path: Path, format: str, wanted: list[str], report: Report) -> Iter
     for name in wanted:
         if name not in found:
             raise DataError(f"there is no column {name!r}; the columns are {', '.join(found)}", path, 1)
+        if found.count(name) > 1:
+            raise DataError(f"two columns are called {name!r}; rename one of them", path, 1)
     if format == "parquet":
         yield from _parquet_batches(path, wanted, report)
     else:
@@ -130,18 +130,21 @@ def _delimited_batches(path: Path, format: str, wanted: list[str], report: Repor
         strings_can_be_null=False,
     )
     total = path.stat().st_size
+    handed_out = 0
     for block in _BLOCKS:
-        started = False
+        options = pa.csv.ReadOptions(block_size=block, use_threads=False)
+        skip = handed_out
         with open_bytes(path) as (content, raw):
             try:
-                options = pa.csv.ReadOptions(block_size=block, use_threads=False)
                 for batch in pa.csv.open_csv(content, options, parse, convert):
-                    started = True
                     report(f"Reading {path.name}", raw.tell(), total)
-                    yield batch
+                    fresh = batch.slice(skip)
+                    skip = max(0, skip - batch.num_rows)
+                    handed_out += fresh.num_rows
+                    yield fresh
                 return
             except pa.ArrowException as error:
-                if started or block == _BLOCKS[-1] or "straddling" not in str(error):
+                if block == _BLOCKS[-1] or "straddling" not in str(error):
                     raise _delimited_error(path, str(error)) from error
 
 
