@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-_STEP = 1 << 14
+_STEP = 1 << 14  # hashes learned at a time: the table grows as they turn out to be new
 
 
 class Vocabulary:
@@ -26,7 +26,7 @@ class Vocabulary:
         """Return the number of every hash, new ones included, and the places where new ones appeared first."""
         numbers, new = np.empty(len(hashes), dtype=np.int32), np.empty(len(hashes), dtype=np.int64)
         known = self._size
-        for start in range(0, len(hashes), _STEP):  # few at a time, as room is made for all of them to be new
+        for start in range(0, len(hashes), _STEP):
             part = hashes[start : start + _STEP]
             self._make_room(self._size + len(part))
             self._size += _learn(
@@ -125,6 +125,20 @@ def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
         begin = ends[document]
         rows[document] = n
     return Counts(rows, columns[:n].copy(), counts[:n].copy())
+
+
+@nb.njit(nogil=True, cache=True)
+def select(ends: Any, columns: Any, counts: Any, renumbered: Any) -> int:
+    """Give columns their new numbers and close the gaps of those with none (-1), in place; return what is left."""
+    n, begin = 0, 0
+    for document in range(len(ends)):
+        for i in range(begin, ends[document]):
+            if renumbered[columns[i]] >= 0:
+                columns[n], counts[n] = renumbered[columns[i]], counts[i]
+                n += 1
+        begin = ends[document]
+        ends[document] = n
+    return n
 
 
 @nb.njit(nogil=True, cache=True)

@@ -16,6 +16,9 @@ from rembrandt.packing import Arrays, pack_strings, unpack_strings
 from rembrandt.progress import Report, silent
 
 _CHUNK = 1 << 20  # characters worked on at a time; bounds the memory, changes nothing else
+_WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
+
+_NOWHERE = np.empty((0, 3), dtype=np.int64)
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
@@ -100,7 +103,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             hashes.append(found.hashes[new])
             sightings.append(_sightings(found, new, chunk, begin))
         X = _as_matrix(parts, len(vocabulary))
-        kept, self._names = self._choose(X, documents, np.concatenate(sightings) if sightings else np.empty((0, 3)))
+        kept, self._names = self._choose(X, documents, np.concatenate([_NOWHERE, *sightings]))
         self._vocabulary = counting.Vocabulary(np.concatenate(hashes)[kept])
         self.n_features_out_ = len(kept)
         X = _select_columns(X, kept)
@@ -199,10 +202,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         for document, start, end in sightings.tolist():
             text = documents[document].lower() if self.lowercase else documents[document]
             if self.analyzer == "char":  # the padding around a word may stand for any white space, or for none
-                spelled.append(re.sub(r"\s", " ", f" {text} "[start + 1 : end + 1]))
+                spelled.append(_WHITE.sub(" ", f" {text} "[start + 1 : end + 1]))
             else:
-                found = re.findall(r"\w+", text[start:end])
-                spelled.append(" ".join(word for word in found if word not in stop))
+                spelled.append(" ".join(word for word in _WORD.findall(text[start:end]) if word not in stop))
         return spelled
 
     def _weigh(self, X: sparse.csr_array) -> sparse.csr_array:
@@ -264,22 +266,23 @@ def _sightings(found: terms.Terms, places: NDArray[np.int64], texts: list[str], 
 
 def _as_matrix(parts: list[counting.Counts], n_columns: int) -> sparse.csr_array:
     """Return the counts of consecutive chunks as one matrix."""
-    if not parts:
-        return sparse.csr_array((0, n_columns), dtype=np.int32)
+    none = counting.Counts(*(np.empty(0, dtype=kind) for kind in (np.int64, np.int32, np.int32)))
+    parts = [none, *parts]
     sizes = np.cumsum([0, *(len(part.columns) for part in parts)])
-    ends = np.concatenate([[0], *(part.ends + size for part, size in zip(parts, sizes[:-1], strict=True))])
+    ends: NDArray[np.int64] = np.concatenate(
+        [[0], *(part.ends + size for part, size in zip(parts, sizes[:-1], strict=True))]
+    )
     columns = np.concatenate([part.columns for part in parts])
     counts = np.concatenate([part.counts for part in parts])
-    return sparse.csr_array((counts, columns, ends), shape=(len(ends) - 1, n_columns))
+    shape = (len(ends) - 1, n_columns)
+    return sparse.csr_array((counts, columns, ends), shape=shape)
 
 
 def _select_columns(X: sparse.csr_array, kept: NDArray[np.int64]) -> sparse.csr_array:
-    """Return X[:, kept] with sorted rows, in time that does not grow with the number of columns kept."""
+    """Return X[:, kept] with sorted rows, on the memory of X."""
     renumbered = np.full(X.shape[1], -1, dtype=np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    columns = renumbered[X.indices]
-    chosen = columns >= 0
-    ends = np.concatenate([[0], np.cumsum(chosen)])[X.indptr]
-    selected = sparse.csr_array((X.data[chosen], columns[chosen], ends), shape=(X.shape[0], len(kept)))
+    size = counting.select(X.indptr[1:], X.indices, X.data, renumbered)
+    selected = sparse.csr_array((X.data[:size], X.indices[:size], X.indptr), shape=(X.shape[0], len(kept)))
     selected.sort_indices()
     return selected
