@@ -54,6 +54,8 @@ CASES = [
     ("a.tsv", b"text\tlabel\na\tb\n\xff\tc\n", TABLE, 3, "not UTF-8"),
     ("a.tsv", b"text\tlabel\na\tb\nc\n", TABLE, 3, "Expected 2 columns, got 1"),
     ("a.csv", b"text,label\na,b\nc,d,e\n", TABLE, 3, "Expected 2 columns, got 3"),
+    ("a.tsv", b"text\tlabel\na\tb\n\n\nc\n", TABLE, 5, "Expected 2 columns, got 1"),
+    ("a.csv", b'text,label\n"a\nb",b\n"a\nb",b\nc\n', TABLE, 6, "Expected 2 columns, got 1"),
     ("a.tsv", b"text\tlabel\n", TABLE, None, "no rows"),
     ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
     ("a.csv", b"text,text,label\na,b,c\n", TABLE, 1, "two columns are called 'text'"),
@@ -122,6 +124,16 @@ def test_npz_with_indices_outside(tmp_path):
     sp.save_npz(tmp_path / "Y.npz", X)
     np.savez(tmp_path / "X.npz", format="csr", shape=(3, 3), data=X.data, indices=X.indices + 7, indptr=X.indptr)
     with pytest.raises(DataError, match=r"X\.npz: this is not a sparse matrix"):
+        read(tmp_path / "X.npz", labels=tmp_path / "Y.npz")
+
+
+def test_npz_of_an_absurd_shape_is_refused_before_it_is_made(tmp_path):
+    sp.save_npz(tmp_path / "X.npz", sp.csr_array(np.eye(3)))
+    sp.save_npz(tmp_path / "Y.npz", sp.csr_array((3, 10**12)))
+    with pytest.raises(DataError, match=r"Y\.npz has 1,000,000,000,000 columns"):
+        read(tmp_path / "X.npz", labels=tmp_path / "Y.npz")
+    sp.save_npz(tmp_path / "Y.npz", sp.coo_array((10**14, 3)))
+    with pytest.raises(DataError, match=r"Y\.npz: this is not a sparse matrix"):
         read(tmp_path / "X.npz", labels=tmp_path / "Y.npz")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rembrandt.data.sparse import Vocabulary, label_rows
+from rembrandt.data.sparse import MOST_LABELS, Vocabulary, label_rows
 from rembrandt.errors import DataError
 
 
@@ -54,6 +54,8 @@ def label_matrix(Y: Any, names: Sequence[str] | None, what: str = "Y") -> tuple[
     if (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.eliminate_zeros()
+    if matrix.shape[1] > MOST_LABELS:
+        raise DataError(f"{what} has {matrix.shape[1]:,} columns; at most {MOST_LABELS:,} labels can be read")
     chosen = [str(i) for i in range(matrix.shape[1])] if names is None else list(names)
     check_names(chosen, matrix.shape[1], "label")
     return matrix, chosen, 0

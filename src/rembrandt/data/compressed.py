@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from rembrandt.progress import Report, silent
 
 SUFFIXES = (".gz", ".xz", ".zst")
 CHUNK = 8 << 20
+THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Result = TypeVar("Result")
@@ -78,7 +80,7 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
 
 
 def in_order(
-    chunks: Iterable[bytes], parse: Callable[[bytes], Result], threads: int = 2
+    chunks: Iterable[bytes], parse: Callable[[bytes], Result], threads: int = THREADS
 ) -> Iterator[tuple[bytes, Result]]:
     """Parse chunks in threads and hand them back in file order, only a few of them in memory at once."""
     waiting: deque[tuple[bytes, Future[Result]]] = deque()

@@ -31,6 +31,6 @@ def _load(path: Path) -> sp.csr_array:
     try:
         matrix = sp.csr_array(sp.load_npz(path))
         matrix.check_format(full_check=True)  # the indices come from outside, and compiled code will follow them
-    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, EOFError, OSError, MemoryError, zipfile.BadZipFile) as error:
         raise DataError(f"this is not a sparse matrix ({error}); write it with scipy.sparse.save_npz", path) from error
     return matrix

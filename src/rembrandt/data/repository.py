@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 from rembrandt.data import numeric
 from rembrandt.data.compressed import in_order, line_chunks
 from rembrandt.data.dataset import Dataset, Notes
-from rembrandt.data.sparse import feature_rows, label_rows
+from rembrandt.data.sparse import MOST_LABELS, feature_rows, label_rows
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.progress import Report, silent
-
-# Labels get names, so a mistaken header or id must not ask for more of them than there can be.
-MOST_LABELS = 1 << 24
 
 _HEADER = re.compile(rb"\s*([0-9]+)\s+([0-9]+)\s+([0-9]+)\s*")
 _TITLE = re.compile(rb"\s*[A-Za-z_]+\s*")

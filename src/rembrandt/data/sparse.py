@@ -7,6 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+# Every label has a name in memory, so a mistaken header, id or shape must not ask for more than there can be.
+MOST_LABELS = 1 << 24
+
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 

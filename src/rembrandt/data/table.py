@@ -145,16 +145,32 @@ def _delimited_batches(path: Path, format: str, wanted: list[str], report: Repor
                 return
             except pa.ArrowException as error:
                 if block == _BLOCKS[-1] or "straddling" not in str(error):
-                    raise _delimited_error(path, str(error)) from error
+                    raise _delimited_error(path, str(error), quoted) from error
 
 
-def _delimited_error(path: Path, said: str) -> DataError:
+def _delimited_error(path: Path, said: str, quoted: bool) -> DataError:
     if "UTF8" in said:
         return not_utf8(path, first_line_not_utf8(path))
     row = re.search(r"Row #(\d+): (.*)", said, re.DOTALL)
     detail = (row.group(2) if row else said).split("\n")[0][:200]
-    line = int(row.group(1)) if row else None
+    line = _line_of_row(path, int(row.group(1)), quoted) if row else None
     return DataError(f"{detail}; every row needs one cell for each column name", path, line)
+
+
+def _line_of_row(path: Path, wanted: int, quoted: bool) -> int:
+    """The line that a row starts on: Arrow counts no empty lines, and a quoted cell may run over several."""
+    row, line, start = 0, 0, 1
+    inside_quotes = False
+    for chunk in line_chunks(path):
+        for text in chunk.splitlines():
+            line += 1
+            if not inside_quotes:
+                start = line
+                row += bool(text)
+            if row == wanted:
+                return start
+            inside_quotes ^= quoted and text.count(b'"') % 2 == 1
+    return line
 
 
 def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
