@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data import numeric
-from rembrandt.data.compressed import in_order, line_chunks
+from rembrandt.data.compressed import decode, in_order, line_chunks
 from rembrandt.data.dataset import Dataset, Notes
 from rembrandt.data.sparse import MOST_LABELS, feature_rows, label_rows
 from rembrandt.errors import DataError, RembrandtWarning
@@ -192,7 +192,7 @@ def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:
     companion = path.with_name(name)
     if not companion.is_file():
         return None
-    names = companion.read_text("utf-8", errors="replace").splitlines()
+    names = decode(companion.read_bytes(), companion, 1).replace("\r\n", "\n").removesuffix("\n").split("\n")
     if len(names) == len(set(names)) == expected:
         return names
     warnings.warn(
