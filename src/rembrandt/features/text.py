@@ -15,7 +15,7 @@ from rembrandt.features import counting, terms
 from rembrandt.packing import Arrays, pack_strings, unpack_strings
 from rembrandt.progress import Report, silent
 
-_CHUNK = 1 << 20  # characters worked on at a time; bounds the memory, changes nothing else
+_CHUNK = 1 << 18  # characters worked on at a time: small arrays are reused by the allocator; nothing else depends on it
 _WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
 
 _NOWHERE = np.empty((0, 3), dtype=np.int64)
@@ -199,8 +199,10 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """Return the terms that were sighted at (document, start, stop)."""
         stop = frozenset(self.stop_words or ())
         spelled = []
+        lowered, text = -1, ""
         for document, start, end in sightings.tolist():
-            text = documents[document].lower() if self.lowercase else documents[document]
+            if document != lowered:  # many terms are first seen in the same document
+                lowered, text = document, documents[document].lower() if self.lowercase else documents[document]
             if self.analyzer == "char":  # the padding around a word may stand for any white space, or for none
                 spelled.append(_WHITE.sub(" ", f" {text} "[start + 1 : end + 1]))
             else:
@@ -266,8 +268,7 @@ def _sightings(found: terms.Terms, places: NDArray[np.int64], texts: list[str], 
 
 def _as_matrix(parts: list[counting.Counts], n_columns: int) -> sparse.csr_array:
     """Return the counts of consecutive chunks as one matrix."""
-    none = counting.Counts(*(np.empty(0, dtype=kind) for kind in (np.int64, np.int32, np.int32)))
-    parts = [none, *parts]
+    parts = parts or [counting.Counts(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))]
     sizes = np.cumsum([0, *(len(part.columns) for part in parts)])
     ends: NDArray[np.int64] = np.concatenate(
         [[0], *(part.ends + size for part, size in zip(parts, sizes[:-1], strict=True))]
