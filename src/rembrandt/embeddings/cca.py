@@ -1,0 +1,23 @@
+"""CCA: Rembrandt on whitened labels.
+
+Whitening ``Y`` by ``B = YᵀY + ρI`` turns ``YᵀΠ_X Y`` into ``B^-½ YᵀΠ_X Y B^-½``. The root is never formed: the same
+eigenvectors come from ``B⁻¹ YᵀΠ_X Y``, which is symmetric in the inner product of ``B``.
+"""
+
+from rembrandt.embeddings.problem import Problem, Solver
+from rembrandt.embeddings.rembrandt import rembrandt
+from rembrandt.engines.protocol import Engine
+from rembrandt.linalg.blocks import Block
+
+
+def cca(engine: Engine, features: Solver, labels: Solver, label_strength: float) -> Problem:
+    predicted = rembrandt(engine, features).operator
+    assert predicted is not None
+
+    def whitened(Q: Block) -> Block:
+        return labels.solve(predicted(Q))
+
+    def metric(Q: Block) -> Block:
+        return engine.label_gram(Q) + label_strength * Q
+
+    return Problem(whitened, metric=metric)

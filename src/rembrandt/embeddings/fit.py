@@ -1,0 +1,160 @@
+"""From an engine to an embedding: choose the solver, search, project."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.embeddings.cca import cca
+from rembrandt.embeddings.cs import cs
+from rembrandt.embeddings.pca import pca
+from rembrandt.embeddings.plst import plst
+from rembrandt.embeddings.problem import Problem, Solver
+from rembrandt.embeddings.rembrandt import rembrandt
+from rembrandt.engines.protocol import Engine
+from rembrandt.errors import RembrandtWarning
+from rembrandt.linalg.blocks import Block, column_dots, orthonormalize
+from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
+from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
+from rembrandt.progress import Report, silent
+
+Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
+SolverName = Literal["auto", "cholesky", "pcg"]
+
+METHODS: tuple[Method, ...] = ("rembrandt", "pca", "plst", "cs", "cca")
+CHOLESKY_LIMIT = 4096  # columns: up to here one dense factor costs less than a solve by iterations
+PRECONDITIONER_RANK = 64
+POOR_RESIDUAL = 0.5  # a relative residual above this is no solution
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to embed; the defaults are the paper's."""
+
+    method: Method = "rembrandt"
+    n_components: int = 50
+    ridge: float = 1.0  # relative: times trace(XᵀX)/d
+    n_oversamples: int = 20
+    n_iter: int = 1
+    solver: SolverName = "auto"
+    tol: float = 1e-3
+    max_iter: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """``V`` (c×k) and its singular values, the regression ``W`` (d×k) of ``YV`` on ``X``, and the way back.
+
+    ``back`` (c×k) decodes by the transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the
+    vectors run over features and no least-squares way back to the labels exists.
+    """
+
+    V: Block
+    sigma: Block
+    W: Block
+    back: Block | None
+    residual: float
+
+    def truncated(self, rank: int) -> "Embedding":
+        """The embedding of a smaller rank: the columns are nested."""
+        back = None if self.back is None else self.back[:, :rank]
+        return replace(self, V=self.V[:, :rank], sigma=self.sigma[:rank], W=self.W[:, :rank], back=back)
+
+
+def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedding:
+    """The embedding of ``settings.method`` and the projection of the features on it."""
+    features = ridge_solver(engine, settings, "features", report)
+    problem = pose(engine, settings, features, report)
+    size = engine.c if problem.over == "labels" else engine.d
+    k = settings.n_components
+    # An exact solver makes columns cheap: spare as many as are asked for, so that the last values are right too.
+    spare = max(settings.n_oversamples, k) if isinstance(features, CholeskyRidge) else settings.n_oversamples
+    width = k + spare
+    report(f"embedding ({settings.method})", 0, 2)
+    if problem.operator is None:
+        V = engine.asarray(np.linalg.qr(gaussian(size, min(k, size), settings.seed))[0])
+        sigma = column_dots(V, engine.label_gram(V))
+    else:
+        start = engine.asarray(gaussian(size, min(width, size), settings.seed))
+        V, sigma = randomized_eigh(problem.operator, start, min(k, size), settings.n_iter, problem.metric)
+    report(f"embedding ({settings.method})", 1, 2)
+    if V.shape[1] < k:
+        warnings.warn(
+            f"n_components={k} is more than the rank of this problem: reduced to {V.shape[1]}. "
+            f"Ask for at most {V.shape[1]} to silence this.",
+            RembrandtWarning,
+            stacklevel=3,
+        )
+    back: Block | None
+    if problem.over == "features":
+        # Labels sit at what the embedding sees of them: the mean projection of their examples.
+        W, back = V, None
+        counts = np.maximum(engine.label_norms(), 1e-30)[:, None]
+        V = engine.cross_t(W) / engine.asarray(counts)
+    else:
+        W = features.solve(engine.cross(V))
+        back = V if problem.metric is None else problem.metric(V)
+    report(f"embedding ({settings.method})", 2, 2)
+    if features.residual > POOR_RESIDUAL:
+        warnings.warn(
+            f"the regression stopped at a relative residual of {features.residual:.2g} after {settings.max_iter} "
+            "iterations: raise max_iter, or ridge, for a reliable embedding.",
+            RembrandtWarning,
+            stacklevel=3,
+        )
+    return Embedding(V, sigma, W, back, features.residual)
+
+
+def certificate(engine: Engine, settings: Settings, embedding: Embedding, n_probes: int = 10) -> Certificate:
+    """How exact a label embedding is for the problem it was fitted to; costs one more pass over the data."""
+    problem = pose(engine, settings, ridge_solver(engine, settings, "features"), silent)
+    if problem.operator is None or problem.metric is not None:
+        raise ValueError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
+    vectors = embedding.V if problem.over == "labels" else embedding.W
+    probes = engine.asarray(gaussian(vectors.shape[0], n_probes, settings.seed + 1))
+    return certify(problem.operator, vectors, embedding.sigma, probes)
+
+
+def pose(engine: Engine, settings: Settings, features: Solver, report: Report) -> Problem:
+    """The eigenproblem of a method."""
+    match settings.method:
+        case "rembrandt":
+            return rembrandt(engine, features)
+        case "pca":
+            return pca(engine)
+        case "plst":
+            return plst(engine)
+        case "cs":
+            return cs()
+        case "cca":
+            labels = ridge_solver(engine, settings, "labels", report)
+            return cca(engine, features, labels, relative(settings.ridge, engine.label_norms()))
+    raise ValueError(f"method={settings.method!r} is none of {', '.join(METHODS)}")
+
+
+def relative(ridge: float, norms: NDArray[Any]) -> float:
+    """The paper's parametrisation: ``λ · trace(XᵀX)/d``."""
+    return ridge * float(norms.sum()) / max(1, len(norms))
+
+
+def ridge_solver(
+    engine: Engine, settings: Settings, over: Literal["features", "labels"], report: Report = silent
+) -> Solver:
+    """One exact factor when there are few columns, conjugate gradients when there are many."""
+    gram, norms = (engine.gram, engine.feature_norms()) if over == "features" else (engine.label_gram, engine.label_norms())
+    size = len(norms)
+    strength = relative(settings.ridge, norms)
+    exact = settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT)
+    if exact:
+        matrix = engine.gram_matrix() if over == "features" else engine.label_gram(engine.asarray(np.eye(size)))
+        # Without a ridge a duplicate feature makes the Gram matrix singular; a rounding's worth keeps it definite.
+        return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms)))
+    start = engine.asarray(gaussian(size, min(size, PRECONDITIONER_RANK + 8), settings.seed))
+    preconditioner = SpectralPreconditioner.of(gram, strength, start)
+    return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report)
+
+
+__all__ = ["METHODS", "Embedding", "Method", "Settings", "SolverName", "certificate", "embed", "orthonormalize"]

@@ -1,0 +1,9 @@
+"""PCA of the features (Algorithm 1): blind to the labels."""
+
+from rembrandt.embeddings.problem import Problem
+from rembrandt.engines.protocol import Engine
+
+
+def pca(engine: Engine) -> Problem:
+    """``XᵀX Q``, over the features."""
+    return Problem(engine.gram, over="features")

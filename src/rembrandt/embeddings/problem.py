@@ -1,0 +1,24 @@
+"""What an embedding is: an operator, and what its vectors run over."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rembrandt.linalg.blocks import Block
+from rembrandt.linalg.eigen import Operator
+
+
+class Solver(Protocol):
+    """Solves a ridge problem for every column of a block."""
+
+    residual: float
+
+    def solve(self, B: Block) -> Block: ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The eigenproblem whose top vectors are the embedding; no operator means that the start is the answer."""
+
+    operator: Operator | None
+    over: Literal["labels", "features"] = "labels"
+    metric: Operator | None = None

@@ -1,0 +1,115 @@
+"""Ridge regression: ``(XᵀX + λI) Z = B`` for many right-hand sides, exactly or by conjugate gradients.
+
+Few features: one Cholesky factor serves every block. Many: conjugate gradients on all columns at once, each with its
+own step and its own end. Text has a few strong directions (the mean, the head words) over a flat rest, so the
+preconditioner is spectral: the same randomized eigensolver finds the strong directions and flattens them. On tf-idf
+rows it needs a quarter of the iterations that a diagonal preconditioner does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy.linalg import cho_factor, cho_solve
+
+from rembrandt.linalg.blocks import Block, column_dots
+from rembrandt.linalg.eigen import randomized_eigh
+from rembrandt.progress import Report, silent
+
+
+@dataclass
+class CholeskyRidge:
+    """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64."""
+
+    gram: Any
+    strength: float
+    residual: float = 0.0
+
+    def __post_init__(self) -> None:
+        xp = array_namespace(self.gram)
+        d = self.gram.shape[0]
+        A = xp.astype(self.gram, xp.float64) + self.strength * xp.eye(d, dtype=xp.float64, device=self.gram.device)
+        self.factor = cho_factor(A, lower=True, check_finite=False) if isinstance(A, np.ndarray) else xp.linalg.cholesky(A)
+
+    def solve(self, B: Block) -> Block:
+        xp = array_namespace(B)
+        wide = xp.astype(B, xp.float64)
+        if isinstance(wide, np.ndarray):
+            return cho_solve(self.factor, wide, check_finite=False).astype(B.dtype)
+        return xp.astype(xp.cholesky_solve(wide, self.factor), B.dtype)
+
+
+@dataclass
+class SpectralPreconditioner:
+    """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalue ``θ`` brought down to ``s``."""
+
+    U: Block
+    shrink: Block
+
+    @classmethod
+    def of(cls, gram: Callable[[Block], Block], strength: float, start: Block) -> "SpectralPreconditioner":
+        U, theta = randomized_eigh(gram, start, rank=max(1, start.shape[1] - 8), n_iter=2)
+        xp = array_namespace(U)
+        theta = theta + strength
+        return cls(U, xp.astype(theta[-1] / theta - 1.0, U.dtype)[:, None])
+
+    def __call__(self, R: Block) -> Block:
+        return R + self.U @ (self.shrink * (self.U.T @ R))
+
+
+@dataclass
+class ConjugateGradientRidge:
+    """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, every column on its own.
+
+    ``residual`` is the worst relative residual that any column of any solve has been left with.
+    """
+
+    gram: Callable[[Block], Block]
+    strength: float
+    precondition: Callable[[Block], Block]
+    tol: float = 1e-3
+    max_iter: int = 10
+    report: Report = silent
+    residual: float = field(default=0.0, init=False)
+
+    def solve(self, B: Block) -> Block:
+        xp = array_namespace(B)
+        dtype = B.dtype
+        goal = self.tol**2 * column_dots(B, B)
+        solution = xp.zeros_like(B)
+        active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
+        Z, R = xp.zeros_like(B), B
+        P = S = self.precondition(R)
+        rs = column_dots(R, S)
+        for done in range(self.max_iter):
+            self.report("solving", done, self.max_iter)
+            AP = self.gram(P) + self.strength * P
+            alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
+            Z = Z + alpha * P
+            R = R - alpha * AP
+            left = column_dots(R, R)
+            open_ = left > goal[active]
+            n_open = int(xp.sum(xp.astype(open_, xp.int64)))
+            if n_open == 0:
+                break
+            # Dropping columns copies the rest: worth it when a quarter are done.
+            if n_open <= 0.75 * active.shape[0]:
+                solution[:, active] = Z
+                active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
+            S = self.precondition(R)
+            rs, old = column_dots(R, S), rs
+            P = S + xp.astype(_ratio(rs, old), dtype) * P
+        self.report("solving", self.max_iter, self.max_iter)
+        solution[:, active] = Z
+        sizes = column_dots(B, B)[active]
+        worst = float(xp.max(_ratio(column_dots(R, R), sizes))) ** 0.5 if active.shape[0] else 0.0
+        self.residual = max(self.residual, worst)
+        return solution
+
+
+def _ratio(a: Block, b: Block) -> Block:
+    """``a / b``, and zero where ``b`` is: a column that is solved exactly takes no further step."""
+    xp = array_namespace(a)
+    return xp.where(b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(a))

@@ -1,0 +1,121 @@
+"""Sparse times dense, threaded, cut by non-zeros.
+
+SciPy multiplies on one thread, and a cut by rows gives one thread the whole of a head word. Here the non-zeros are
+cut into pieces of equal size, in the middle of a row where it must be; a piece that starts inside a row leaves its part
+of that row aside, and the parts are added in order at the end. The pieces depend on the matrix alone, so the result
+does not depend on the number of threads.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.threads import for_each, n_threads
+
+Array = NDArray[Any]
+Matrix = Any  # a SciPy CSR matrix or a NumPy array
+
+PIECE = 16_384  # non-zeros: long enough to amortise a call, short enough to balance and to sum well in float32
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def _multiply_pieces(
+    indptr: Array, indices: Array, data: Array, Z: Array, out: Array, aside: Array, piece: int, first: int, last: int
+) -> None:
+    """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``."""
+    k = Z.shape[1]
+    for p in range(first, last):
+        at = p * piece
+        stop = min(at + piece, indices.shape[0])
+        row = np.searchsorted(indptr, at, side="right") - 1
+        while at < stop:
+            while indptr[row + 1] <= at:
+                row += 1
+            end = min(indptr[row + 1], stop)
+            into = out[row] if at == indptr[row] else aside[p]
+            # Four non-zeros at a time: one load and one store of the output for four of Z.
+            while at + 4 <= end:
+                v0, v1, v2, v3 = data[at], data[at + 1], data[at + 2], data[at + 3]
+                z0, z1, z2, z3 = Z[indices[at]], Z[indices[at + 1]], Z[indices[at + 2]], Z[indices[at + 3]]
+                for j in range(k):
+                    into[j] += v0 * z0[j] + v1 * z1[j] + v2 * z2[j] + v3 * z3[j]
+                at += 4
+            while at < end:
+                v0 = data[at]
+                z0 = Z[indices[at]]
+                for j in range(k):
+                    into[j] += v0 * z0[j]
+                at += 1
+
+
+def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
+    """``A @ Z`` for a CSR matrix and a dense block, in the wider of their two precisions."""
+    dtype = np.result_type(A.dtype, Z.dtype)
+    out = np.zeros((A.shape[0], Z.shape[1]), dtype=dtype)
+    if A.nnz == 0 or Z.shape[1] == 0:
+        return out
+    Z = np.ascontiguousarray(Z, dtype=dtype)
+    indptr = A.indptr.astype(np.int64, copy=False)
+    pieces = -(-A.nnz // PIECE)
+    aside = np.zeros((pieces, Z.shape[1]), dtype=dtype)
+    shares = np.unique(np.linspace(0, pieces, min(pieces, 8 * n_threads()) + 1).astype(np.int64))
+    for_each(
+        _multiply_pieces,
+        (
+            (indptr, A.indices, A.data, Z, out, aside, PIECE, first, last)
+            for first, last in zip(shares[:-1], shares[1:], strict=True)
+        ),
+    )
+    starts = np.arange(pieces) * PIECE
+    rows = np.searchsorted(indptr, starts, side="right") - 1
+    inside = indptr[rows] < starts
+    np.add.at(out, rows[inside], aside[inside])
+    return out
+
+
+def matmul(A: Matrix, Z: Array) -> Array:
+    """``A @ Z`` for sparse or dense ``A``."""
+    return csr_matmul(A, Z) if sparse.issparse(A) else A @ Z
+
+
+def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
+    """``A`` as CSR with sorted, summed entries and 32-bit column indices where they fit."""
+    A = sparse.csr_array(A, dtype=dtype)
+    A.sum_duplicates()
+    if A.indices.dtype != np.int32 and A.shape[1] < 2**31:
+        A.indices = A.indices.astype(np.int32)
+    return A
+
+
+def append_constant(X: Matrix) -> Matrix:
+    """``[X, 1]``: the constant feature that stands for an intercept."""
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    if sparse.issparse(X):
+        return as_csr(sparse.hstack([X, sparse.csr_array(ones)], format="csr"))
+    return np.hstack([X, ones])
+
+
+def scale_rows(A: Matrix, factors: Array) -> Matrix:
+    """``diag(factors) A``."""
+    if sparse.issparse(A):
+        scaled = A.copy()
+        scaled.data *= np.repeat(factors, np.diff(A.indptr)).astype(A.dtype)
+        return scaled
+    return A * factors[:, None].astype(A.dtype)
+
+
+def normalize_rows(A: Matrix) -> Matrix:
+    """Rows of length one; rows of zeros stay zero."""
+    norms = np.sqrt(row_sums_of_squares(A))
+    return scale_rows(A, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
+
+
+def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
+    if not sparse.issparse(A):
+        return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+    # reduceat would misread empty rows; differences of the running sum do not.
+    running = np.concatenate([[0.0], np.cumsum(A.data.astype(np.float64) ** 2)])
+    return running[A.indptr[1:]] - running[A.indptr[:-1]]

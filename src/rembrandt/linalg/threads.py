@@ -1,0 +1,30 @@
+"""The threads that compiled, GIL-free kernels run on."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+
+def n_threads() -> int:
+    """How many threads to use: ``REMBRANDT_NUM_THREADS``, or the cores this process may run on."""
+    asked = os.environ.get("REMBRANDT_NUM_THREADS", "")
+    return max(1, int(asked)) if asked.isdigit() else len(os.sched_getaffinity(0))
+
+
+@lru_cache(maxsize=4)
+def _pool(pid: int, size: int) -> ThreadPoolExecutor:
+    # Keyed by the process: threads do not survive a fork, so a child makes its own.
+    return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
+
+
+def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> None:
+    """Call ``work(*a)`` for every ``a`` of ``arguments``, side by side; the first exception is raised."""
+    calls = list(arguments)
+    if len(calls) == 1 or n_threads() == 1:
+        for call in calls:
+            work(*call)
+        return
+    for future in [_pool(os.getpid(), n_threads()).submit(work, *call) for call in calls]:
+        future.result()
