@@ -1,0 +1,60 @@
+"""What every decoder comes down to: ``scores = φ(H) Q + b``, with ``H = XW`` the projected examples."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg.blocks import Block
+
+Link = Literal["identity", "softmax", "sigmoid"]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A fitted decoder; ``link`` turns scores into probabilities."""
+
+    weights: Block  # Q: D × c
+    bias: Block  # c
+    link: Link
+    fourier: FourierMap | None = None
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.weights.shape[1])
+
+    def features(self, H: Block) -> Block:
+        """``φ(H)``."""
+        return H if self.fourier is None else self.fourier(H)
+
+    def scores(self, H: Block, labels: Any = slice(None)) -> Block:
+        """The scores of ``labels`` (a slice or indices; all of them by default) for projected rows."""
+        return self.features(H) @ self.weights[:, labels] + self.bias[labels]
+
+    def probabilities(self, scores: Block) -> Block:
+        """Scores of all labels as probabilities, by the decoder's own link.
+
+        Least-squares scores estimate the probability itself, so they are only cut to [0, 1].
+        """
+        xp = array_namespace(scores)
+        if self.link == "softmax":
+            return softmax(scores)
+        if self.link == "sigmoid":
+            return 1 / (1 + xp.exp(-xp.clip(scores, -60, 60)))
+        return xp.clip(scores, 0, 1)
+
+
+def softmax(scores: Block) -> Block:
+    xp = array_namespace(scores)
+    shifted = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    return shifted / xp.sum(shifted, axis=1, keepdims=True)
+
+
+def draw_rows(n: int, fraction: float, seed: int, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row indices cut at random in (the rest, held out)."""
+    order = np.random.default_rng(seed).permutation(n)
+    held = min(most, int(round(fraction * n)))
+    return np.sort(order[held:]), np.sort(order[:held])

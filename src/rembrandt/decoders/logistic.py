@@ -1,0 +1,180 @@
+"""Logistic decoding: softmax over classes, or one independent logistic regression per label.
+
+The second-order scheme of Agarwal et al. (2014, Algorithm 1): the curvature of the loss is bounded by a fixed matrix,
+so it is factored once and every step is preconditioned by it. Here the preconditioner is applied to the features
+(they are whitened), which leaves plain accelerated gradient steps on minibatches. Rare labels have a flat loss, so the
+step of each label is scaled by its own curvature at the base rates.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from rembrandt.decoders.decoder import Decoder, draw_rows
+from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg.blocks import Block, spans
+from rembrandt.progress import Report, silent
+
+LOGITS = 1 << 26  # entries of the largest block of logits: rows × labels
+
+
+@dataclass(frozen=True)
+class LogisticSettings:
+    """How to fit; the defaults serve from fifty to some thousands of features."""
+
+    multiclass: bool
+    max_epochs: int = 30
+    batch: int = 1000
+    step: float = 0.2
+    momentum: float = 0.9
+    l2: float = 0.0
+    floor: float = 1e-3  # of the mean eigenvalue, added to the covariance before it is inverted
+    patience: int = 3  # epochs without a better held-out loss before stopping
+    held_out: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """``h ↦ [(φ(h) − μ) T, 1]`` with unit covariance; the 1 carries the bias and is already white."""
+
+    mean: Block
+    T: Block
+    fourier: FourierMap | None
+
+    @classmethod
+    def of(cls, H: NDArray[Any], fourier: FourierMap | None, floor: float, weights: NDArray[Any]) -> "Whitening":
+        D = H.shape[1] if fourier is None else fourier.frequencies.shape[1]
+        covariance, mean, total = np.zeros((D, D)), np.zeros(D), float(weights.sum())
+        for rows in spans(len(H), 8192):
+            Phi = (H[rows] if fourier is None else fourier(H[rows])).astype(np.float64)
+            scaled = Phi * np.sqrt(weights[rows])[:, None]
+            covariance += scaled.T @ scaled
+            mean += weights[rows] @ Phi
+        mean /= total
+        covariance = covariance / total - np.outer(mean, mean)
+        level = floor * np.trace(covariance) / D
+        factor = np.linalg.cholesky(covariance + max(level, 1e-12) * np.eye(D))
+        T = solve_triangular(factor, np.eye(D), lower=True, check_finite=False).T
+        return cls(mean.astype(np.float32), np.ascontiguousarray(T, dtype=np.float32), fourier)
+
+    def __call__(self, H: Block) -> Block:
+        xp = array_namespace(H)
+        Phi = H if self.fourier is None else self.fourier(H)
+        ones = xp.ones((H.shape[0], 1), dtype=self.T.dtype, device=self.T.device)
+        return xp.concat([(Phi - self.mean) @ self.T, ones], axis=1)
+
+    def undo(self, Q: Block) -> tuple[Block, Block]:
+        """Weights and bias for ``φ(h)`` from those for the whitened features."""
+        weights = self.T @ Q[:-1]
+        return weights, Q[-1] - self.mean @ weights
+
+
+def fit_logistic(
+    H: NDArray[Any],
+    Y: sparse.csr_array,
+    settings: LogisticSettings,
+    fourier: FourierMap | None = None,
+    weights: NDArray[Any] | None = None,
+    report: Report = silent,
+) -> Decoder:
+    """Fit on most rows, stop by the loss on the rest, and keep the best weights seen."""
+    n, c = Y.shape
+    w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    train, held = draw_rows(n, settings.held_out, settings.seed, most=5000)
+    if len(held) == 0:
+        held = train
+    whitening = Whitening.of(H, fourier, settings.floor, w)
+    F = _all_features(whitening, H)
+    rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
+    prior = np.log(rates) if settings.multiclass else np.log(rates) - np.log1p(-rates)
+    Q = np.zeros((F.shape[1], c), dtype=np.float32)
+    Q[-1] = prior
+    curvature = (rates * (1 - rates)).astype(np.float32)
+    batch = max(1, min(settings.batch, LOGITS // c, len(train)))
+    rng = np.random.default_rng(settings.seed)
+    scale = 1.0  # backed off when a step makes the loss worse
+    velocity = np.zeros_like(Q)
+    best, best_loss, since = Q.copy(), _mean_loss(F, Y, held, Q, settings.multiclass), 0
+    start_loss = best_loss
+    for epoch in range(settings.max_epochs):
+        report("logistic decoder", epoch, settings.max_epochs)
+        order = rng.permutation(train)
+        batches = len(order) // batch
+        for i in range(batches):
+            rows = np.sort(order[i * batch : (i + 1) * batch])
+            decay = 1 - (epoch + i / batches) / settings.max_epochs
+            step = scale * decay * settings.step * (1 - settings.momentum) / curvature
+            ahead = Q + settings.momentum * velocity
+            gradient = _gradient(F[rows], Y[rows], ahead, w[rows], settings.multiclass)
+            if settings.l2:
+                gradient += settings.l2 * ahead
+            velocity *= settings.momentum
+            velocity -= step * gradient
+            Q += velocity
+        loss = _mean_loss(F, Y, held, Q, settings.multiclass)
+        if loss < best_loss:
+            best, best_loss, since = Q.copy(), loss, 0
+            continue
+        since += 1
+        if not np.isfinite(loss) or loss > max(start_loss, 2 * best_loss):
+            # Diverging: half the step, from the best point, at rest.
+            Q, velocity, scale = best.copy(), np.zeros_like(Q), scale / 2
+        elif since >= settings.patience:
+            break
+    report("logistic decoder", settings.max_epochs, settings.max_epochs)
+    found, bias = whitening.undo(best)
+    return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
+
+
+def _all_features(whitening: Whitening, H: NDArray[Any]) -> NDArray[np.float32]:
+    first = whitening(H[:1])
+    F = np.empty((len(H), first.shape[1]), dtype=np.float32)
+    for rows in spans(len(H), 8192):
+        F[rows] = whitening(H[rows])
+    return F
+
+
+def _residual(P: NDArray[Any], Y: sparse.csr_array, multiclass: bool) -> NDArray[Any]:
+    """``probabilities − Y`` in the place of the logits ``P``, without a dense Y."""
+    if multiclass:
+        P -= P.max(axis=1, keepdims=True)
+        np.exp(P, out=P)
+        P /= P.sum(axis=1, keepdims=True)
+    else:
+        np.negative(P, out=P)
+        np.exp(np.minimum(P, 60, out=P), out=P)
+        P += 1
+        np.reciprocal(P, out=P)
+    P[np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), Y.indices] -= 1
+    return P
+
+
+def _gradient(
+    F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[Any], multiclass: bool
+) -> NDArray[Any]:
+    R = _residual(F @ Q, Y, multiclass)
+    return (F * (w / w.sum())[:, None].astype(np.float32)).T @ R
+
+
+def _mean_loss(
+    F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool
+) -> float:
+    """The mean loss per example on ``rows``."""
+    total = 0.0
+    for part in spans(len(rows), max(1, LOGITS // Q.shape[1])):
+        chosen = rows[part]
+        P, truth = F[chosen] @ Q, Y[chosen]
+        at = (np.repeat(np.arange(len(chosen)), np.diff(truth.indptr)), truth.indices)
+        hits = P[at].sum(dtype=np.float64)
+        if multiclass:
+            top = P.max(axis=1, keepdims=True)
+            total += float((top[:, 0] + np.log(np.exp(P - top).sum(axis=1))).sum(dtype=np.float64) - hits)
+        else:
+            total += float(np.logaddexp(0, P).sum(dtype=np.float64) - hits)
+    return total / max(1, len(rows))

@@ -1,0 +1,57 @@
+"""Random Fourier features (Rahimi & Recht, 2007): a kernel as a finite map, ``φ(h) = cos(hΩ + b)``.
+
+The columns of ``Ω`` are drawn from the kernel's spectral density: normal for the Gaussian kernel, Cauchy for the
+Laplacian, Student's t for Matérn (ν = 3/2: three degrees of freedom, ν = 5/2: five).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from rembrandt.linalg.blocks import Block
+
+Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
+KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
+_PAIRS = 4096  # pairs of examples whose distance is looked at for the median
+
+
+@dataclass(frozen=True)
+class FourierMap:
+    """The map ``h ↦ cos(hΩ + b)``."""
+
+    frequencies: Block  # Ω, k × D
+    offsets: Block  # b, D
+
+    def __call__(self, H: Block) -> Block:
+        xp = array_namespace(H)
+        return xp.cos(H @ self.frequencies + self.offsets)
+
+
+def draw(kernel: Kernel, H: NDArray[Any], n_features: int, scale: float = 1.0, seed: int = 0) -> FourierMap:
+    """A map for ``kernel`` with the bandwidth ``scale`` times the median distance between rows of ``H``."""
+    rng = np.random.default_rng(seed)
+    k = H.shape[1]
+    if kernel == "laplacian":
+        directions = rng.standard_cauchy((k, n_features))
+    elif kernel == "gaussian":
+        directions = rng.standard_normal((k, n_features))
+    elif kernel in ("matern3", "matern5"):
+        freedom = 3 if kernel == "matern3" else 5
+        directions = rng.standard_normal((k, n_features)) / np.sqrt(rng.chisquare(freedom, n_features) / freedom)
+    else:
+        raise ValueError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
+    bandwidth = scale * median_distance(H, kernel, rng)
+    offsets = rng.uniform(0, 2 * np.pi, n_features)
+    return FourierMap((directions / bandwidth).astype(np.float32), offsets.astype(np.float32))
+
+
+def median_distance(H: NDArray[Any], kernel: Kernel, rng: np.random.Generator) -> float:
+    """The median distance of random pairs of rows, in the norm that the kernel uses; 1 when all rows are equal."""
+    first, second = rng.integers(0, len(H), (2, _PAIRS))
+    difference = (H[first] - H[second])[first != second]
+    distances = np.abs(difference).sum(axis=1) if kernel == "laplacian" else np.linalg.norm(difference, axis=1)
+    median = float(np.median(distances)) if len(distances) else 0.0
+    return median if median > 0 else 1.0
