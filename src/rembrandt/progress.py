@@ -4,6 +4,7 @@ Long functions take ``report: Report = silent`` and call ``report(stage, done, t
 (``total=None`` when it is not known). The library is silent; the command line draws bars.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,16 +18,36 @@ def silent(stage: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def bars(enabled: bool = True) -> Iterator[Report]:
-    """Draw one bar per stage on standard error; plain text when it is not a terminal is left out."""
+    """Draw a bar for each stage on standard error; where that is no terminal, write a line when a stage begins."""
     if not enabled:
         yield silent
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    elif sys.stderr.isatty():
+        with _drawn() as report:
+            yield report
+    else:
+        yield _written()
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+
+def _written() -> Report:
+    begun: set[str] = set()
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if stage not in begun:
+            begun.add(stage)
+            print(f"{stage} ...", file=sys.stderr, flush=True)
+
+    return report
+
+
+@contextmanager
+def _drawn() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    # Stages name files, so square brackets in them are not mark-up.
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     tasks: dict[str, Any] = {}
-    with Progress(*columns, console=Console(stderr=True)) as display:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:

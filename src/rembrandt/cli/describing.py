@@ -1,0 +1,52 @@
+"""Sentences about data and models that several verbs say."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rembrandt.cli.output import folder_size
+from rembrandt.cli.screen import in_bytes
+
+if TYPE_CHECKING:
+    from rembrandt.data import Dataset
+    from rembrandt.estimators import RembrandtClassifier
+
+
+def data_lines(data: Dataset, source: str) -> list[str]:
+    """What was read."""
+    what = "texts" if data.X is None else f"examples of {data.X.shape[1]:,} features"
+    each = data.Y.nnz / max(1, data.n_examples)
+    counted = f"{data.n_examples:,} {what}, {data.n_labels:,} labels, {each:.1f} per example"
+    return [f"Read {source}: {counted} ({data.task}).", *data.notes.sentences()]
+
+
+def choice_lines(classifier: RembrandtClassifier) -> list[str]:
+    """What was chosen, and why."""
+    settings = classifier.settings_
+    reason = settings.get("rank_reason") or "as asked for"
+    lines = [f"Rank {settings['rank']:,}: {reason}.", f"Decoder: {_recipe(settings)}."]
+    if classifier.selection_:
+        ranked = sorted(classifier.selection_, key=lambda trial: -trial["quality"])
+        best = f"{ranked[0]['quality']:.1%} of its answers right"
+        others = f", the next best {ranked[1]['quality']:.1%} ({_recipe(ranked[1])})" if len(ranked) > 1 else ""
+        lines.append(f"It was the best of {len(ranked)} on held-out training data: {best}{others}.")
+    return lines
+
+
+def saved_line(path: Path, seconds: float) -> str:
+    """Where the model is."""
+    return f"Fitted in {seconds:.1f} s and saved as {path} ({in_bytes(folder_size(path))})."
+
+
+def command(*words: str | Path) -> str:
+    """A command that can be copied into a shell."""
+    return shlex.join(["rembrandt", *map(str, words)])
+
+
+def _recipe(facts: dict[str, Any]) -> str:
+    """A decoder in a few words."""
+    kernel = f" on random features of a {facts['kernel']} kernel" if facts["kernel"] else ""
+    strength = f", strength {facts['decoder_ridge']:g}" if facts["decoder"] in ("ridge", "logistic") else ""
+    return f"{facts['decoder']}{kernel}{strength}{', rows scaled to length one' if facts['normalize'] else ''}"

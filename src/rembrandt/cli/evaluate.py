@@ -1,0 +1,55 @@
+"""``rembrandt evaluate``: how good a model is on labelled examples."""
+
+from typing import Annotated
+
+import typer
+
+from rembrandt.cli import measuring, options
+from rembrandt.cli.describing import data_lines
+from rembrandt.cli.opened import open_model
+from rembrandt.cli.reading import Reading
+from rembrandt.cli.screen import Screen
+
+
+def evaluate(
+    model: options.ModelFolder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Labelled examples, as for fit; - is standard input.")],
+    format: options.FormatOption = None,
+    text: options.TextOption = None,
+    labels: options.LabelsOption = None,
+    label_separator: options.SeparatorOption = None,
+    propensity_a: Annotated[
+        float, typer.Option(help="Constant A of the propensities; Amazon 0.6, Wikipedia 0.5.")
+    ] = 0.55,
+    propensity_b: Annotated[
+        float, typer.Option(help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
+    ] = 1.5,
+    by_frequency: Annotated[
+        bool, typer.Option("--by-frequency", help="Add the recall of common to rare labels.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure a model on labelled examples, beside always predicting the most popular labels.
+
+    The file is read as the training data was; an option says otherwise.
+    """
+    screen = Screen(json, quiet)
+    with screen.progress() as report:
+        opened = open_model(model)
+        data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
+        measured = measuring.measure(opened, data, report, propensity_a, propensity_b)
+    screen.say(*data_lines(data, file))
+    unseen = measured.data.notes
+    if unseen.unseen_labels:
+        screen.say(
+            f"{unseen.unseen_labels:,} labels never occurred in training; the {unseen.unseen_label_uses:,} times that "
+            "they are true count against the model."
+        )
+    screen.say("")
+    measuring.show(screen, measured)
+    if by_frequency:
+        screen.say("")
+        measuring.show_deciles(screen, measured.deciles)
+    document = {"model": str(model), "file": file, **measured.document()}
+    screen.result(document | ({"deciles": measured.decile_documents()} if by_frequency else {}))

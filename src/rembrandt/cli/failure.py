@@ -1,0 +1,55 @@
+"""What a user sees when something goes wrong: one sentence on standard error, and an exit code that says which kind.
+
+1 is anything refused, 2 a command that makes no sense (typer's own), 130 an interruption.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from rembrandt.errors import RembrandtError, RembrandtWarning
+
+REFUSED, INTERRUPTED = 1, 130
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors into sentences and warnings into notes. Errors that nobody foresaw keep their traceback."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", RembrandtWarning)
+        warnings.showwarning = _show(warnings.showwarning)
+        try:
+            yield
+            sys.stdout.flush()
+        except RembrandtError as error:
+            raise _exit(f"error: {error}", REFUSED) from error
+        except KeyboardInterrupt as error:
+            raise _exit("interrupted; nothing was written", INTERRUPTED) from error
+        except BrokenPipeError as error:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(REFUSED) from error
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise _exit(f"error: {where}{error.strerror or error}", REFUSED) from error
+
+
+def _exit(sentence: str, code: int) -> typer.Exit:
+    typer.echo(sentence, err=True)
+    return typer.Exit(code)
+
+
+def _show(otherwise: Any) -> Any:
+    """A hook for `warnings` that prints our own as one line."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, RembrandtWarning):
+            typer.echo(f"note: {message}", err=True)
+        else:
+            otherwise(message, category, *rest, **more)
+
+    return show

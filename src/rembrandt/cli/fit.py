@@ -1,0 +1,107 @@
+"""``rembrandt fit``: examples to a saved model."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rembrandt.cli import options
+from rembrandt.cli.describing import choice_lines, command, data_lines, saved_line
+from rembrandt.cli.opened import READING
+from rembrandt.cli.output import check_model_target, folder_size
+from rembrandt.cli.reading import Reading, read_training
+from rembrandt.cli.screen import Screen
+from rembrandt.errors import DataError, RembrandtError
+
+
+def fit(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="A file of examples, or the name of a known data set.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The folder to write the model to.")],
+    format: options.FormatOption = None,
+    text: options.TextOption = None,
+    labels: options.LabelsOption = None,
+    label_separator: options.SeparatorOption = None,
+    analyzer: options.AnalyzerOption = None,
+    ngrams: options.NGrams = None,
+    hashed: options.Hashed = False,
+    n_components: options.Components = "auto",
+    method: options.MethodOption = options.Method.rembrandt,
+    ridge: options.Ridge = 1.0,
+    decoder: Annotated[
+        options.Decoder, typer.Option(help="How labels are found from the embedding.")
+    ] = options.Decoder.auto,
+    kernel: Annotated[options.Kernel, typer.Option(help="The kernel that the decoder works in.")] = options.Kernel.auto,
+    kernel_scale: Annotated[
+        float | None, typer.Option(min=1e-6, help="The kernel's bandwidth, in median distances between examples.")
+    ] = None,
+    decoder_ridge: Annotated[str, typer.Option(metavar="R|auto", help="Strength of the decoder's penalty.")] = "auto",
+    normalize: Annotated[options.YesNo, typer.Option(help="Scale examples to length one.")] = options.YesNo.auto,
+    n_random_features: Annotated[
+        int | None, typer.Option(min=1, help="Random features that stand for the kernel.")
+    ] = None,
+    n_iter: options.PowerIterations = 1,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fit a model to labelled examples and save it.
+
+    Whatever is auto is chosen on a held-out part of the examples.
+    """
+    screen = Screen(json, quiet)
+    settings: dict[str, Any] = {
+        "n_components": options.whole_or_auto(n_components, "--n-components"),
+        "method": method.value,
+        "ridge": ridge,
+        "decoder": decoder.value,
+        "kernel": None if kernel == "none" else kernel.value,
+        "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
+        "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
+        "n_iter": n_iter,
+        "random_state": seed,
+    }
+    given = {"kernel_scale": kernel_scale, "n_random_features": n_random_features}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    vectorizer = options.text_settings(analyzer, ngrams, hashed)
+    check_model_target(output, force)
+
+    from rembrandt.estimators import RembrandtClassifier
+    from rembrandt.features.text import TextFeatures
+
+    with screen.progress() as report:
+        data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
+        if vectorizer and data.texts is None:
+            raise DataError("there are features in it; --analyzer, --ngrams and --hashed are for texts", train)
+        screen.say(*data_lines(data, train))
+        start = time.perf_counter()
+        try:
+            classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer)).fit_dataset(data, report)
+        except RembrandtError:
+            raise
+        except ValueError as error:  # settings that do not go together
+            raise RembrandtError(f"cannot fit {train}: {error}") from error
+        seconds = time.perf_counter() - start
+        classifier.save(output, force=force, extra={READING: reading.to_remember()})
+    screen.say(*choice_lines(classifier), saved_line(output, seconds), "")
+    screen.say(
+        "Use it:",
+        f"  {command('predict', output, 'FILE')}",
+        f"  {command('evaluate', output, 'FILE')}",
+        f"  {command('neighbors', output, str(classifier.classes_[classifier.label_counts_.argmax()]))}",
+    )
+    screen.result(
+        {
+            "model": str(output),
+            "bytes": folder_size(output),
+            "seconds": seconds,
+            "n_examples": data.n_examples,
+            "n_features": classifier.n_features_in_,
+            "n_labels": data.n_labels,
+            "task": data.task,
+            "notes": data.notes.sentences(),
+            "settings": classifier.settings_,
+            "selection": classifier.selection_,
+        }
+    )

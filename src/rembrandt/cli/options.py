@@ -1,0 +1,94 @@
+"""Options that several verbs share, each described once."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+# The names below are the library's; they stand here too because importing them would slow every command down.
+Format = StrEnum(
+    "Format", ["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
+)
+Method = StrEnum("Method", ["rembrandt", "pca", "plst", "cs", "cca"])
+Decoder = StrEnum("Decoder", ["auto", "transpose", "ridge", "logistic", "greedy"])
+Kernel = StrEnum("Kernel", ["auto", "none", "gaussian", "laplacian", "matern3", "matern5"])
+Analyzer = StrEnum("Analyzer", ["word", "char"])
+YesNo = StrEnum("YesNo", ["auto", "yes", "no"])
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder, as fit wrote it.")]
+
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="The file's format; told by its name and first lines when not given.")
+]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="COLUMNS", help="A table's text columns; repeat it or separate them by commas."),
+]
+LabelsOption = Annotated[
+    str | None, typer.Option("--labels", metavar="COLUMN", help="A table's label column; for npz the file of labels.")
+]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label-separator", metavar="S", help="What stands between labels in a cell; else a cell is one label."
+    ),
+]
+Components = Annotated[
+    str, typer.Option("--n-components", metavar="K|auto", help="Dimensions of the embedding; auto reads the spectrum.")
+]
+MethodOption = Annotated[Method, typer.Option("--method", help="The embedding.")]
+Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Strength of the regression on the features.")]
+PowerIterations = Annotated[int, typer.Option("--n-iter", min=0, help="Power iterations of the eigensolver.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
+AnalyzerOption = Annotated[
+    Analyzer | None, typer.Option("--analyzer", help="Make features of words (the default) or of characters.")
+]
+NGrams = Annotated[
+    str | None, typer.Option("--ngrams", metavar="N|N-M", help="Words or characters in a feature: 1, 1-2, 3-4.")
+]
+Hashed = Annotated[bool, typer.Option("--hashed", help="Hash the features of texts instead of learning them.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def whole_or_auto(text: str, option: str) -> int | str:
+    """A positive whole number, or ``auto``."""
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"{text!r} is neither a positive whole number nor auto", param_hint=option)
+    return int(text)
+
+
+def number_or_auto(text: str, option: str) -> float | str:
+    """A number that is not negative, or ``auto``."""
+    try:
+        value = "auto" if text == "auto" else float(text)
+    except ValueError:
+        value = -1.0
+    if isinstance(value, float) and not 0 <= value < float("inf"):
+        raise typer.BadParameter(f"{text!r} is neither a number from 0 nor auto", param_hint=option)
+    return value
+
+
+def ngram_range(text: str | None) -> tuple[int, int] | None:
+    """``2`` is two of them, ``1-2`` one or two."""
+    if text is None:
+        return None
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise typer.BadParameter(f"{text!r} is neither a number nor two, such as 1-2", param_hint="--ngrams")
+    return int(first), int(last)
+
+
+def text_settings(analyzer: Analyzer | None, ngrams: str | None, hashed: bool) -> dict[str, Any]:
+    """The settings of the text features that were given."""
+    given = {
+        "analyzer": None if analyzer is None else analyzer.value,
+        "ngram_range": ngram_range(ngrams),
+        "weighting": "hashed" if hashed else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
