@@ -15,7 +15,7 @@ _HOMES = {
     "load": "rembrandt.estimators",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ class Decoder:
     bias: Block  # c
     link: Link
     fourier: FourierMap | None = None
+    greedy: bool = False  # pick labels by matching pursuit instead of by score
 
     @property
     def n_labels(self) -> int:
@@ -56,5 +57,5 @@ def softmax(scores: Block) -> Block:
 def draw_rows(n: int, fraction: float, seed: int, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row indices cut at random in (the rest, held out)."""
     order = np.random.default_rng(seed).permutation(n)
-    held = min(most, int(round(fraction * n)))
+    held = min(most, round(fraction * n))
     return np.sort(order[held:]), np.sort(order[:held])

@@ -3,7 +3,8 @@
 The second-order scheme of Agarwal et al. (2014, Algorithm 1): the curvature of the loss is bounded by a fixed matrix,
 so it is factored once and every step is preconditioned by it. Here the preconditioner is applied to the features
 (they are whitened), which leaves plain accelerated gradient steps on minibatches. Rare labels have a flat loss, so the
-step of each label is scaled by its own curvature at the base rates.
+step of each label is scaled by its own curvature at the base rates. What is kept is the mean of an epoch's iterates:
+the step can stay large, and the held-out loss is smooth enough to stop by.
 """
 
 from dataclasses import dataclass
@@ -28,13 +29,15 @@ class LogisticSettings:
     """How to fit; the defaults serve from fifty to some thousands of features."""
 
     multiclass: bool
-    max_epochs: int = 30
+    max_epochs: int = 40
     batch: int = 1000
-    step: float = 0.2
+    step: float = 0.1
     momentum: float = 0.9
+    dropout: float = 0.0  # of the features, drawn anew for each batch
     l2: float = 0.0
-    floor: float = 1e-3  # of the mean eigenvalue, added to the covariance before it is inverted
-    patience: int = 3  # epochs without a better held-out loss before stopping
+    floor: float = 1e-4  # of the mean eigenvalue, added to the covariance before it is inverted
+    patience: int = 4  # epochs without a better held-out loss, each at half the step, before stopping
+    smallest: float = 1 / 64  # of the first step: what is left to gain is noise
     held_out: float = 0.05
     seed: int = 0
 
@@ -49,7 +52,7 @@ class Whitening:
 
     @classmethod
     def of(cls, H: NDArray[Any], fourier: FourierMap | None, floor: float, weights: NDArray[Any]) -> "Whitening":
-        D = H.shape[1] if fourier is None else fourier.frequencies.shape[1]
+        D = H.shape[1] if fourier is None else fourier.size
         covariance, mean, total = np.zeros((D, D)), np.zeros(D), float(weights.sum())
         for rows in spans(len(H), 8192):
             Phi = (H[rows] if fourier is None else fourier(H[rows])).astype(np.float64)
@@ -101,35 +104,51 @@ def fit_logistic(
     scale = 1.0  # backed off when a step makes the loss worse
     velocity = np.zeros_like(Q)
     best, best_loss, since = Q.copy(), _mean_loss(F, Y, held, Q, settings.multiclass), 0
-    start_loss = best_loss
+    first_loss = best_loss
     for epoch in range(settings.max_epochs):
         report("logistic decoder", epoch, settings.max_epochs)
-        order = rng.permutation(train)
+        step = scale * settings.step * (1 - settings.momentum) / curvature
+        order, mean = rng.permutation(train), np.zeros_like(Q)
         batches = len(order) // batch
         for i in range(batches):
             rows = np.sort(order[i * batch : (i + 1) * batch])
-            decay = 1 - (epoch + i / batches) / settings.max_epochs
-            step = scale * decay * settings.step * (1 - settings.momentum) / curvature
-            ahead = Q + settings.momentum * velocity
-            gradient = _gradient(F[rows], Y[rows], ahead, w[rows], settings.multiclass)
+            kept = _kept(F.shape[1], settings.dropout, rng)
+            ahead = Q[kept] + settings.momentum * velocity[kept]
+            seen = F[rows][:, kept]
+            seen[:, :-1] /= 1 - settings.dropout  # as large, on average, as all features together
+            gradient = _gradient(seen, Y[rows], ahead, w[rows], settings.multiclass)
             if settings.l2:
-                gradient += settings.l2 * ahead
+                gradient += settings.l2 * curvature * ahead
             velocity *= settings.momentum
-            velocity -= step * gradient
+            velocity[kept] -= step * gradient
             Q += velocity
-        loss = _mean_loss(F, Y, held, Q, settings.multiclass)
+            mean += Q
+        mean /= batches
+        loss = _mean_loss(F, Y, held, mean, settings.multiclass)
+        since = 0 if loss < best_loss else since + 1
         if loss < best_loss:
-            best, best_loss, since = Q.copy(), loss, 0
-            continue
-        since += 1
-        if not np.isfinite(loss) or loss > max(start_loss, 2 * best_loss):
-            # Diverging: half the step, from the best point, at rest.
-            Q, velocity, scale = best.copy(), np.zeros_like(Q), scale / 2
-        elif since >= settings.patience:
+            best, best_loss = mean, loss
+        elif not loss < first_loss:
+            # Diverging: back to the best point, at rest, with a much smaller step.
+            Q, velocity, scale = best.copy(), np.zeros_like(Q), scale / 8
+        else:
+            scale /= 2
+        if since >= settings.patience or scale < settings.smallest:
             break
     report("logistic decoder", settings.max_epochs, settings.max_epochs)
     found, bias = whitening.undo(best)
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
+
+
+def _kept(size: int, dropout: float, rng: np.random.Generator) -> Any:
+    """The features of a batch: a random part of them, always with the last, the constant.
+
+    One draw serves the whole batch, so what is dropped is not computed at all.
+    """
+    if dropout == 0:
+        return slice(None)
+    chosen = rng.permutation(size - 1)[: max(1, round((1 - dropout) * (size - 1)))]
+    return np.append(np.sort(chosen), size - 1)
 
 
 def _all_features(whitening: Whitening, H: NDArray[Any]) -> NDArray[np.float32]:
@@ -155,16 +174,12 @@ def _residual(P: NDArray[Any], Y: sparse.csr_array, multiclass: bool) -> NDArray
     return P
 
 
-def _gradient(
-    F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[Any], multiclass: bool
-) -> NDArray[Any]:
+def _gradient(F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[Any], multiclass: bool) -> NDArray[Any]:
     R = _residual(F @ Q, Y, multiclass)
     return (F * (w / w.sum())[:, None].astype(np.float32)).T @ R
 
 
-def _mean_loss(
-    F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool
-) -> float:
+def _mean_loss(F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool) -> float:
     """The mean loss per example on ``rows``."""
     total = 0.0
     for part in spans(len(rows), max(1, LOGITS // Q.shape[1])):

@@ -33,7 +33,7 @@ class RidgeStatistics:
     ) -> None:
         self.fourier = fourier
         n, c = Y.shape
-        D = H.shape[1] if fourier is None else fourier.frequencies.shape[1]
+        D = H.shape[1] if fourier is None else fourier.size
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         self.total = float(w.sum())
         gram, cross, total = np.zeros((D, D)), np.zeros((c, D), dtype=np.float32), np.zeros(D)

@@ -15,7 +15,7 @@ from rembrandt.embeddings.problem import Problem, Solver
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
 from rembrandt.errors import RembrandtWarning
-from rembrandt.linalg.blocks import Block, column_dots, orthonormalize
+from rembrandt.linalg.blocks import Block, column_dots
 from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
 from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
 from rembrandt.progress import Report, silent
@@ -26,6 +26,7 @@ SolverName = Literal["auto", "cholesky", "pcg"]
 METHODS: tuple[Method, ...] = ("rembrandt", "pca", "plst", "cs", "cca")
 CHOLESKY_LIMIT = 4096  # columns: up to here one dense factor costs less than a solve by iterations
 PRECONDITIONER_RANK = 64
+TRACE_PROBES = 10
 POOR_RESIDUAL = 0.5  # a relative residual above this is no solution
 
 
@@ -35,6 +36,7 @@ class Settings:
 
     method: Method = "rembrandt"
     n_components: int = 50
+    at_most: bool = False  # fewer components are no surprise: n_components is a limit
     ridge: float = 1.0  # relative: times trace(XᵀX)/d
     n_oversamples: int = 20
     n_iter: int = 1
@@ -49,7 +51,8 @@ class Embedding:
     """``V`` (c×k) and its singular values, the regression ``W`` (d×k) of ``YV`` on ``X``, and the way back.
 
     ``back`` (c×k) decodes by the transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the
-    vectors run over features and no least-squares way back to the labels exists.
+    vectors run over features and no least-squares way back to the labels exists. ``leverage`` is the mean weight of an
+    example in its own prediction ``XW``.
     """
 
     V: Block
@@ -57,6 +60,7 @@ class Embedding:
     W: Block
     back: Block | None
     residual: float
+    leverage: float
 
     def truncated(self, rank: int) -> "Embedding":
         """The embedding of a smaller rank: the columns are nested."""
@@ -81,7 +85,7 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
         start = engine.asarray(gaussian(size, min(width, size), settings.seed))
         V, sigma = randomized_eigh(problem.operator, start, min(k, size), settings.n_iter, problem.metric)
     report(f"embedding ({settings.method})", 1, 2)
-    if V.shape[1] < k:
+    if V.shape[1] < k and not settings.at_most:
         warnings.warn(
             f"n_components={k} is more than the rank of this problem: reduced to {V.shape[1]}. "
             f"Ask for at most {V.shape[1]} to silence this.",
@@ -91,12 +95,14 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
     back: Block | None
     if problem.over == "features":
         # Labels sit at what the embedding sees of them: the mean projection of their examples.
-        W, back = V, None
+        W, back, leverage = V, None, 0.0
         counts = np.maximum(engine.label_norms(), 1e-30)[:, None]
         V = engine.cross_t(W) / engine.asarray(counts)
     else:
         W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
+        signs = np.sign(gaussian(engine.d, TRACE_PROBES, settings.seed + 2))
+        leverage = features.degrees_of_freedom(engine.asarray(signs)) / engine.n
     report(f"embedding ({settings.method})", 2, 2)
     if features.residual > POOR_RESIDUAL:
         warnings.warn(
@@ -105,17 +111,16 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
             RembrandtWarning,
             stacklevel=3,
         )
-    return Embedding(V, sigma, W, back, features.residual)
+    return Embedding(V, sigma, W, back, features.residual, leverage)
 
 
-def certificate(engine: Engine, settings: Settings, embedding: Embedding, n_probes: int = 10) -> Certificate:
-    """How exact a label embedding is for the problem it was fitted to; costs one more pass over the data."""
+def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
+    """How exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
     problem = pose(engine, settings, ridge_solver(engine, settings, "features"), silent)
     if problem.operator is None or problem.metric is not None:
         raise ValueError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
-    vectors = embedding.V if problem.over == "labels" else embedding.W
     probes = engine.asarray(gaussian(vectors.shape[0], n_probes, settings.seed + 1))
-    return certify(problem.operator, vectors, embedding.sigma, probes)
+    return certify(problem.operator, engine.asarray(vectors), sigma, probes)
 
 
 def pose(engine: Engine, settings: Settings, features: Solver, report: Report) -> Problem:
@@ -144,7 +149,9 @@ def ridge_solver(
     engine: Engine, settings: Settings, over: Literal["features", "labels"], report: Report = silent
 ) -> Solver:
     """One exact factor when there are few columns, conjugate gradients when there are many."""
-    gram, norms = (engine.gram, engine.feature_norms()) if over == "features" else (engine.label_gram, engine.label_norms())
+    gram, norms = (
+        (engine.gram, engine.feature_norms()) if over == "features" else (engine.label_gram, engine.label_norms())
+    )
     size = len(norms)
     strength = relative(settings.ridge, norms)
     exact = settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT)
@@ -155,6 +162,3 @@ def ridge_solver(
     start = engine.asarray(gaussian(size, min(size, PRECONDITIONER_RANK + 8), settings.seed))
     preconditioner = SpectralPreconditioner.of(gram, strength, start)
     return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report)
-
-
-__all__ = ["METHODS", "Embedding", "Method", "Settings", "SolverName", "certificate", "embed", "orthonormalize"]

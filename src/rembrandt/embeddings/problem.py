@@ -14,6 +14,8 @@ class Solver(Protocol):
 
     def solve(self, B: Block) -> Block: ...
 
+    def degrees_of_freedom(self, probes: Block) -> float: ...
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.linalg.blocks import gram64, spans
-from rembrandt.linalg.sparse import Matrix, as_csr, matmul, scale_rows
+from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
 
 Array = NDArray[Any]
 
@@ -92,9 +92,9 @@ class _Operand:
     """One of the two data matrices with its transpose, the example weights and its mean."""
 
     def __init__(self, A: Matrix, weights: Array | None, center: bool) -> None:
-        self.A = as_csr(A) if sparse.issparse(A) else np.asarray(A)
+        self.A: Matrix = as_csr(A) if is_sparse(A) else np.asarray(A)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self._t: Matrix | None = None if sparse.issparse(self.A) else self.A.T
+        self._t: Matrix | None = None if is_sparse(self.A) else self.A.T
         total = self.A.shape[0] if self.weights is None else float(self.weights.sum())
         self.total = total
         self.mean = np.zeros(self.A.shape[1], dtype=self.A.dtype)
@@ -123,28 +123,28 @@ class _Operand:
         return out
 
     def column_norms(self) -> NDArray[np.float64]:
-        squared = self.A.multiply(self.A).tocsr() if sparse.issparse(self.A) else self.A.astype(np.float64) ** 2
+        squared = self.A.multiply(self.A).tocsr() if is_sparse(self.A) else self.A.astype(np.float64) ** 2
         # With μ the weighted mean, Σ w (a − μ)² = Σ w a² − (Σ w) μ².
         return _column_sums(squared, self.weights) - self.total * self.mean.astype(np.float64) ** 2
 
     def gram_matrix(self) -> NDArray[np.float64]:
         """``AᵀDA`` in float64, by dense row blocks unless the rows are very sparse."""
-        A = self.A if self.weights is None else scale_rows(self.A, np.sqrt(self.weights))
+        A: Matrix = self.A if self.weights is None else scale_rows(self.A, np.sqrt(self.weights))
         n, d = A.shape
-        if sparse.issparse(A) and A.nnz < 0.03 * n * d:
+        if is_sparse(A) and A.nnz < 0.03 * n * d:
             wide = A.astype(np.float64)
             G = np.asarray((wide.T @ wide).todense())
         else:
             G = np.zeros((d, d))
             for rows in spans(n, max(1, BLOCK_BYTES // (16 * d))):
-                G += gram64(A[rows].toarray() if sparse.issparse(A) else A[rows])
+                G += gram64(A[rows].toarray() if is_sparse(A) else A[rows])
         mean = self.mean.astype(np.float64)
         return G - self.total * np.outer(mean, mean)
 
     def dense_cross(self, X: "_Operand") -> NDArray[np.float64]:
         """``XᵀDY`` for this Y, dense and in float64."""
-        Y = (self.A if self.weights is None else scale_rows(self.A, self.weights)).astype(np.float64)
-        if sparse.issparse(X.A):
+        Y: Matrix = (self.A if self.weights is None else scale_rows(self.A, self.weights)).astype(np.float64)
+        if is_sparse(X.A):
             C = np.asarray((X.A.T.astype(np.float64) @ Y).todense())
         else:
             C = np.zeros((X.A.shape[1], Y.shape[1]))

@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, column_dots
+from rembrandt.linalg.blocks import Block, cache_rows, column_dots, spans
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
@@ -31,7 +31,14 @@ class CholeskyRidge:
         xp = array_namespace(self.gram)
         d = self.gram.shape[0]
         A = xp.astype(self.gram, xp.float64) + self.strength * xp.eye(d, dtype=xp.float64, device=self.gram.device)
-        self.factor = cho_factor(A, lower=True, check_finite=False) if isinstance(A, np.ndarray) else xp.linalg.cholesky(A)
+        self.factor = (
+            cho_factor(A, lower=True, check_finite=False) if isinstance(A, np.ndarray) else xp.linalg.cholesky(A)
+        )
+
+    def degrees_of_freedom(self, probes: Block) -> float:
+        """``trace(G (G + λI)⁻¹)``: how many parameters the regression really has."""
+        xp = array_namespace(self.gram)
+        return float(xp.linalg.trace(self.solve(xp.astype(self.gram, xp.float64))))
 
     def solve(self, B: Block) -> Block:
         xp = array_namespace(B)
@@ -74,22 +81,26 @@ class ConjugateGradientRidge:
     report: Report = silent
     residual: float = field(default=0.0, init=False)
 
+    def degrees_of_freedom(self, probes: Block) -> float:
+        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over random signs."""
+        xp = array_namespace(probes)
+        d, r = probes.shape
+        return max(0.0, d - self.strength * float(xp.sum(column_dots(probes, self.solve(probes)))) / r)
+
     def solve(self, B: Block) -> Block:
         xp = array_namespace(B)
         dtype = B.dtype
         goal = self.tol**2 * column_dots(B, B)
         solution = xp.zeros_like(B)
         active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
-        Z, R = xp.zeros_like(B), B
-        P = S = self.precondition(R)
-        rs = column_dots(R, S)
+        Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
+        P = self.precondition(R)
+        rs = column_dots(R, P)
         for done in range(self.max_iter):
             self.report("solving", done, self.max_iter)
             AP = self.gram(P) + self.strength * P
             alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
-            Z = Z + alpha * P
-            R = R - alpha * AP
-            left = column_dots(R, R)
+            left = _advance(Z, R, P, AP, alpha)
             open_ = left > goal[active]
             n_open = int(xp.sum(xp.astype(open_, xp.int64)))
             if n_open == 0:
@@ -100,13 +111,31 @@ class ConjugateGradientRidge:
                 active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
             S = self.precondition(R)
             rs, old = column_dots(R, S), rs
-            P = S + xp.astype(_ratio(rs, old), dtype) * P
+            _redirect(P, S, xp.astype(_ratio(rs, old), dtype))
         self.report("solving", self.max_iter, self.max_iter)
         solution[:, active] = Z
         sizes = column_dots(B, B)[active]
         worst = float(xp.max(_ratio(column_dots(R, R), sizes))) ** 0.5 if active.shape[0] else 0.0
         self.residual = max(self.residual, worst)
         return solution
+
+
+def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:
+    """``Z += αP`` and ``R −= αAP`` in place; the squared lengths of the new residuals. One trip through memory."""
+    xp = array_namespace(Z)
+    left = xp.zeros((Z.shape[1],), dtype=xp.float64, device=Z.device)
+    for rows in spans(Z.shape[0], cache_rows(Z)):
+        Z[rows] += alpha * P[rows]
+        R[rows] -= alpha * AP[rows]
+        left += xp.sum(R[rows] * R[rows], axis=0)
+    return left
+
+
+def _redirect(P: Block, S: Block, beta: Block) -> None:
+    """``P = S + βP`` in place."""
+    for rows in spans(P.shape[0], cache_rows(P)):
+        P[rows] *= beta
+        P[rows] += S[rows]
 
 
 def _ratio(a: Block, b: Block) -> Block:

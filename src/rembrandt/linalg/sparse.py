@@ -6,6 +6,7 @@ of that row aside, and the parts are added in order at the end. The pieces depen
 does not depend on the number of threads.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,10 @@ def _multiply_pieces(
                 at += 1
 
 
+def is_sparse(A: Any) -> bool:
+    return bool(sparse.issparse(A))
+
+
 def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     """``A @ Z`` for a CSR matrix and a dense block, in the wider of their two precisions."""
     dtype = np.result_type(A.dtype, Z.dtype)
@@ -64,10 +69,7 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     shares = np.unique(np.linspace(0, pieces, min(pieces, 8 * n_threads()) + 1).astype(np.int64))
     for_each(
         _multiply_pieces,
-        (
-            (indptr, A.indices, A.data, Z, out, aside, PIECE, first, last)
-            for first, last in zip(shares[:-1], shares[1:], strict=True)
-        ),
+        ((indptr, A.indices, A.data, Z, out, aside, PIECE, first, last) for first, last in pairwise(shares)),
     )
     starts = np.arange(pieces) * PIECE
     rows = np.searchsorted(indptr, starts, side="right") - 1
@@ -78,13 +80,15 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
 
 def matmul(A: Matrix, Z: Array) -> Array:
     """``A @ Z`` for sparse or dense ``A``."""
-    return csr_matmul(A, Z) if sparse.issparse(A) else A @ Z
+    return csr_matmul(A, Z) if is_sparse(A) else A @ Z
 
 
 def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     """``A`` as CSR with sorted, summed entries and 32-bit column indices where they fit."""
     A = sparse.csr_array(A, dtype=dtype)
-    A.sum_duplicates()
+    if not A.has_canonical_format:
+        A = A.copy()  # the one given is not changed
+        A.sum_duplicates()
     if A.indices.dtype != np.int32 and A.shape[1] < 2**31:
         A.indices = A.indices.astype(np.int32)
     return A
@@ -93,14 +97,15 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
 def append_constant(X: Matrix) -> Matrix:
     """``[X, 1]``: the constant feature that stands for an intercept."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-    if sparse.issparse(X):
-        return as_csr(sparse.hstack([X, sparse.csr_array(ones)], format="csr"))
+    if is_sparse(X):
+        both: Any = [X, sparse.csr_array(ones)]
+        return as_csr(sparse.hstack(both, format="csr"))
     return np.hstack([X, ones])
 
 
 def scale_rows(A: Matrix, factors: Array) -> Matrix:
     """``diag(factors) A``."""
-    if sparse.issparse(A):
+    if is_sparse(A):
         scaled = A.copy()
         scaled.data *= np.repeat(factors, np.diff(A.indptr)).astype(A.dtype)
         return scaled
@@ -114,7 +119,7 @@ def normalize_rows(A: Matrix) -> Matrix:
 
 
 def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
-    if not sparse.issparse(A):
+    if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     # reduceat would misread empty rows; differences of the running sum do not.
     running = np.concatenate([[0.0], np.cumsum(A.data.astype(np.float64) ** 2)])

@@ -1,0 +1,507 @@
+"""The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+
+from rembrandt.data import Dataset
+from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
+from rembrandt.errors import DataError
+from rembrandt.features.fourier import KERNELS, Kernel
+from rembrandt.features.text import TextFeatures
+from rembrandt.fitting import (
+    DECODERS,
+    DecoderName,
+    Labelled,
+    Recipe,
+    fit_embedding,
+    fit_model,
+    make_engine,
+    project,
+    rank_limit,
+)
+from rembrandt.linalg.eigen import Certificate
+from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.metrics import precision_at_k
+from rembrandt.model.persist import load_model, save_model
+from rembrandt.progress import Report, bars, silent
+from rembrandt.selection import Auto, Open, select
+from rembrandt.targets import Targets, read_targets
+
+Array = NDArray[Any]
+
+
+class _Base(BaseEstimator):
+    """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
+
+    def _features(self, X: Any, reset: bool) -> Any:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
+        return as_csr(X, np.float32) if is_sparse(X) else np.asarray(X, dtype=np.float32)
+
+    def _labelled(self, X: Any, targets: Targets, sample_weight: Any) -> Labelled:
+        if X.shape[0] != targets.Y.shape[0]:
+            raise DataError(
+                f"X has {X.shape[0]} rows and y has {targets.Y.shape[0]}: give one label entry for each row"
+            )
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if weights is not None and (weights < 0).any():
+            raise DataError("sample_weight has negative entries; weights say how often an example counts")
+        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
+
+    def _recipe(self, data: Labelled, **more: Any) -> Recipe:
+        _among("method", self.method, METHODS)
+        _among("solver", self.solver, ("auto", "cholesky", "pcg"))
+        auto = self.n_components == "auto"
+        if not auto and (not isinstance(self.n_components, int | np.integer) or self.n_components < 1):
+            raise ValueError(f"n_components={self.n_components!r} must be a positive whole number or 'auto'")
+        settings = Settings(
+            method=self.method,
+            n_components=rank_limit(data) if auto else int(self.n_components),
+            at_most=auto,
+            ridge=self.ridge,
+            n_oversamples=self.n_oversamples,
+            n_iter=self.n_iter,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            seed=_seed(self.random_state),
+        )
+        return Recipe(settings, auto_rank=auto, center=self.center, **more)
+
+
+class LabelEmbedder(TransformerMixin, _Base):
+    """Embed labels by what the features can predict of them.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Rank of the embedding; "auto" keeps the directions that hold nearly all of the spectrum.
+    method : "rembrandt", "pca", "plst", "cs" or "cca"
+        What is embedded: predictable labels, features, labels alone, nothing (random), or whitened predictable labels.
+    ridge : float
+        Strength of the regression of labels on features, relative to the mean squared length of a feature.
+    n_oversamples, n_iter : int
+        Columns to spare and power iterations of the randomized eigensolver.
+    solver : "auto", "cholesky" or "pcg"
+        Exact for few features, conjugate gradients for many; "auto" decides by their number.
+    tol, max_iter : float, int
+        Where conjugate gradients stop: the relative residual of a column, and the number of iterations.
+    center : bool
+        Subtract the means of features and labels instead of appending a constant feature; sparse data stays sparse.
+        For features with a large mean, and for principal label spaces as Tai & Lin define them.
+    random_state : int, RandomState or None
+    verbose : int
+        Show progress when positive.
+
+    Attributes
+    ----------
+    embedding_ : array (c, k)
+        A vector for each label.
+    singular_values_ : array (k,)
+        Their strengths: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the features.
+    projection_ : array (d + 1, k)
+        Where features go; the last row belongs to the constant feature.
+    rank_reason_ : str
+        Why "auto" chose this rank; empty where it was given.
+    residual_ : float
+        Worst relative residual of the regressions behind it; 0 when they were solved exactly.
+
+    References
+    ----------
+    P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.eye(6)
+    >>> embedder = LabelEmbedder(n_components=2, random_state=0).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> embedder.embedding_.shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | Auto = 50,
+        method: Method = "rembrandt",
+        ridge: float = 1.0,
+        n_oversamples: int = 20,
+        n_iter: int = 1,
+        solver: SolverName = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 30,
+        center: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.ridge = ridge
+        self.n_oversamples = n_oversamples
+        self.n_iter = n_iter
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.center = center
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Embed the labels of ``y``: classes (1-D), a 0/1 matrix, or a list of labels for each example."""
+        targets = read_targets(y)
+        X = self._features(X, reset=True)
+        data = self._labelled(X, targets, sample_weight)
+        recipe = self._recipe(data)
+        with bars(self.verbose > 0) as report:
+            embedded = fit_embedding(data, recipe, report)
+        self.classes_ = targets.classes
+        self.embedding_ = np.asarray(embedded.embedding.V)
+        self.singular_values_ = np.asarray(embedded.embedding.sigma)
+        self.projection_ = embedded.projection
+        self.rank_reason_ = embedded.reason
+        self.residual_ = embedded.embedding.residual
+        self._n_features_out = self.projection_.shape[1]
+        self._seed = recipe.embedding.seed
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The rows of ``X`` in the embedding: their predicted ``YV``, n × k."""
+        check_is_fitted(self)
+        X = self._features(X, reset=False)
+        return project(X, self.projection_)
+
+    def truncate(self, n_components: int) -> Self:
+        """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
+        check_is_fitted(self)
+        if not 1 <= n_components <= self.embedding_.shape[1]:
+            raise ValueError(
+                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank fitted"
+            )
+        smaller = type(self)(**self.get_params() | {"n_components": n_components})
+        smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
+        smaller.embedding_ = self.embedding_[:, :n_components]
+        smaller.singular_values_ = self.singular_values_[:n_components]
+        smaller.projection_ = self.projection_[:, :n_components]
+        smaller._n_features_out = n_components
+        return smaller
+
+    def certify(self, X: Any, y: Any, sample_weight: Any = None, n_probes: int = 10) -> Certificate:
+        """How exact the embedding is for the data it was fitted on; costs about one more pass over it."""
+        check_is_fitted(self)
+        data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
+        recipe = self._recipe(data)
+        vectors = self.projection_ if self.method == "pca" else self.embedding_
+        return certificate(make_engine(data, self.center), recipe.embedding, vectors, self.singular_values_, n_probes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+class RembrandtClassifier(ClassifierMixin, _Base):
+    """Predict one or many of a great number of labels, through an embedding of the labels.
+
+    Texts or features are projected on the label embedding (``H = XW``), mapped (``φ``, optional random features of a
+    kernel) and decoded (``scores = φ(H)Q + b``). Whatever is "auto" is chosen on a held-out part of the training data.
+
+    Parameters
+    ----------
+    n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center
+        The embedding, as in `LabelEmbedder`.
+    decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
+        Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
+    decoder_ridge : float or "auto"
+        Strength of the decoder's ridge or L2 penalty, relative to the mean eigenvalue of its features.
+    kernel : None, "gaussian", "laplacian", "matern3", "matern5" or "auto"
+    kernel_scale : float
+        Bandwidth, in units of the median distance between projected examples.
+    n_random_features : int, optional
+        Size of the kernel map: more is nearer to the kernel, and slower. Without it, what the number of examples
+        makes affordable, from 1000 to 4000.
+    normalize : bool or "auto"
+        Scale rows to length one first.
+    max_epochs : int
+        Passes of the logistic decoder at most.
+    text : TextFeatures, optional
+        How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
+    random_state : int, RandomState or None
+    verbose : int
+        Show progress when positive.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+    embedding_, singular_values_, projection_ : arrays
+        As in `LabelEmbedder`.
+    settings_ : dict
+        What was chosen, and why.
+    selection_ : list of dict
+        Every candidate that was tried on held-out data, with its quality.
+    model_ : Model
+        The fitted value itself.
+
+    Examples
+    --------
+    >>> texts = ["red apple", "green apple", "red car", "fast car"] * 10
+    >>> labels = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
+    >>> classifier = RembrandtClassifier(random_state=0).fit(texts, labels)
+    >>> classifier.predict_topk(["apple"], k=1)[0].tolist()
+    [['fruit']]
+    """
+
+    feature_names_: list[str] | None
+    label_titles_: dict[str, str]
+    extra_: dict[str, Any]
+
+    def __init__(
+        self,
+        n_components: int | Auto = "auto",
+        method: Method = "rembrandt",
+        ridge: float = 1.0,
+        decoder: DecoderName | Auto = "auto",
+        decoder_ridge: float | Auto = "auto",
+        kernel: Kernel | Auto | None = "auto",
+        kernel_scale: float = 1.0,
+        n_random_features: int | None = None,
+        normalize: bool | Auto = "auto",
+        n_oversamples: int = 20,
+        n_iter: int = 1,
+        solver: SolverName = "auto",
+        tol: float = 0.02,
+        max_iter: int = 10,
+        center: bool = False,
+        max_epochs: int = 40,
+        text: TextFeatures | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.ridge = ridge
+        self.decoder = decoder
+        self.decoder_ridge = decoder_ridge
+        self.kernel = kernel
+        self.kernel_scale = kernel_scale
+        self.n_random_features = n_random_features
+        self.normalize = normalize
+        self.n_oversamples = n_oversamples
+        self.n_iter = n_iter
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.center = center
+        self.max_epochs = max_epochs
+        self.text = text
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example."""
+        with bars(self.verbose > 0) as report:
+            return self._fit(X, read_targets(y), sample_weight, report)
+
+    def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """Fit to what a reader returned, keeping the names of labels and features."""
+        targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+        self._fit(data.texts if data.X is None else data.X, targets, data.weights, report)
+        self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row; for several labels a row, a 0/1 matrix of those with a probability of at least ½."""
+        X = self._rows(X)
+        if self.model_.multiclass:
+            return self.classes_[self.model_.top_k(X, 1)[0][:, 0]]
+        labels = self.model_.label_sets(X)
+        return labels.toarray() if self._dense_target else labels
+
+    def predict_topk(
+        self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+    ) -> tuple[Array, NDArray[np.float32]]:
+        """The ``k`` best labels of each row and their scores, best first.
+
+        ``include`` limits the answer to these labels, ``exclude`` leaves these out. Where fewer than ``k`` labels are
+        left, the label is None and the score is -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k={k} must be at least 1")
+        found, scores = self.model_topk(X, k, include, exclude)
+        labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
+        return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
+
+    def model_topk(
+        self, X: Any, k: int, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
+        X = self._rows(X)
+        with bars(self.verbose > 0) as report:
+            return self.model_.top_k(X, k, self._allowed(include, exclude), report)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of all labels, n × c; for two classes the difference of the second and the first."""
+        scores = self.model_.scores(self._rows(X))
+        return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of all labels, n × c."""
+        return self.model_.probabilities(self._rows(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy for one label a row, P@1 for several."""
+        if self.model_.multiclass:
+            return float(super().score(X, y, sample_weight))
+        truth = self._truth(y)
+        return float(precision_at_k(truth, self.model_topk(X, 1)[0], 1))
+
+    def save(self, path: str | Path, force: bool = False, extra: Mapping[str, Any] | None = None) -> None:
+        """Write the model to a new folder; ``force`` replaces a model that is there. ``extra`` is kept as JSON."""
+        check_is_fitted(self)
+        facts: dict[str, Any] = {
+            "params": {name: value for name, value in self.get_params(deep=False).items() if name != "text"},
+            "dense_target": self._dense_target,
+            "selection": self.selection_,
+            "feature_names": self.feature_names_,
+            "label_titles": self.label_titles_,
+            "extra": dict(extra or {}),
+        }
+        facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
+        save_model(path, self.model_, self.text_, facts, force)
+
+    @property
+    def embedding_(self) -> Array:
+        return self.model_.embedding
+
+    @property
+    def singular_values_(self) -> Array:
+        return self.model_.singular_values
+
+    @property
+    def projection_(self) -> Array:
+        return self.model_.projection
+
+    @property
+    def settings_(self) -> dict[str, Any]:
+        return self.model_.settings
+
+    @property
+    def label_counts_(self) -> Array:
+        return self.model_.label_counts
+
+    @property
+    def n_train_(self) -> int:
+        return self.model_.n_train
+
+    def _fit(self, X: Any, targets: Targets, sample_weight: Any, report: Report) -> Self:
+        self.text_ = None
+        if _is_text(X):
+            self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
+            X = self.text_.fit_transform(X, report=report)
+        X = self._features(X, reset=True)
+        data = self._labelled(X, targets, sample_weight)
+        own = {name: getattr(self, name) for name in ("kernel_scale", "n_random_features", "max_epochs")}
+        recipe = self._recipe(data, **own)
+        selection = select(data, recipe, self._choices(), report)
+        self.model_ = fit_model(data, selection.recipe, report)
+        self.selection_ = [vars(trial) for trial in selection.trials]
+        self.classes_ = targets.classes
+        self._dense_target = targets.dense
+        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        return self
+
+    def _choices(self) -> Open:
+        _among("decoder", self.decoder, ("auto", *DECODERS))
+        _among("kernel", self.kernel, (None, "auto", *KERNELS))
+        _among("normalize", self.normalize, (True, False, "auto"))
+        decoder, kernel = self.decoder, self.kernel
+        if decoder in ("transpose", "greedy") and kernel == "auto":
+            kernel = None  # they decode the projection itself
+        return Open(decoder, kernel, self.decoder_ridge, self.normalize)
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self.text_ is not None and _is_text(X):
+            X = self.text_.transform(X)
+        return self._features(X, reset=False)
+
+    def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+        if include is None and exclude is None:
+            return None
+        chosen = np.zeros(len(self.classes_), dtype=bool)
+        chosen[slice(None) if include is None else self._columns(include)] = True
+        chosen[self._columns(exclude or ())] = False
+        return np.flatnonzero(chosen)
+
+    def _columns(self, labels: Iterable[Any]) -> list[int]:
+        place = {label: column for column, label in enumerate(self.classes_.tolist())}
+        wanted = list(labels)
+        unknown = [label for label in wanted if label not in place]
+        if unknown:
+            raise DataError(
+                f"label {unknown[0]!r} is not one of the {len(place):,} that this model knows; see classes_"
+            )
+        return [place[label] for label in wanted]
+
+    def _truth(self, y: Any) -> sparse.csr_array:
+        """``y`` as a 0/1 matrix over this model's labels; labels it never saw are no column and never a hit."""
+        targets = read_targets(y)
+        place = {label: column for column, label in enumerate(self.classes_.tolist())}
+        columns = np.array([place.get(label, -1) for label in targets.classes.tolist()])[targets.Y.indices]
+        rows = np.repeat(np.arange(targets.Y.shape[0]), np.diff(targets.Y.indptr))
+        known = columns >= 0
+        shape = (targets.Y.shape[0], len(place))
+        return sparse.csr_array((np.ones(known.sum(), np.float32), (rows[known], columns[known])), shape=shape)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def load(path: str | Path, verify: bool = True) -> RembrandtClassifier:
+    """The classifier saved in the folder ``path``; its weights stay on disk until they are used.
+
+    ``verify=False`` skips the check sums: for a large model on a disk that is trusted.
+    """
+    model, text, facts = load_model(path, verify)
+    classifier = RembrandtClassifier(
+        **facts["params"], text=None if text is None else TextFeatures(**text.get_params())
+    )
+    classifier.model_ = model
+    classifier.text_ = text
+    classifier.classes_ = model.classes
+    classifier.n_features_in_ = model.n_features
+    classifier._dense_target = facts["dense_target"]
+    classifier.selection_ = facts["selection"]
+    classifier.feature_names_ = facts["feature_names"]
+    classifier.label_titles_ = facts["label_titles"]
+    classifier.extra_ = facts["extra"]
+    return classifier
+
+
+def _is_text(X: Any) -> bool:
+    """A list, tuple, array or series of strings, one for each example."""
+    if is_sparse(X) or isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
+        return isinstance(X, str)
+    if hasattr(X, "ndim"):
+        return X.ndim == 1 and all(isinstance(x, str) for x in X)
+    return isinstance(X[0], str)
+
+
+def _seed(random_state: Any) -> int:
+    """An int stands for itself, so that the same seed gives the same model; a generator is drawn from."""
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _among(name: str, value: Any, options: tuple[Any, ...]) -> None:
+    if not any(value is option or value == option for option in options):
+        raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, options))}")

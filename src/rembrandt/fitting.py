@@ -1,0 +1,205 @@
+"""From X, Y and a recipe to a model: prepare the rows, embed the labels, fit the decoder."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt import memory
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
+from rembrandt.engines.cpu import CpuEngine
+from rembrandt.features.fourier import FourierMap, Kernel, draw
+from rembrandt.linalg.sparse import Matrix, append_constant, is_sparse, matmul, normalize_rows
+from rembrandt.model.model import Model
+from rembrandt.progress import Report, silent
+
+Array = NDArray[Any]
+DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
+RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
+DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic", "greedy")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every choice that a fit depends on.
+
+    ``leave_out`` says how much of its own label is taken out of each training example's projection before the decoder
+    sees it, from 0 to 1: a regression on many features half knows the labels it was fitted to, and a decoder that
+    learns from such rows trusts them too much on new ones.
+    """
+
+    embedding: Settings
+    auto_rank: bool = False  # embedding.n_components is the most to keep, not the number
+    center: bool = False
+    normalize: bool = False
+    decoder: DecoderName = "ridge"
+    decoder_ridge: float = 0.01
+    kernel: Kernel | None = None
+    kernel_scale: float = 1.0
+    leave_out: float = 0.0
+    n_random_features: int | None = None  # None: as many as the number of examples makes affordable
+    max_epochs: int = 40
+
+    def facts(self) -> dict[str, Any]:
+        """The recipe as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The training data of a model."""
+
+    X: Matrix
+    Y: sparse.csr_array
+    classes: Array
+    multiclass: bool
+    weights: Array | None = None
+
+    def rows(self, index: Array) -> "Labelled":
+        weights = None if self.weights is None else self.weights[index]
+        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Labels embedded, and the projection of the features on them with its constant row last."""
+
+    embedding: Embedding
+    projection: Array
+    reason: str = ""
+
+    def project(self, X: Matrix) -> Array:
+        return project(X, self.projection)
+
+
+def project(X: Matrix, projection: Array) -> Array:
+    """``[X, 1] W``: rows in the embedding."""
+    return matmul(X, projection[:-1]) + projection[-1]
+
+
+def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
+    """The model that ``recipe`` makes of ``data``."""
+    estimate = check_memory(data, recipe)
+    X = normalize_rows(data.X) if recipe.normalize else data.X
+    embedded = fit_embedding(replace(data, X=X), recipe, report)
+    decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
+    rank = int(embedded.projection.shape[1])
+    settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
+    return Model(
+        classes=data.classes,
+        multiclass=data.multiclass,
+        normalize=recipe.normalize,
+        projection=embedded.projection,
+        decoder=decoder,
+        embedding=np.asarray(embedded.embedding.V, dtype=np.float32),
+        singular_values=np.asarray(embedded.embedding.sigma),
+        label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
+        n_train=data.X.shape[0],
+        settings=settings | {"residual": embedded.embedding.residual},
+    )
+
+
+def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
+    """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
+    engine = make_engine(data, recipe.center)
+    embedding = embed(engine, recipe.embedding, report)
+    reason = ""
+    if recipe.auto_rank:
+        rank, reason = choose_rank(embedding.sigma)
+        embedding = embedding.truncated(rank)
+    projection = np.asarray(embedding.W, dtype=np.float32)
+    if recipe.center:
+        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
+        shift = engine.Y.mean @ embedding.V if engine.Y is not None and embedding.back is not None else 0.0
+        constant = shift - engine.X.mean @ projection
+        projection = np.vstack([projection, constant[None]]).astype(np.float32)
+    return Embedded(embedding, projection, reason)
+
+
+def make_engine(data: Labelled, center: bool) -> CpuEngine:
+    X = data.X if center else append_constant(data.X)
+    return CpuEngine(X, data.Y, data.weights, center_features=center, center_labels=center)
+
+
+def fit_decoder(embedding: Embedding, H: Array, data: Labelled, recipe: Recipe, report: Report = silent) -> Decoder:
+    """The decoder of ``recipe`` on the projected rows ``H``."""
+    if recipe.decoder in ("transpose", "greedy"):
+        if embedding.back is None:
+            raise ValueError(
+                f"decoder={recipe.decoder!r} needs a label basis, and method='pca' has none: it embeds features. "
+                "Use decoder='ridge' or 'logistic', or another method."
+            )
+        if recipe.kernel is not None:
+            raise ValueError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
+        return replace(fit_transpose(embedding.back), greedy=recipe.decoder == "greedy")
+    H = left_out(embedding, H, data, recipe.leave_out)
+    fourier = fourier_map(H, recipe)
+    if recipe.decoder == "ridge":
+        return RidgeStatistics(H, data.Y, fourier, data.weights, report).solve(recipe.decoder_ridge)
+    return fit_logistic(H, data.Y, logistic_settings(data, recipe), fourier, data.weights, report)
+
+
+def left_out(embedding: Embedding, H: Array, data: Labelled, strength: float) -> Array:
+    """Training rows as they would be projected had they been left out of the regression, ``strength`` of the way.
+
+    For ridge regression leaving row i out gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with ``lᵢ`` its leverage; the mean
+    leverage stands for each, as it serves no worse and costs a few columns more instead of a pass.
+    """
+    share = strength * min(embedding.leverage, 0.9)
+    if share == 0 or embedding.back is None:
+        return H
+    return ((H - share * matmul(data.Y, embedding.V)) / (1 - share)).astype(H.dtype)
+
+
+def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:
+    return LogisticSettings(
+        multiclass=data.multiclass,
+        max_epochs=recipe.max_epochs,
+        dropout=0.0 if recipe.kernel is None else 0.5,
+        l2=recipe.decoder_ridge,
+        seed=recipe.embedding.seed,
+    )
+
+
+def fourier_map(H: Array, recipe: Recipe) -> FourierMap | None:
+    if recipe.kernel is None:
+        return None
+    return draw(recipe.kernel, H, n_random_features(recipe, *H.shape), recipe.kernel_scale, recipe.embedding.seed)
+
+
+def n_random_features(recipe: Recipe, n: int, k: int) -> int:
+    """As asked; else what two cores map and factor in seconds: few examples need, and can pay for, more of them."""
+    if recipe.n_random_features is not None:
+        return recipe.n_random_features
+    if recipe.decoder == "logistic":
+        return 2000
+    return int(np.clip((RIDGE_FLOPS / n) ** 0.5 - k, 1000, 4000))
+
+
+def check_memory(data: Labelled, recipe: Recipe) -> int:
+    """Refuse what would not fit in memory before it begins."""
+    n, d = data.X.shape
+    nonzeros = (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
+    k = recipe.embedding.n_components
+    return memory.check(
+        memory.Shape(
+            n=n,
+            d=d + 1,
+            c=data.Y.shape[1],
+            nonzeros=int(nonzeros),
+            k=k,
+            width=k + recipe.embedding.n_oversamples,
+            mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
+            decoder=recipe.decoder,
+        )
+    )
+
+
+def rank_limit(data: Labelled) -> int:
+    return largest_rank(data.X.shape[0], data.X.shape[1] + 1, data.Y.shape[1])

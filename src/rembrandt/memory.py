@@ -1,0 +1,75 @@
+"""How much memory a fit needs, and a refusal before it is taken."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rembrandt.errors import MemoryEstimateError
+
+_FLOAT = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes that decide how much memory a fit takes."""
+
+    n: int
+    d: int
+    c: int
+    nonzeros: int  # of X and Y together
+    k: int
+    width: int  # k and the columns to spare
+    mapped: int  # features that the decoder sees
+    decoder: str
+
+
+def estimate(shape: Shape) -> dict[str, int]:
+    """Bytes by part; the largest stage counts, for one follows the other."""
+    data = 2 * 8 * shape.nonzeros  # both matrices and their transposes
+    embedding = _FLOAT * shape.width * (6 * shape.d + 3 * shape.c) + min(_FLOAT * shape.n * shape.width, 1 << 29)
+    weights = _FLOAT * shape.mapped * shape.c
+    decoding = (
+        _FLOAT * shape.n * shape.k
+        + {
+            "transpose": weights,
+            "greedy": weights,
+            "ridge": 3 * weights + 3 * 8 * shape.mapped**2,
+            "logistic": 5 * weights + _FLOAT * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
+        }[shape.decoder]
+    )
+    return {"data": data, "embedding": embedding, "decoder": decoding, "total": data + max(embedding, decoding)}
+
+
+def available() -> int:
+    """Bytes that this process may still take: what the machine has free, within its control group's limit."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.exists() and used.exists() and limit.read_text().strip().isdigit():
+        free = min(free, int(limit.read_text()) - int(used.read_text()))
+    return free
+
+
+def check(shape: Shape) -> int:
+    """The estimate in bytes; refuses a fit that would not fit, and says which option lowers it."""
+    parts = estimate(shape)
+    free = available()
+    if parts["total"] > free:
+        remedies = [f"a smaller n_components (now {shape.k})"]
+        if shape.decoder != "transpose":
+            remedies.append("decoder='transpose'")
+        if shape.mapped > shape.k:
+            remedies.append(f"fewer n_random_features (now {shape.mapped}) or kernel=None")
+        raise MemoryEstimateError(
+            f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
+            f"embedding, {_gib(parts['decoder'])} decoder) and {_gib(free)} is free. "
+            f"What lowers it: {', '.join(remedies)}."
+        )
+    return parts["total"]
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

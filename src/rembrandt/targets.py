@@ -1,0 +1,51 @@
+"""What a user gives as ``y``, brought to one form: a sparse 0/1 matrix and the names of its columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from rembrandt.data.arrays import label_matrix
+from rembrandt.errors import DataError
+
+
+@dataclass(frozen=True)
+class Targets:
+    """``Y`` (n×c, CSR float32) with the names of its columns and the way it was given."""
+
+    Y: sparse.csr_array
+    classes: NDArray[Any]
+    multiclass: bool
+    dense: bool = False  # given as a dense matrix, so predictions are handed back as one
+
+
+def read_targets(y: Any) -> Targets:
+    """A 1-D array of classes of any type, a 0/1 matrix (sparse or dense), or a list of labels for each example."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1):
+        Y, _, _ = label_matrix(y, None)
+        return Targets(Y, np.arange(Y.shape[1]), multiclass=False, dense=not sparse.issparse(y))
+    if isinstance(y, list | tuple) and any(isinstance(entry, list | tuple | set | frozenset) for entry in y):
+        if (
+            all(isinstance(entry, list | tuple) and set(entry) <= {0, 1} for entry in y)
+            and len({len(e) for e in y}) == 1
+        ):
+            return read_targets(np.asarray(y))
+        Y, names, _ = label_matrix(y, None)
+        return Targets(Y, np.asarray(names), multiclass=False)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"the target holds one class only ({classes[0]!r}): there is nothing to tell apart. "
+            "Give examples of at least two classes."
+        )
+    ones = np.ones(len(y), dtype=np.float32)
+    Y = sparse.csr_array((ones, index.astype(np.int32), np.arange(len(y) + 1)), shape=(len(y), len(classes)))
+    return Targets(Y, classes, multiclass=True)
