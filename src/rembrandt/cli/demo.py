@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rembrandt.data import Dataset
 
 _SHOWN = 4  # articles
+_LONG = 300  # characters: those that come with an abstract
 _GENERATED = 8000  # documents, where there are no articles
 
 
@@ -98,9 +100,10 @@ def _show_examples(screen: Screen, opened: Opened, measured: measuring.Measured)
     """A few examples with their predicted labels."""
     data = measured.data
     screen.say("", "Some of them, with the labels predicted (* is right):")
-    step = max(1, data.n_examples // _SHOWN)
-    for row in range(0, step * _SHOWN, step)[: data.n_examples]:
-        text = (data.texts or [])[row]
+    texts = data.texts or []
+    long = [row for row, text in enumerate(texts) if len(text) > _LONG] or range(len(texts))
+    for row in long[:: max(1, len(long) // _SHOWN)][:_SHOWN]:
+        text = texts[row]
         true = set(data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]].tolist())
         found = [f"{'*' if i in true else ' '} {opened.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
         screen.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
@@ -109,8 +112,9 @@ def _show_examples(screen: Screen, opened: Opened, measured: measuring.Measured)
 def _next_steps(opened: Opened, material: Material, measured: measuring.Measured) -> list[str]:
     """Commands that can be copied."""
     often = opened.title(measured.labels[0, 0]) or opened.names[measured.labels[0, 0]]
-    text = " ".join((material.test.texts or [""])[0].split()[:12]).replace("'", "")
-    steps = [f"echo '{text}' | {command('predict', opened.path, '-')}", command("neighbors", opened.path, often)]
+    text = next((text for text in material.test.texts or [] if len(text) > _LONG), "")
+    words = shlex.quote(" ".join(text.split()[:12]))
+    steps = [f"echo {words} | {command('predict', opened.path, '-')}", command("neighbors", opened.path, often)]
     if material.test_file is not None:
         steps.append(command("evaluate", opened.path, material.test_file))
     return [f"  {step}" for step in [*steps, command("spectrum", opened.path)]]

@@ -54,7 +54,8 @@ def embed(
     """Write the vectors of all labels to a file.
 
     The options that say how to read and embed are for labelled examples; a model's vectors are written as they are.
-    A .npz file holds the arrays names, vectors and singular_values; a .tsv file a line for each label.
+    A .npz file holds the arrays names, vectors and singular_values; a .tsv file a line for each label. For distances
+    between labels scale the vectors by the square roots of the singular values.
     """
     if output.suffix not in SUFFIXES:
         raise typer.BadParameter(f"{output.name!r} ends neither in .npz nor in .tsv", param_hint="--output")

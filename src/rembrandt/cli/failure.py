@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ from rembrandt.errors import RembrandtError, RembrandtWarning
 
 REFUSED, INTERRUPTED = 1, 130
 
+_ARGUMENT = re.compile(
+    r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
+    r"decoder_ridge|normalize|n_random_features|n_iter)= ?(?:'?(None|[a-z]\w*)'?)?"
+)
+
 
 @contextmanager
 def explained() -> Iterator[None]:
@@ -27,7 +33,7 @@ def explained() -> Iterator[None]:
             yield
             sys.stdout.flush()
         except RembrandtError as error:
-            raise _exit(f"error: {error}", REFUSED) from error
+            raise _exit(f"error: {as_options(str(error))}", REFUSED) from error
         except KeyboardInterrupt as error:
             raise _exit("interrupted; nothing was written", INTERRUPTED) from error
         except BrokenPipeError as error:  # whoever read the output has seen enough
@@ -36,6 +42,11 @@ def explained() -> Iterator[None]:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             raise _exit(f"error: {where}{error.strerror or error}", REFUSED) from error
+
+
+def as_options(sentence: str) -> str:
+    """The library's sentence with its arguments spelled as the options that they are here."""
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {(found[2] or '').lower()}", sentence)
 
 
 def _exit(sentence: str, code: int) -> typer.Exit:
@@ -48,7 +59,7 @@ def _show(otherwise: Any) -> Any:
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, RembrandtWarning):
-            typer.echo(f"note: {message}", err=True)
+            typer.echo(f"note: {as_options(str(message))}", err=True)
         else:
             otherwise(message, category, *rest, **more)
 

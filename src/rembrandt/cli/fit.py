@@ -78,9 +78,7 @@ def fit(
         start = time.perf_counter()
         try:
             classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer)).fit_dataset(data, report)
-        except RembrandtError:
-            raise
-        except ValueError as error:  # settings that do not go together
+        except ValueError as error:  # data or settings that the library refuses without knowing the file
             raise RembrandtError(f"cannot fit {train}: {error}") from error
         seconds = time.perf_counter() - start
         classifier.save(output, force=force, extra={READING: reading.to_remember()})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rembrandt.cli.reading import Reading, read_examples
+from rembrandt.cli.reading import STANDARD_INPUT, Reading, read_examples
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -79,6 +79,8 @@ class Opened:
         """Examples from a file, read as the training data was except where ``reading`` says otherwise."""
         texts = self.classifier.text_ is not None
         known = reading.or_else(self.reading)
+        if source == STANDARD_INPUT and unlabelled:  # whatever the training data was, what is typed is lines
+            known = replace(known, format=reading.format)
         n_features = None if texts else self.classifier.n_features_in_
         data = read_examples(source, known, report, texts=texts, n_features=n_features, unlabelled=unlabelled)
         if texts and data.texts is None:

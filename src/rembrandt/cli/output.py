@@ -7,25 +7,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from rembrandt.errors import OutputExistsError
+from rembrandt.errors import OutputExistsError, RembrandtError
 
 
 def check_model_target(path: Path, force: bool) -> None:
     """Refuse a folder that a model could not be saved to."""
     from rembrandt.model.folder import _why_not_a_model
 
-    _check_absent(path, force)
+    _check_free(path, force)
     if path.exists() and (objection := _why_not_a_model(path)):
         raise OutputExistsError(f"{path} cannot be replaced: {objection}; choose another name, or move it away")
 
 
 def check_file_target(path: Path, force: bool) -> None:
     """Refuse a file that is there already, or whose folder is not."""
-    _check_absent(path, force)
+    _check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(None, "there is no such folder", str(path.parent))
+        raise RembrandtError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
 @contextmanager
@@ -47,9 +47,12 @@ def folder_size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _check_absent(path: Path, force: bool) -> None:
+def _check_free(path: Path, force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise OutputExistsError(f"{path} already exists; choose another name, or replace it with --force")
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise RembrandtError(f"{path} cannot be written: {parent} takes no new files; choose another place")
 
 
 def _umask() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -61,7 +62,8 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
     """Labelled examples, and how they were found."""
     if is_known_set(source):
         return _read_known(source, "train", report)
-    return read_file(Path(source), reading, report), reading
+    with _as_file(source) as path:
+        return read_file(path, reading, report), reading
 
 
 def read_examples(
@@ -84,7 +86,11 @@ def read_file(
     from rembrandt.data import read
 
     if reading.format == LINES:
+        if not unlabelled:
+            raise DataError("plain lines hold no labels; give a table or fastText's format", path)
         return _read_lines(path, report)
+    if reading.format == "npz" and unlabelled:
+        return _read_matrix(path)
     return read(
         path,
         reading.format or "auto",
@@ -127,6 +133,20 @@ def _read_lines(path: Path, report: Report) -> Dataset:
     if not texts:
         raise DataError("there is nothing in it; expected one text per line", path)
     return Dataset.build(csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[])
+
+
+def _read_matrix(path: Path) -> Dataset:
+    """The features in an ``npz`` file without those of labels."""
+    from scipy.sparse import csr_array, load_npz
+
+    from rembrandt.data import Dataset
+
+    try:
+        X = csr_array(load_npz(path))
+        X.check_format(full_check=True)
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"this is not a sparse matrix ({error}); write it with scipy.sparse.save_npz", path) from error
+    return Dataset.from_arrays(X, csr_array((X.shape[0], 0), dtype="float32"))
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:

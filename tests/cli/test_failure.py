@@ -1,0 +1,142 @@
+"""Whatever goes wrong is one sentence that names what and where, and leaves nothing half done."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rembrandt.cli import options
+from rembrandt.cli.failure import as_options
+from rembrandt.data.generated import labelled_documents
+from tests.cli.conftest import FAST, TABLE, Run, table
+
+Shell = Callable[..., subprocess.Popen[str]]
+
+
+def test_an_output_that_exists_is_refused_before_anything_is_read(model: Path, run: Run) -> None:
+    before = (model / "model.json").read_bytes()
+    said = run("fit", "there-is-no-such-file.tsv", "--output", model, code=1).err
+    assert str(model) in said and "--force" in said
+    assert (model / "model.json").read_bytes() == before
+
+
+def test_a_folder_that_is_no_model_is_never_replaced(data: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "letters").write_text("dear")
+    said = run("fit", data / "train.tsv", "--output", tmp_path, *TABLE, "--force", code=1).err
+    assert str(tmp_path) in said and "not part of a model" in said
+    assert (tmp_path / "letters").read_text() == "dear"
+
+
+def test_force_replaces_a_model(data: Path, run: Run, tmp_path: Path) -> None:
+    for k in (5, 6):
+        run("fit", data / "train.txt", "-o", tmp_path / "model", *FAST, "--n-components", k, "--force")
+        assert run("spectrum", tmp_path / "model", "--json").json["rank"] == k
+
+
+def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -> list[tuple[list[Any], list[str]]]:
+    """Commands that are refused, and what the refusal must mention."""
+    train, test = data / "train.tsv", data / "test.tsv"
+    (folder / "bad.txt").write_text("2 5 3\n0 1:1.0\n1 9:1.0\n")
+    (folder / "ragged.tsv").write_text("title\tbody\ttags\na\tb\tc\nonly one cell\n")
+    (folder / "other.txt").write_text("1 5 3\n0 1:1.0\n")
+    (folder / "plain.txt").write_text("just a few words\n")
+    new = ("-o", folder / "new")
+    return [
+        (["fit", folder / "absent.tsv", *new], ["absent.tsv", "no such file"]),
+        (["fit", train, *new], [str(train), "--text", "title, body, tags"]),
+        (["fit", train, *new, "--text", "headline", "--labels", "tags"], [str(train), "headline", "title"]),
+        (["fit", folder / "bad.txt", *new], ["bad.txt, line 3"]),
+        (["fit", folder / "ragged.tsv", *new, *TABLE], ["ragged.tsv, line 3"]),
+        (["fit", folder / "plain.txt", *new], ["plain.txt", "--format"]),
+        (["fit", folder / "plain.txt", *new, "--format", "lines"], ["plain.txt", "labels"]),
+        (["fit", data / "train.txt", *new, "--hashed"], ["train.txt", "--hashed"]),
+        (["fit", data / "train.txt", *new, *FAST, "--method", "pca", "--decoder", "transpose"], ["train.txt", "pca"]),
+        (["evaluate", folder / "nothing", test], [str(folder / "nothing"), "not a model"]),
+        (["evaluate", model, data / "test.txt"], ["test.txt", "fitted on texts"]),
+        (["evaluate", feature_model, test, *TABLE], ["test.tsv", "fitted on features"]),
+        (["predict", model, folder / "absent.tsv"], ["absent.tsv", "no such file"]),
+        (
+            ["predict", model, test, "--include", "topic-09/label-000"],
+            [str(model), "'topic-09/label-000'", "near it are"],
+        ),
+        (["predict", model, test, "--output", folder / "no" / "where.tsv"], ["where.tsv", "no folder"]),
+        (["neighbors", model, "topik-00/label-000"], [str(model), "'topik-00/label-000'", "topic-00/label-000"]),
+        (["neighbors", model, "@@@@@@@@@@"], [str(model), "nothing is like it"]),
+        (["data", "get", "mnist"], ["'mnist'", "pubmed-mesh"]),
+    ]
+
+
+def test_refusals_name_what_and_where(data: Path, model: Path, feature_model: Path, run: Run, tmp_path: Path) -> None:
+    for command, mentions in wrong_commands(data, model, feature_model, tmp_path):
+        ran = run(*command, code=1)
+        last = ran.err.strip().splitlines()[-1]
+        assert last.startswith("error: ") and all(mention in last for mention in mentions), (command, ran.err)
+        assert "Traceback" not in ran.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit"],
+        ["fit", "train.tsv", "--output", "m", "--n-components", "0"],
+        ["fit", "train.tsv", "--output", "m", "--decoder", "magic"],
+        ["fit", "train.tsv", "--output", "m", "--decoder-ridge", "-1"],
+        ["fit", "train.tsv", "--output", "m", "--ngrams", "3-1"],
+        ["embed", "train.tsv", "--output", "vectors.doc"],
+        ["paint"],
+    ],
+)
+def test_commands_that_make_no_sense_exit_with_2(command: list[str], run: Run) -> None:
+    assert run(*command, code=2).out == ""
+
+
+def test_warnings_are_notes(data: Path, run: Run, tmp_path: Path) -> None:
+    ran = run("embed", data / "train.tsv", "-o", tmp_path / "v.npz", *TABLE, "--n-components", 500, "--json")
+    notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1 and "--n-components 500" in notes[0] and ran.json["n_components"] <= 40
+
+
+def test_arguments_are_spelled_as_options() -> None:
+    assert as_options("say it, with text=...; or kernel=None") == "say it, with --text ...; or --kernel none"
+    assert as_options("with format= one of vw") == "with --format one of vw"
+    assert as_options("decoder='ridge' or n_components=5") == "--decoder ridge or --n-components 5"
+
+
+def test_choices_are_those_of_the_library() -> None:
+    from rembrandt.data.detect import FORMATS
+    from rembrandt.embeddings.fit import METHODS
+    from rembrandt.features.fourier import KERNELS
+    from rembrandt.fitting import DECODERS
+
+    assert [*options.Format] == ["auto", *FORMATS, "lines"] and [*options.Method] == [*METHODS]
+    assert [*options.Decoder] == ["auto", *DECODERS] and [*options.Kernel] == ["auto", "none", *KERNELS]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+def test_an_interrupted_fit_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
+    train, _ = labelled_documents(6000, n_topics=20, labels_per_topic=50)
+    (tmp_path / "train.tsv").write_text(table(train))
+    started = shell("fit", "train.tsv", "--output", "model", *TABLE, "--decoder", "logistic", cwd=tmp_path)
+    assert started.stderr is not None
+    for line in started.stderr:
+        if line.startswith("choosing settings"):
+            break
+    time.sleep(0.3)
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 130 and "interrupted; nothing was written" in err and "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["train.tsv"]
+
+
+def test_a_closed_pipe_is_no_error(model: Path, data: Path, shell: Shell) -> None:
+    started = shell("predict", model, data / "test.tsv", "--quiet", "--top-k", 40)
+    assert started.stdout is not None and started.stderr is not None
+    started.stdout.close()
+    assert started.stderr.read() == ""
+    started.wait(timeout=60)

@@ -1,0 +1,165 @@
+"""What is fitted can be measured, asked and looked into, from texts and from features."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rembrandt.cli.options import text_settings
+from tests.cli.conftest import FAST, TABLE, Run
+
+MEASURES = ["error", *(f"{name}@{k}" for name in ("p", "ndcg", "psp") for k in (1, 3, 5)), "examples_per_second"]
+
+
+def test_fit_says_what_was_read_chosen_and_written(data: Path, run: Run, tmp_path: Path) -> None:
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST).out
+    assert "800 texts, 40 labels" in said and "(multilabel)" in said
+    assert "Rank 20: as asked for" in said and "Decoder: ridge, strength 0.01" in said
+    assert f"saved as {tmp_path / 'model'}" in said and f"rembrandt predict {tmp_path / 'model'} FILE" in said
+
+
+def test_fit_chooses_on_held_out_data_what_is_left_open(data: Path, run: Run, tmp_path: Path) -> None:
+    answer = run("fit", data / "train.txt", "-o", tmp_path / "model", "--kernel", "none", "--json").json
+    assert answer["settings"]["rank_reason"] and len(answer["selection"]) > 1
+    assert answer["n_labels"] == 40 and answer["bytes"] > 0 and answer["task"] == "multilabel"
+
+
+def test_the_same_seed_gives_the_same_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST)
+    again, first = ((folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model))
+    assert again == first
+
+
+@pytest.mark.parametrize(("kind", "file"), [("model", "test.tsv"), ("feature_model", "test.txt")])
+def test_evaluate_needs_no_options_and_beats_the_baseline(
+    kind: str, file: str, data: Path, run: Run, request: pytest.FixtureRequest
+) -> None:
+    answer = run("evaluate", request.getfixturevalue(kind), data / file, "--json").json
+    assert set(MEASURES) <= set(answer) and answer["n_examples"] == 200
+    assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2 and answer["error"] == pytest.approx(1 - answer["p@1"])
+    assert answer["unseen_labels"] == 0
+
+
+def test_evaluate_prints_a_table_beside_the_baseline(data: Path, model: Path, run: Run) -> None:
+    said = run("evaluate", model, data / "test.tsv", "--by-frequency").out
+    assert "most popular labels" in said and "PSP@k" in said and "tenth 10" in said
+
+
+def test_labels_that_training_never_saw_are_counted(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    changed = (data / "test.tsv").read_text().replace("topic-00/label-000", "never-seen")
+    (tmp_path / "test.tsv").write_text(changed)
+    answer = run("evaluate", model, tmp_path / "test.tsv", "--json").json
+    assert answer["unseen_labels"] == 1 and answer["unseen_label_uses"] == changed.count("never-seen")
+    assert "1 labels never occurred in training" in run("evaluate", model, tmp_path / "test.tsv").out
+
+
+def test_evaluate_takes_options_over_what_the_model_remembers(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
+    header, rest = (data / "test.tsv").read_text().split("\n", 1)
+    (tmp_path / "test.tsv").write_text(header.replace("body", "abstract").replace("tags", "topics") + "\n" + rest)
+    options = ("--text", "title", "--text", "abstract", "--labels", "topics", "--json")
+    answer, plain = (
+        run("evaluate", model, tmp_path / "test.tsv", *options),
+        run("evaluate", model, data / "test.tsv", "--json"),
+    )
+    assert answer.json["p@5"] == plain.json["p@5"]
+
+
+def test_predict_answers_every_kind_of_file_alike(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    rows = [line.split("\t") for line in (data / "test.tsv").read_text().splitlines()[1:4]]
+    texts = [f"{title} {body}" for _, title, body, _ in rows]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    (tmp_path / "fast.txt").write_text("".join(f"__label__x {text}\n" for text in texts))
+    (tmp_path / "unlabelled.csv").write_text(
+        "title,body\n" + "".join(f"{title},{body}\n" for _, title, body, _ in rows)
+    )
+    wanted = run("predict", model, data / "test.tsv", "--top-k", 3).out.splitlines()[:3]
+    assert all(line.count("\t") == 2 for line in wanted)
+    for name in ("lines.txt", "fast.txt", "unlabelled.csv"):
+        assert run("predict", model, tmp_path / name, "-k", 3).out.splitlines() == wanted, name
+    assert run("predict", model, "-", "-k", 3, input="\n".join(texts)).out.splitlines() == wanted
+
+
+def test_predict_keeps_one_line_for_each_line_of_text(model: Path, run: Run) -> None:
+    assert len(run("predict", model, "-", input="one\n\ntwo\n").out.splitlines()) == 3
+
+
+def test_predict_features_without_labels(data: Path, feature_model: Path, run: Run, tmp_path: Path) -> None:
+    lines = (data / "test.txt").read_text().splitlines()[1:4]
+    (tmp_path / "new.svm").write_text("".join(" " + line.partition(" ")[2] + "\n" for line in lines))
+    wanted = run("predict", feature_model, data / "test.txt").out.splitlines()[:3]
+    assert run("predict", feature_model, tmp_path / "new.svm").out.splitlines() == wanted
+
+
+def test_predict_features_from_a_matrix(data: Path, feature_model: Path, run: Run, tmp_path: Path) -> None:
+    from scipy.sparse import save_npz
+
+    from rembrandt.data import read
+
+    save_npz(tmp_path / "X.npz", read(data / "test.txt").X)
+    wanted = run("predict", feature_model, data / "test.txt").out
+    assert run("predict", feature_model, tmp_path / "X.npz").out == wanted
+
+
+def test_include_and_exclude_bound_the_answer(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    chosen = ["topic-00/label-000", "topic-01/label-001", "topic-02/label-002"]
+    (tmp_path / "chosen.txt").write_text("\n".join(chosen))
+    for given in (",".join(chosen), f"@{tmp_path / 'chosen.txt'}"):
+        arguments = ("--include", given, "--exclude", chosen[2], "--json")
+        answer = run("predict", model, data / "test.tsv", *arguments).json["predictions"]
+        assert len(answer) == 200
+        assert all({one["label"] for one in labels} == set(chosen[:2]) for labels in answer)
+
+
+def test_predict_writes_a_file(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    printed = run("predict", model, data / "test.tsv").out
+    assert "200 examples" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.tsv").out
+    assert (tmp_path / "answers.tsv").read_text() == printed
+    assert "--force" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.tsv", code=1).err
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.tsv"]
+
+
+def test_neighbors_of_a_label_are_of_its_topic(model: Path, run: Run) -> None:
+    answer = run("neighbors", model, "topic-01/label-000", "-k", 4, "--json").json
+    assert answer["label"] == "topic-01/label-000" and len(answer["neighbors"]) == 4
+    assert all(one["label"].startswith("topic-01/") for one in answer["neighbors"])
+    assert "topic-01/label-0" in run("neighbors", model, "topic-01/label-000").out
+
+
+def test_spectrum_falls_and_names_the_rank(model: Path, run: Run) -> None:
+    answer = run("spectrum", model, "--json").json
+    values = answer["singular_values"]
+    assert answer["rank"] == len(values) == 20 and values == sorted(values, reverse=True)
+    said = run("spectrum", model).out
+    assert "rank 20: as asked for" in said and "█" in said
+
+
+def test_embed_writes_a_models_vectors(model: Path, run: Run, tmp_path: Path) -> None:
+    assert run("embed", model, "--output", tmp_path / "v.npz", "--json").json["n_components"] == 20
+    run("embed", model, "--output", tmp_path / "v.tsv")
+    stored = np.load(tmp_path / "v.npz", allow_pickle=False)
+    lines = [line.split("\t") for line in (tmp_path / "v.tsv").read_text().splitlines()]
+    assert stored["names"].tolist() == [line[0] for line in lines] and stored["vectors"].shape == (40, 20)
+    np.testing.assert_allclose(stored["vectors"], [[float(cell) for cell in line[1:]] for line in lines], rtol=1e-5)
+
+
+def test_embed_examples_directly(data: Path, run: Run, tmp_path: Path) -> None:
+    run("embed", data / "train.tsv", "--output", tmp_path / "v.npz", *TABLE, "--n-components", 7, "--method", "plst")
+    assert np.load(tmp_path / "v.npz")["vectors"].shape == (40, 7)
+
+
+def test_data_list_names_every_set(run: Run) -> None:
+    assert "pubmed-mesh" in [one["name"] for one in run("data", "list", "--json").json]
+    assert "REMBRANDT_DATA" in run("data", "list").out or "here" in run("data", "list").out
+
+
+def test_text_options_reach_the_features(data: Path, run: Run, tmp_path: Path) -> None:
+    options = ("--analyzer", "char", "--ngrams", "2")
+    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options, "--json").json
+    assert answer["n_features"] < 27**2  # pairs of letters, or of a letter and a space
+
+
+def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
+    assert text_settings(None, None, False) == {}
+    assert text_settings(None, "1-2", True) == {"ngram_range": (1, 2), "weighting": "hashed"}
