@@ -22,8 +22,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pubmed, "get", refuse)
     monkeypatch.setattr(demo, "_GENERATED", 400)
     # Settled settings instead of a search for them, which takes most of the time.
-    quick = partial(RembrandtClassifier, 20, decoder="ridge", kernel=None, decoder_ridge=0.01, normalize=False)
-    monkeypatch.setattr(estimators, "RembrandtClassifier", quick)
+    settled = {"n_components": 20, "decoder": "ridge", "kernel": None, "decoder_ridge": 0.01, "normalize": False}
+    monkeypatch.setattr(estimators, "RembrandtClassifier", partial(RembrandtClassifier, **settled))
 
 
 @pytest.mark.usefixtures("offline")
