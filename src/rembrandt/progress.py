@@ -47,7 +47,8 @@ def _drawn() -> Iterator[Report]:
     # Stages name files, so square brackets in them are not mark-up.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     tasks: dict[str, Any] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    # Standard output is left alone: rich would send what is printed meanwhile to standard error.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as display:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:

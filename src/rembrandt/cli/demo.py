@@ -56,9 +56,10 @@ def demo(
 
     with screen.progress() as report:
         material = _articles(report)
-        if material.why_generated:
-            screen.say(f"No real data: {material.why_generated}.", "Made-up documents serve instead.", "")
-        screen.say(*data_lines(material.train, f"{material.name}, training part"))
+    if material.why_generated:
+        screen.say(f"No real data: {material.why_generated}.", "Made-up documents serve instead.", "")
+    screen.say(*data_lines(material.train, f"{material.name}, training part"))
+    with screen.progress() as report:
         start = time.perf_counter()
         classifier = RembrandtClassifier(random_state=0).fit_dataset(material.train, report)
         seconds = time.perf_counter() - start

@@ -72,9 +72,10 @@ def fit(
 
     with screen.progress() as report:
         data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
-        if vectorizer and data.texts is None:
-            raise DataError("there are features in it; --analyzer, --ngrams and --hashed are for texts", train)
-        screen.say(*data_lines(data, train))
+    if vectorizer and data.texts is None:
+        raise DataError("there are features in it; --analyzer, --ngrams and --hashed are for texts", train)
+    screen.say(*data_lines(data, train))
+    with screen.progress() as report:
         start = time.perf_counter()
         try:
             classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer)).fit_dataset(data, report)
