@@ -15,6 +15,10 @@ class DataError(RembrandtError, ValueError):
         super().__init__(where + message)
 
 
+class SettingsError(RembrandtError, ValueError):
+    """Settings that are no settings, or that do not go together."""
+
+
 class ModelError(RembrandtError, ValueError):
     """A model folder that is missing, damaged, or from a newer version."""
 

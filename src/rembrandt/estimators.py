@@ -1,6 +1,6 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from rembrandt.data import Dataset
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, SettingsError
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures
 from rembrandt.fitting import (
@@ -42,7 +42,7 @@ class _Base(BaseEstimator):
 
     def _features(self, X: Any, reset: bool) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
-        return as_csr(X, np.float32) if is_sparse(X) else np.asarray(X, dtype=np.float32)
+        return as_csr(X) if is_sparse(X) else X
 
     def _labelled(self, X: Any, targets: Targets, sample_weight: Any) -> Labelled:
         if X.shape[0] != targets.Y.shape[0]:
@@ -59,7 +59,7 @@ class _Base(BaseEstimator):
         _among("solver", self.solver, ("auto", "cholesky", "pcg"))
         auto = self.n_components == "auto"
         if not auto and (not isinstance(self.n_components, int | np.integer) or self.n_components < 1):
-            raise ValueError(f"n_components={self.n_components!r} must be a positive whole number or 'auto'")
+            raise SettingsError(f"n_components={self.n_components!r} must be a positive whole number or 'auto'")
         settings = Settings(
             method=self.method,
             n_components=rank_limit(data) if auto else int(self.n_components),
@@ -109,8 +109,8 @@ class LabelEmbedder(TransformerMixin, _Base):
         Where features go; the last row belongs to the constant feature.
     rank_reason_ : str
         Why "auto" chose this rank; empty where it was given.
-    residual_ : float
-        Worst relative residual of the regressions behind it; 0 when they were solved exactly.
+    residual_, n_iter_ : float, int
+        Worst relative residual of the regressions behind it and most iterations that one took; 0 and 1 when exact.
 
     References
     ----------
@@ -153,8 +153,8 @@ class LabelEmbedder(TransformerMixin, _Base):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Embed the labels of ``y``: classes (1-D), a 0/1 matrix, or a list of labels for each example."""
-        targets = read_targets(y)
         X = self._features(X, reset=True)
+        targets = read_targets(y)
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data)
         with bars(self.verbose > 0) as report:
@@ -165,6 +165,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         self.projection_ = embedded.projection
         self.rank_reason_ = embedded.reason
         self.residual_ = embedded.embedding.residual
+        self.n_iter_ = embedded.embedding.iterations
         self._n_features_out = self.projection_.shape[1]
         self._seed = recipe.embedding.seed
         return self
@@ -179,7 +180,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
         check_is_fitted(self)
         if not 1 <= n_components <= self.embedding_.shape[1]:
-            raise ValueError(
+            raise SettingsError(
                 f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank fitted"
             )
         smaller = type(self)(**self.get_params() | {"n_components": n_components})
@@ -305,12 +306,12 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example."""
         with bars(self.verbose > 0) as report:
-            return self._fit(X, read_targets(y), sample_weight, report)
+            return self._fit(X, lambda: read_targets(y), sample_weight, report)
 
     def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to what a reader returned, keeping the names of labels and features."""
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-        self._fit(data.texts if data.X is None else data.X, targets, data.weights, report)
+        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -320,25 +321,25 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         if self.model_.multiclass:
             return self.classes_[self.model_.top_k(X, 1)[0][:, 0]]
         labels = self.model_.label_sets(X)
-        return labels.toarray() if self._dense_target else labels
+        return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
         self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
-    ) -> tuple[Array, NDArray[np.float32]]:
+    ) -> tuple[Array, Array]:
         """The ``k`` best labels of each row and their scores, best first.
 
         ``include`` limits the answer to these labels, ``exclude`` leaves these out. Where fewer than ``k`` labels are
         left, the label is None and the score is -inf.
         """
         if k < 1:
-            raise ValueError(f"k={k} must be at least 1")
+            raise SettingsError(f"k={k} must be at least 1")
         found, scores = self.model_topk(X, k, include, exclude)
         labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
         return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
 
     def model_topk(
         self, X: Any, k: int, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[np.int64], Array]:
         """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
         X = self._rows(X)
         with bars(self.verbose > 0) as report:
@@ -346,12 +347,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""
-        scores = self.model_.scores(self._rows(X))
+        X = self._rows(X)
+        scores = self.model_.scores(X)
         return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of all labels, n × c."""
-        return self.model_.probabilities(self._rows(X))
+        X = self._rows(X)
+        return self.model_.probabilities(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for one label a row, P@1 for several."""
@@ -391,6 +394,10 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return self.model_.settings
 
     @property
+    def n_iter_(self) -> int:
+        return int(self.settings_["iterations"])
+
+    @property
     def label_counts_(self) -> Array:
         return self.model_.label_counts
 
@@ -398,12 +405,13 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def n_train_(self) -> int:
         return self.model_.n_train
 
-    def _fit(self, X: Any, targets: Targets, sample_weight: Any, report: Report) -> Self:
+    def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
         self.text_ = None
         if _is_text(X):
             self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
             X = self.text_.fit_transform(X, report=report)
         X = self._features(X, reset=True)
+        targets = read()
         data = self._labelled(X, targets, sample_weight)
         own = {name: getattr(self, name) for name in ("kernel_scale", "n_random_features", "max_epochs")}
         recipe = self._recipe(data, **own)
@@ -504,4 +512,4 @@ def _seed(random_state: Any) -> int:
 
 def _among(name: str, value: Any, options: tuple[Any, ...]) -> None:
     if not any(value is option or value == option for option in options):
-        raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, options))}")
+        raise SettingsError(f"{name}={value!r} is none of {', '.join(map(repr, options))}")

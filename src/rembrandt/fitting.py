@@ -14,6 +14,7 @@ from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.engines.cpu import CpuEngine
+from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.sparse import Matrix, append_constant, is_sparse, matmul, normalize_rows
 from rembrandt.model.model import Model
@@ -87,7 +88,7 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     """The model that ``recipe`` makes of ``data``."""
     estimate = check_memory(data, recipe)
     X = normalize_rows(data.X) if recipe.normalize else data.X
-    embedded = fit_embedding(replace(data, X=X), recipe, report)
+    embedded = fit_used_features(replace(data, X=X), recipe, report)
     decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
@@ -97,11 +98,11 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         normalize=recipe.normalize,
         projection=embedded.projection,
         decoder=decoder,
-        embedding=np.asarray(embedded.embedding.V, dtype=np.float32),
+        embedding=np.asarray(embedded.embedding.V),
         singular_values=np.asarray(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
-        settings=settings | {"residual": embedded.embedding.residual},
+        settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
 
 
@@ -113,13 +114,25 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
     if recipe.auto_rank:
         rank, reason = choose_rank(embedding.sigma)
         embedding = embedding.truncated(rank)
-    projection = np.asarray(embedding.W, dtype=np.float32)
+    projection = np.asarray(embedding.W)
     if recipe.center:
         # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
         shift = engine.Y.mean @ embedding.V if engine.Y is not None and embedding.back is not None else 0.0
         constant = shift - engine.X.mean @ projection
-        projection = np.vstack([projection, constant[None]]).astype(np.float32)
+        projection = np.vstack([projection, constant[None]]).astype(projection.dtype)
     return Embedded(embedding, projection, reason)
+
+
+def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
+    """As `fit_embedding`, passing over features that no row has: hashed text leaves most columns empty."""
+    d = data.X.shape[1]
+    used = np.unique(data.X.indices) if is_sparse(data.X) else np.arange(d)
+    if len(used) == d:
+        return fit_embedding(data, recipe, report)
+    embedded = fit_embedding(replace(data, X=data.X[:, used]), recipe, report)
+    projection = np.zeros((d + 1, embedded.projection.shape[1]), dtype=embedded.projection.dtype)
+    projection[np.append(used, d)] = embedded.projection
+    return replace(embedded, projection=projection)
 
 
 def make_engine(data: Labelled, center: bool) -> CpuEngine:
@@ -131,12 +144,12 @@ def fit_decoder(embedding: Embedding, H: Array, data: Labelled, recipe: Recipe, 
     """The decoder of ``recipe`` on the projected rows ``H``."""
     if recipe.decoder in ("transpose", "greedy"):
         if embedding.back is None:
-            raise ValueError(
+            raise SettingsError(
                 f"decoder={recipe.decoder!r} needs a label basis, and method='pca' has none: it embeds features. "
                 "Use decoder='ridge' or 'logistic', or another method."
             )
         if recipe.kernel is not None:
-            raise ValueError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
+            raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
         return replace(fit_transpose(embedding.back), greedy=recipe.decoder == "greedy")
     H = left_out(embedding, H, data, recipe.leave_out)
     fourier = fourier_map(H, recipe)

@@ -19,7 +19,7 @@ from rembrandt.fitting import (
     Labelled,
     Recipe,
     fit_decoder,
-    fit_embedding,
+    fit_used_features,
     fourier_map,
     left_out,
     n_random_features,
@@ -33,13 +33,15 @@ from rembrandt.progress import Report, silent
 Auto = Literal["auto"]
 Array = NDArray[Any]
 
+FEWEST = 100  # examples: with fewer, a held-out part says nothing and the plain settings stand
 SAMPLE = 12_000  # rows looked at: enough to tell candidates a point apart, cheap beside the fit
 HELD_OUT = 1 / 6
 RANK = 300  # directions that candidates are compared on, at most
+EPOCHS = 10  # of a logistic candidate, at most
 FEATURES = 1000  # random features that candidates are compared on, at most
 RIDGES = (0.003, 0.03, 0.1)
 LEAVE_OUT = (0.0, 0.5)
-LOGISTIC_FLOPS = 1e13  # a logistic fit beyond this is not tried: minutes on two cores
+LOGISTIC_FLOPS = 2e13  # a logistic fit beyond this is not tried: minutes on two cores
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Selection:
 def select(data: Labelled, recipe: Recipe, choices: Open, report: Report = silent) -> Selection:
     """``recipe`` with every open choice settled; sees nothing but ``data``, the training rows."""
     recipe = replace(recipe, **choices.settled())
-    if choices.is_settled or data.X.shape[0] < 20:
+    if choices.is_settled or data.X.shape[0] < FEWEST:
         return Selection(recipe)
     return _Search(data, recipe, choices, report).run()
 
@@ -133,7 +135,7 @@ class _Search:
         fit, held = (normalize_rows(part.X) if normalize else part.X for part in (self.fit, self.held))
         rank = min(RANK, self.recipe.embedding.n_components, rank_limit(self.fit))
         recipe = replace(self.recipe, embedding=replace(self.recipe.embedding, n_components=rank, at_most=True))
-        embedded = fit_embedding(replace(self.fit, X=fit), recipe)
+        embedded = fit_used_features(replace(self.fit, X=fit), recipe)
         return _View(embedded.embedding, embedded.project(fit), embedded.project(held))
 
     def _try(self, recipe: Recipe, view: "_View") -> None:
@@ -147,7 +149,8 @@ class _Search:
                 tried = replace(
                     tried, decoder_ridge=0.0 if self.choices.decoder_ridge == "auto" else tried.decoder_ridge
                 )
-                self._record(fit_decoder(view.embedding, view.fit, self.fit, tried), tried, view.held)
+                short = replace(tried, max_epochs=min(tried.max_epochs, EPOCHS))
+                self._record(fit_decoder(view.embedding, view.fit, self.fit, short), tried, view.held)
 
     def _try_ridge(self, recipe: Recipe, view: "_View") -> None:
         strengths = RIDGES if self.choices.decoder_ridge == "auto" else (recipe.decoder_ridge,)

@@ -20,7 +20,10 @@ class Targets:
     Y: sparse.csr_array
     classes: NDArray[Any]
     multiclass: bool
-    dense: bool = False  # given as a dense matrix, so predictions are handed back as one
+    dense: str | None = None  # the type of the dense matrix it was given as, which predictions are handed back as
+
+
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds the labels of one example
 
 
 def read_targets(y: Any) -> Targets:
@@ -29,12 +32,9 @@ def read_targets(y: Any) -> Targets:
         raise ValueError("requires y to be passed, but the target y is None")
     if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1):
         Y, _, _ = label_matrix(y, None)
-        return Targets(Y, np.arange(Y.shape[1]), multiclass=False, dense=not sparse.issparse(y))
-    if isinstance(y, list | tuple) and any(isinstance(entry, list | tuple | set | frozenset) for entry in y):
-        if (
-            all(isinstance(entry, list | tuple) and set(entry) <= {0, 1} for entry in y)
-            and len({len(e) for e in y}) == 1
-        ):
+        return Targets(Y, np.arange(Y.shape[1]), multiclass=False, dense=None if sparse.issparse(y) else str(y.dtype))
+    if isinstance(y, list | tuple) and any(isinstance(entry, _SEVERAL) for entry in y):
+        if _are_indicators(y):
             return read_targets(np.asarray(y))
         Y, names, _ = label_matrix(y, None)
         return Targets(Y, np.asarray(names), multiclass=False)
@@ -49,3 +49,13 @@ def read_targets(y: Any) -> Targets:
     ones = np.ones(len(y), dtype=np.float32)
     Y = sparse.csr_array((ones, index.astype(np.int32), np.arange(len(y) + 1)), shape=(len(y), len(classes)))
     return Targets(Y, classes, multiclass=True)
+
+
+def _are_indicators(rows: Any) -> bool:
+    """Rows of zeros and ones of one length, longer than one: a matrix written as lists, not lists of labels."""
+    if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:
+        return False
+    matrix = np.asarray(rows)
+    return (
+        matrix.ndim == 2 and matrix.shape[1] > 1 and matrix.dtype.kind in "biuf" and bool(np.isin(matrix, (0, 1)).all())
+    )

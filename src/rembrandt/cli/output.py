@@ -12,10 +12,10 @@ from rembrandt.errors import OutputExistsError, RembrandtError
 
 def check_model_target(path: Path, force: bool) -> None:
     """Refuse a folder that a model could not be saved to."""
-    from rembrandt.model.folder import _why_not_a_model
+    from rembrandt.model.folder import why_not_a_model
 
     _check_free(path, force)
-    if path.exists() and (objection := _why_not_a_model(path)):
+    if path.exists() and (objection := why_not_a_model(path)):
         raise OutputExistsError(f"{path} cannot be replaced: {objection}; choose another name, or move it away")
 
 

@@ -38,14 +38,14 @@ class Decoder:
     def probabilities(self, scores: Block) -> Block:
         """Scores of all labels as probabilities, by the decoder's own link.
 
-        Least-squares scores estimate the probability itself, so they are only cut to [0, 1].
+        Least-squares scores estimate the probability itself, so they are only cut to between 0 and 1: never certain.
         """
         xp = array_namespace(scores)
         if self.link == "softmax":
             return softmax(scores)
         if self.link == "sigmoid":
             return 1 / (1 + xp.exp(-xp.clip(scores, -60, 60)))
-        return xp.clip(scores, 0, 1)
+        return xp.clip(scores, 1e-6, 1 - 1e-6)
 
 
 def softmax(scores: Block) -> Block:

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def pursue(H: NDArray[Any], basis: NDArray[Any], n_labels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def pursue(H: NDArray[Any], basis: NDArray[Any], n_labels: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The ``n_labels`` best labels of each row of ``H``, and scores that fall in the order they were picked."""
     rows, k = H.shape
     lengths = np.maximum(np.linalg.norm(basis, axis=1), 1e-12)
-    unit = (basis / lengths[:, None]).astype(np.float32)
+    unit = (basis / lengths[:, None]).astype(H.dtype)
     n_labels = min(n_labels, len(basis), k)
     picked = np.zeros((rows, n_labels), dtype=np.int64)
-    scores = np.zeros((rows, n_labels), dtype=np.float32)
-    left = H.astype(np.float32)
+    scores = np.zeros((rows, n_labels), dtype=H.dtype)
+    left = H
     taken = np.arange(rows)
     for i in range(n_labels):
         match = left @ unit.T
@@ -31,5 +31,5 @@ def pursue(H: NDArray[Any], basis: NDArray[Any], n_labels: int) -> tuple[NDArray
         atoms = basis[picked[:, : i + 1]].astype(np.float64)  # rows × (i+1) × k
         gram = atoms @ atoms.transpose(0, 2, 1) + 1e-8 * np.eye(i + 1)
         weights = np.linalg.solve(gram, np.einsum("rik,rk->ri", atoms, H.astype(np.float64))[..., None])[..., 0]
-        left = (H - np.einsum("ri,rik->rk", weights, atoms)).astype(np.float32)
+        left = (H - np.einsum("ri,rik->rk", weights, atoms)).astype(H.dtype)
     return picked, scores

@@ -31,7 +31,8 @@ class LogisticSettings:
     multiclass: bool
     max_epochs: int = 40
     batch: int = 1000
-    step: float = 0.1
+    step: float = 0.1  # of the whole way to the minimum of a label's quadratic model
+    reach: float = 10.0  # how far one example may move its own logit: whitened rows are as long as they have features
     momentum: float = 0.9
     dropout: float = 0.0  # of the features, drawn anew for each batch
     l2: float = 0.0
@@ -64,7 +65,7 @@ class Whitening:
         level = floor * np.trace(covariance) / D
         factor = np.linalg.cholesky(covariance + max(level, 1e-12) * np.eye(D))
         T = solve_triangular(factor, np.eye(D), lower=True, check_finite=False).T
-        return cls(mean.astype(np.float32), np.ascontiguousarray(T, dtype=np.float32), fourier)
+        return cls(mean.astype(H.dtype), np.ascontiguousarray(T, dtype=H.dtype), fourier)
 
     def __call__(self, H: Block) -> Block:
         xp = array_namespace(H)
@@ -96,10 +97,12 @@ def fit_logistic(
     F = _all_features(whitening, H)
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
     prior = np.log(rates) if settings.multiclass else np.log(rates) - np.log1p(-rates)
-    Q = np.zeros((F.shape[1], c), dtype=np.float32)
+    Q = np.zeros((F.shape[1], c), dtype=F.dtype)
     Q[-1] = prior
-    curvature = (rates * (1 - rates)).astype(np.float32)
-    batch = max(1, min(settings.batch, LOGITS // c, len(train)))
+    curvature = (rates * (1 - rates)).astype(F.dtype)
+    # At least twenty steps an epoch, so that the mean of an epoch is one of many iterates.
+    batch = max(1, min(settings.batch, LOGITS // c, max(32, len(train) // 20), len(train)))
+    longest = np.minimum(settings.step / curvature, settings.reach * batch / F.shape[1])
     rng = np.random.default_rng(settings.seed)
     scale = 1.0  # backed off when a step makes the loss worse
     velocity = np.zeros_like(Q)
@@ -107,7 +110,7 @@ def fit_logistic(
     first_loss = best_loss
     for epoch in range(settings.max_epochs):
         report("logistic decoder", epoch, settings.max_epochs)
-        step = scale * settings.step * (1 - settings.momentum) / curvature
+        step = scale * (1 - settings.momentum) * longest
         order, mean = rng.permutation(train), np.zeros_like(Q)
         batches = len(order) // batch
         for i in range(batches):
@@ -151,9 +154,9 @@ def _kept(size: int, dropout: float, rng: np.random.Generator) -> Any:
     return np.append(np.sort(chosen), size - 1)
 
 
-def _all_features(whitening: Whitening, H: NDArray[Any]) -> NDArray[np.float32]:
+def _all_features(whitening: Whitening, H: NDArray[Any]) -> NDArray[Any]:
     first = whitening(H[:1])
-    F = np.empty((len(H), first.shape[1]), dtype=np.float32)
+    F = np.empty((len(H), first.shape[1]), dtype=first.dtype)
     for rows in spans(len(H), 8192):
         F[rows] = whitening(H[rows])
     return F
@@ -176,7 +179,7 @@ def _residual(P: NDArray[Any], Y: sparse.csr_array, multiclass: bool) -> NDArray
 
 def _gradient(F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[Any], multiclass: bool) -> NDArray[Any]:
     R = _residual(F @ Q, Y, multiclass)
-    return (F * (w / w.sum())[:, None].astype(np.float32)).T @ R
+    return (F * (w / w.sum())[:, None].astype(F.dtype)).T @ R
 
 
 def _mean_loss(F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool) -> float:

@@ -36,29 +36,29 @@ class RidgeStatistics:
         D = H.shape[1] if fourier is None else fourier.size
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         self.total = float(w.sum())
-        gram, cross, total = np.zeros((D, D)), np.zeros((c, D), dtype=np.float32), np.zeros(D)
+        gram, cross, total = np.zeros((D, D)), np.zeros((c, D), dtype=H.dtype), np.zeros(D)
         for rows in spans(n, ROWS):
             report("ridge decoder", rows.start, n)
             Phi = H[rows] if fourier is None else fourier(H[rows])
             wide = Phi.astype(np.float64) * np.sqrt(w[rows])[:, None]
             gram += wide.T @ wide
             total += w[rows] @ Phi
-            cross += csr_matmul(as_csr(scale_rows(Y[rows], w[rows]).T.tocsr()), Phi.astype(np.float32, copy=False))
+            cross += csr_matmul(as_csr(scale_rows(Y[rows], w[rows]).T.tocsr()), Phi)
         report("ridge decoder", n, n)
         self.mean = total / self.total
         self.label_mean = np.asarray(Y.T @ w).ravel() / self.total
         # Centred on both sides: the intercept is free, and a constant direction cannot swamp the rest.
         self.gram = gram - self.total * np.outer(self.mean, self.mean)
         self.cross = cross
-        self.cross -= (self.total * self.label_mean[:, None] * self.mean).astype(np.float32)
+        self.cross -= (self.total * self.label_mean[:, None] * self.mean).astype(H.dtype)
 
     def solve(self, strength: float) -> Decoder:
         """The decoder at ``strength``, relative to the mean eigenvalue of the Gram matrix."""
         D, c = self.gram.shape[0], self.cross.shape[0]
         level = max(strength, 1e-10) * np.trace(self.gram) / D
         factor = cho_factor(self.gram + max(level, 1e-300) * np.eye(D), lower=True, check_finite=False)
-        weights = np.empty((D, c), dtype=np.float32)
+        weights = np.empty((D, c), dtype=self.cross.dtype)
         for labels in spans(c, LABELS):
             weights[:, labels] = cho_solve(factor, self.cross[labels].T.astype(np.float64), check_finite=False)
-        bias = (self.label_mean - self.mean @ weights).astype(np.float32)
+        bias = (self.label_mean - self.mean @ weights).astype(weights.dtype)
         return Decoder(weights, bias, "identity", self.fourier)

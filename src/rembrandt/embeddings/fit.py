@@ -14,7 +14,7 @@ from rembrandt.embeddings.plst import plst
 from rembrandt.embeddings.problem import Problem, Solver
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
-from rembrandt.errors import RembrandtWarning
+from rembrandt.errors import RembrandtWarning, SettingsError
 from rembrandt.linalg.blocks import Block, column_dots
 from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
 from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
@@ -61,6 +61,7 @@ class Embedding:
     back: Block | None
     residual: float
     leverage: float
+    iterations: int
 
     def truncated(self, rank: int) -> "Embedding":
         """The embedding of a smaller rank: the columns are nested."""
@@ -111,14 +112,14 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
             RembrandtWarning,
             stacklevel=3,
         )
-    return Embedding(V, sigma, W, back, features.residual, leverage)
+    return Embedding(V, sigma, W, back, features.residual, leverage, features.iterations)
 
 
 def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
     """How exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
     problem = pose(engine, settings, ridge_solver(engine, settings, "features"), silent)
     if problem.operator is None or problem.metric is not None:
-        raise ValueError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
+        raise SettingsError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
     probes = engine.asarray(gaussian(vectors.shape[0], n_probes, settings.seed + 1))
     return certify(problem.operator, engine.asarray(vectors), sigma, probes)
 
@@ -137,7 +138,7 @@ def pose(engine: Engine, settings: Settings, features: Solver, report: Report) -
         case "cca":
             labels = ridge_solver(engine, settings, "labels", report)
             return cca(engine, features, labels, relative(settings.ridge, engine.label_norms()))
-    raise ValueError(f"method={settings.method!r} is none of {', '.join(METHODS)}")
+    raise SettingsError(f"method={settings.method!r} is none of {', '.join(METHODS)}")
 
 
 def relative(ridge: float, norms: NDArray[Any]) -> float:

@@ -11,6 +11,7 @@ class Solver(Protocol):
     """Solves a ridge problem for every column of a block."""
 
     residual: float
+    iterations: int
 
     def solve(self, B: Block) -> Block: ...
 

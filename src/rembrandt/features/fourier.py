@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
@@ -50,13 +51,13 @@ def draw(kernel: Kernel, H: NDArray[Any], n_features: int, scale: float = 1.0, s
         freedom = 3 if kernel == "matern3" else 5
         directions = rng.standard_normal((k, n_features)) / np.sqrt(rng.chisquare(freedom, n_features) / freedom)
     else:
-        raise ValueError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
+        raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
     # The cosines of a row have the squared length D/2 on average; the linear part gets the same.
     length = np.sqrt(np.mean(np.einsum("ij,ij->i", H, H, dtype=np.float64)))
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
-    return FourierMap((directions / bandwidth).astype(np.float32), offsets.astype(np.float32), linear)
+    return FourierMap((directions / bandwidth).astype(H.dtype), offsets.astype(H.dtype), linear)
 
 
 def median_distance(H: NDArray[Any], kernel: Kernel, rng: np.random.Generator) -> float:

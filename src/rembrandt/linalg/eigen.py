@@ -17,7 +17,7 @@ from rembrandt.linalg.blocks import Block, column_dots, gram64, orthonormalize
 Operator = Callable[[Block], Block]
 
 
-def gaussian(size: int, width: int, seed: int | np.random.Generator) -> NDArray[np.float32]:
+def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
     """The random block that a search starts from.
 
     Drawn column by column, so that a wider block begins with the columns of a narrower one of the same seed.

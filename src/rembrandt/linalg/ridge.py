@@ -25,7 +25,8 @@ class CholeskyRidge:
 
     gram: Any
     strength: float
-    residual: float = 0.0
+    residual: float = field(default=0.0, init=False)
+    iterations: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
         xp = array_namespace(self.gram)
@@ -80,6 +81,7 @@ class ConjugateGradientRidge:
     max_iter: int = 10
     report: Report = silent
     residual: float = field(default=0.0, init=False)
+    iterations: int = field(default=1, init=False)
 
     def degrees_of_freedom(self, probes: Block) -> float:
         """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over random signs."""
@@ -98,6 +100,7 @@ class ConjugateGradientRidge:
         rs = column_dots(R, P)
         for done in range(self.max_iter):
             self.report("solving", done, self.max_iter)
+            self.iterations = max(self.iterations, done + 1)
             AP = self.gram(P) + self.strength * P
             alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
             left = _advance(Z, R, P, AP, alpha)

@@ -35,7 +35,7 @@ def save_folder(
         raise ModelError(
             f"the metadata is not JSON ({cause}); use only strings, finite numbers, lists and dicts"
         ) from cause
-    with folder_in_place_of(Path(path), _why_not_a_model if force else None) as folder:
+    with folder_in_place_of(Path(path), why_not_a_model if force else None) as folder:
         size, sha256 = write_weights(folder / _WEIGHTS, arrays)
         card = {
             "format": FORMAT,
@@ -122,7 +122,7 @@ def _seal(card: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(contents, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _why_not_a_model(path: Path) -> str | None:
+def why_not_a_model(path: Path) -> str | None:
     """Return why an existing path must not be overwritten by a model, or None if it holds a model and only that."""
     if not path.is_dir():
         return "it is not a folder"

@@ -51,7 +51,8 @@ class Model:
 
     def project(self, X: Matrix) -> Array:
         """``H``: rows in the embedding."""
-        X = as_csr(X, np.float32) if is_sparse(X) else np.asarray(X, dtype=np.float32)
+        dtype = self.projection.dtype
+        X = as_csr(X, dtype) if is_sparse(X) else np.asarray(X, dtype=dtype)
         if self.normalize:
             X = normalize_rows(X)
         return matmul(X, self.projection[:-1]) + self.projection[-1]
@@ -62,14 +63,14 @@ class Model:
 
     def top_k(
         self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[np.int64], Array]:
         """The ``k`` best labels of each row and their scores, best first; equal scores by label index.
 
         ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
         """
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
-        scores = np.full((n, k), -np.inf, dtype=np.float32)
+        scores = np.full((n, k), -np.inf, dtype=self.projection.dtype)
         for rows in self._row_blocks(n):
             report("predicting", rows.start, n)
             best[rows], scores[rows] = self._top_k_block(self.project(X[rows]), k, allowed)
@@ -78,7 +79,7 @@ class Model:
 
     def probabilities(self, X: Matrix) -> Array:
         """Probabilities of all labels, n × c; for one label per example they sum to one."""
-        out = np.empty((X.shape[0], self.n_labels), dtype=np.float32)
+        out = np.empty((X.shape[0], self.n_labels), dtype=self.projection.dtype)
         for rows in self._row_blocks(X.shape[0]):
             P = self.decoder.probabilities(self.scores(X[rows]))
             if self.multiclass:
@@ -106,7 +107,7 @@ class Model:
             return _padded(candidates[found], scores, k)
         Phi = self.decoder.features(H)
         wanted = self.n_labels if allowed is None else len(allowed)
-        best, scores = np.empty((len(H), 0), dtype=np.int64), np.empty((len(H), 0), dtype=np.float32)
+        best, scores = np.empty((len(H), 0), dtype=np.int64), np.empty((len(H), 0), dtype=H.dtype)
         for span in spans(wanted, LABELS):
             labels: Any = span if allowed is None else allowed[span]
             block = Phi @ self.decoder.weights[:, labels] + self.decoder.bias[labels]
