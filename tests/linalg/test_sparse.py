@@ -1,0 +1,145 @@
+"""The threaded sparse product against SciPy's, and the small functions over rows."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.linalg import sparse as module
+from rembrandt.linalg.sparse import (
+    append_constant,
+    as_csr,
+    csr_matmul,
+    matmul,
+    normalize_rows,
+    row_sums_of_squares,
+    scale_rows,
+)
+
+DTYPES = (np.float32, np.float64)
+
+
+@st.composite
+def csr_matrices(draw):
+    """CSR matrices of any shape, with empty rows and columns, in either precision."""
+    n, d = draw(st.integers(0, 12)), draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    dense = rng.standard_normal((n, d)) * (rng.random((n, d)) < draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])))
+    dense[rng.random(n) < draw(st.sampled_from([0.0, 0.5]))] = 0
+    return sparse.csr_array(dense.astype(draw(st.sampled_from(DTYPES))))
+
+
+def assert_product(A, Z):
+    found = csr_matmul(A, Z)
+    assert found.dtype == np.result_type(A.dtype, Z.dtype)
+    expected = A.astype(np.float64) @ Z.astype(np.float64)
+    size = abs(A).astype(np.float64) @ np.abs(Z).astype(np.float64)  # what rounding is relative to
+    slack = 20 * np.finfo(found.dtype).eps * np.sqrt(max(A.nnz, 1))
+    assert found.shape == expected.shape
+    assert (np.abs(found - expected) <= slack * size).all()
+
+
+@given(csr_matrices(), st.integers(0, 5), st.sampled_from(DTYPES), st.integers(1, 9))
+def test_product_is_scipys_however_the_nonzeros_are_cut(A, width, dtype, piece):
+    Z = np.random.default_rng(0).standard_normal((A.shape[1], width)).astype(dtype)
+    with mock.patch.object(module, "PIECE", piece):
+        assert_product(A, Z)
+
+
+def head_word(dtype=np.float32):
+    """One row far longer than a piece between short and empty ones."""
+    rng = np.random.default_rng(1)
+    d = 3 * module.PIECE + 17
+    long = sparse.csr_array(rng.standard_normal((1, d)).astype(dtype))
+    short = sparse.random_array((40, d), density=1e-3, rng=rng, dtype=dtype).tocsr()
+    return sparse.vstack([short, sparse.csr_array((2, d), dtype=dtype), long, short], format="csr")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_longer_than_a_piece(dtype):
+    A = head_word(dtype)
+    assert_product(as_csr(A), np.random.default_rng(2).standard_normal((A.shape[1], 3)).astype(dtype))
+
+
+@pytest.mark.parametrize("piece", [1, 5, module.PIECE])
+def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, piece):
+    A = as_csr(head_word())[:, :5000] if piece < 100 else as_csr(head_word())
+    Z = np.random.default_rng(3).standard_normal((A.shape[1], 4), dtype=np.float32)
+    monkeypatch.setattr(module, "PIECE", piece)
+    results = []
+    for threads in ("1", "4", "3"):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", threads)
+        results.append(csr_matmul(A, Z))
+    assert_array_equal(results[0], results[1], strict=True)
+    assert_array_equal(results[0], results[2], strict=True)
+
+
+def test_a_block_that_is_not_contiguous():
+    A = as_csr(sparse.random_array((30, 20), density=0.3, rng=np.random.default_rng(4)))
+    wide = np.random.default_rng(5).standard_normal((5, 20))
+    assert_product(A, wide.T)
+    assert_product(A, wide.T[:, ::2])
+
+
+def test_dense_and_sparse_products_agree():
+    rng = np.random.default_rng(6)
+    A = sparse.random_array((30, 20), density=0.3, rng=rng)
+    Z = rng.standard_normal((20, 4))
+    assert_allclose(matmul(as_csr(A), Z), matmul(A.toarray(), Z), rtol=1e-12, atol=1e-13)
+
+
+def test_as_csr_sums_and_sorts_a_copy():
+    untidy = sparse.csr_array(
+        (np.float32([1, 2, 3, 4]), np.array([3, 0, 3, 1], dtype=np.int64), np.array([0, 3, 4])), shape=(2, 4)
+    )
+    found = as_csr(untidy)
+    assert_array_equal(found.toarray(), [[2, 0, 0, 4], [0, 4, 0, 0]])
+    assert found.has_canonical_format
+    assert found.indices.dtype == np.int32
+    assert untidy.nnz == 4, "the caller's matrix is left as it was"
+
+
+@given(csr_matrices())
+def test_constant_is_the_last_column(A):
+    for X in (A, A.toarray()):
+        found = append_constant(X)
+        assert found.dtype == X.dtype
+        assert sparse.issparse(found) == sparse.issparse(X)
+        dense = found.toarray() if sparse.issparse(found) else found
+        assert_array_equal(dense, np.hstack([A.toarray(), np.ones((A.shape[0], 1))]))
+
+
+@given(csr_matrices())
+def test_rows_are_scaled(A):
+    factors = np.random.default_rng(0).random(A.shape[0])
+    before = A.copy()
+    expected = np.diag(factors) @ A.toarray()
+    for X in (A, A.toarray()):
+        found = scale_rows(X, factors)
+        assert found.dtype == X.dtype
+        assert_allclose(found.toarray() if sparse.issparse(found) else found, expected, rtol=1e-6)
+    assert_array_equal(A.data, before.data)
+
+
+@given(csr_matrices())
+def test_rows_get_length_one_and_empty_rows_stay_empty(A):
+    lengths = np.linalg.norm(A.toarray().astype(np.float64), axis=1)
+    for X in (A, A.toarray()):
+        found = normalize_rows(X)
+        found = found.toarray() if sparse.issparse(found) else found
+        assert_allclose(np.linalg.norm(found, axis=1), (lengths > 0).astype(float), atol=1e-6)
+        assert_allclose(found * lengths[:, None], A.toarray(), rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(-12, 12), min_size=2, max_size=8))
+def test_a_row_is_normalized_whatever_the_size_of_the_others(exponents):
+    rows = np.float32([[3 * 10.0**e, 4 * 10.0**e] for e in exponents])
+    expected = np.tile(np.float32([[0.6, 0.8]]), (len(rows), 1))
+    assert_allclose(normalize_rows(rows), expected, rtol=1e-5)
+    assert_allclose(normalize_rows(sparse.csr_array(rows)).toarray(), expected, rtol=1e-5)
+    assert_allclose(row_sums_of_squares(sparse.csr_array(rows)), row_sums_of_squares(rows), rtol=1e-6)
