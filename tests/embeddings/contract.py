@@ -1,0 +1,135 @@
+"""What every embedding must do, whatever its operator; a test class names its method."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rembrandt.embeddings import Embedding, Settings, embed
+from rembrandt.embeddings import fit as module
+from rembrandt.engines.cpu import CpuEngine
+from rembrandt.errors import RembrandtWarning
+from rembrandt.linalg.sparse import append_constant
+
+from .problems import N, dense_parts, latent, regression
+
+K = 5
+
+
+def fit(data, settings) -> Embedding:
+    return embed(CpuEngine(append_constant(data.X), data.Y, data.weights), settings)
+
+
+def assert_same_embedding(found, expected, atol=2e-3, labels=slice(None)):
+    """Equal to single precision; signs are fixed by the vectors, so columns need no matching."""
+    assert_allclose(found.sigma, expected.sigma, rtol=1e-4)
+    assert_allclose(found.V, expected.V[labels], atol=atol * np.abs(expected.V).max())
+    assert_allclose(found.W, expected.W, atol=atol * np.abs(expected.W).max())
+
+
+class EmbeddingContract:
+    method: str
+    over = "labels"
+    blind = False  # the basis is random: it knows neither rows nor labels
+    orthonormal = True
+    back = True
+
+    def settings(self, **more):
+        return Settings(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
+
+    @pytest.fixture
+    def data(self):
+        return latent()
+
+    @pytest.fixture
+    def fitted(self, data):
+        return fit(data, self.settings())
+
+    def test_shapes(self, data, fitted):
+        d, c = data.X.shape[1] + 1, data.Y.shape[1]
+        assert fitted.V.shape == (c, K)
+        assert fitted.W.shape == (d, K)
+        assert fitted.sigma.shape == (K,)
+        assert (fitted.back is not None) == self.back
+        assert fitted.back is None or fitted.back.shape == (c, K)
+        assert all(np.isfinite(a).all() for a in (fitted.V, fitted.W, fitted.sigma))
+        assert fitted.residual == 0
+        assert 0 <= fitted.leverage <= 1
+
+    def test_the_seed_decides(self, data, fitted):
+        again = fit(data, self.settings())
+        for name in ("V", "W", "sigma"):
+            assert_array_equal(getattr(fitted, name), getattr(again, name), strict=True)
+        other = fit(data, self.settings(seed=1))
+        assert not np.array_equal(other.W, fitted.W)
+        if not self.blind:
+            assert_same_embedding(other, fitted, atol=2e-2)
+
+    def basis(self, fitted):
+        return (fitted.V if self.over == "labels" else fitted.W).astype(np.float64)
+
+    def test_the_basis_is_orthonormal(self, data, fitted):
+        V = self.basis(fitted)
+        assert_allclose(V.T @ self.metric(data) @ V, np.eye(K), atol=2e-5)
+
+    def metric(self, data):
+        return np.eye(data.Y.shape[1] if self.over == "labels" else data.X.shape[1] + 1)
+
+    def test_strengths_fall(self, fitted):
+        assert (fitted.sigma > 0).all()
+        assert self.blind or (np.diff(fitted.sigma) <= 0).all()
+
+    def test_a_smaller_rank_is_the_first_columns(self, data, fitted):
+        smaller = fitted.truncated(2)
+        assert_array_equal(smaller.V, fitted.V[:, :2])
+        assert_array_equal(smaller.W, fitted.W[:, :2])
+        assert_array_equal(smaller.sigma, fitted.sigma[:2])
+        assert smaller.back is None or smaller.back.shape[1] == 2
+        assert_same_embedding(smaller, fit(data, self.settings(n_components=2, n_oversamples=30)))
+
+    def test_the_projection_is_the_regression(self, data, fitted):
+        X, Y = dense_parts(data)
+        expected = regression(X, X.T @ Y @ fitted.V.astype(np.float64), 0.1)
+        assert_allclose(fitted.W, expected, atol=1e-4 * np.abs(expected).max())
+
+    def test_weights_are_repetitions(self, data):
+        weights = np.random.default_rng(0).integers(0, 3, N).astype(np.float64)
+        again = np.repeat(np.arange(N), weights.astype(int))
+        repeated = replace(data, X=data.X[again], Y=data.Y[again])
+        assert_same_embedding(
+            fit(replace(data, weights=weights), self.settings()), fit(repeated, self.settings()), atol=1e-2
+        )
+
+    def test_the_order_of_rows_does_not_matter(self, data, fitted):
+        order = np.random.default_rng(0).permutation(N)
+        assert_same_embedding(fit(replace(data, X=data.X[order], Y=data.Y[order]), self.settings()), fitted)
+
+    def test_labels_in_another_order_are_the_same_vectors_in_that_order(self, data, fitted):
+        order = np.random.default_rng(0).permutation(data.Y.shape[1])
+        found = fit(replace(data, Y=data.Y[:, order]), self.settings())
+        if self.blind:
+            assert_array_equal(found.V, fitted.V)
+        else:
+            assert_same_embedding(found, fitted, atol=2e-2, labels=order)
+
+    def test_sparse_and_dense_features_agree(self, data, fitted):
+        assert_same_embedding(fit(latent(kind="dense"), self.settings()), fitted)
+
+    def test_conjugate_gradients_agree_with_the_factor(self, data, monkeypatch):
+        """With a preconditioner of so few directions that there is something left to iterate on."""
+        monkeypatch.setattr(module, "PRECONDITIONER_RANK", 2)
+        exact = fit(data, self.settings(solver="cholesky", n_oversamples=20))
+        found = fit(data, self.settings(solver="pcg", tol=1e-5, max_iter=100, n_oversamples=20))
+        assert found.residual <= 1e-5
+        assert_same_embedding(found, exact, atol=1e-2)
+        assert found.leverage == pytest.approx(exact.leverage, rel=0.2)
+
+    def test_more_components_than_there_are(self, data):
+        size = (data.Y.shape[1] if self.over == "labels" else data.X.shape[1] + 1) + 4
+        with pytest.warns(RembrandtWarning, match=f"n_components={size} .* reduced to"):
+            found = fit(data, self.settings(n_components=size))
+        assert 0 < found.V.shape[1] < size
+        assert found.W.shape[1] == found.V.shape[1] == len(found.sigma)
+        quiet = fit(data, self.settings(n_components=size, at_most=True))
+        assert_array_equal(quiet.sigma, found.sigma)
