@@ -177,6 +177,17 @@ def test_weights_decide_between_contradicting_examples():
         assert (scores.argmax(axis=1) == expected.indices).mean() > 0.95
 
 
+@pytest.mark.parametrize("multiclass", [True, False])
+def test_examples_of_no_weight_do_not_decide_when_to_stop(multiclass):
+    """Most rows are wrong and weigh nothing, the held-out ones among them: the fit is that of the others."""
+    H, Y, _ = problem(multiclass=multiclass, n=300)
+    wrong = Y[np.random.default_rng(0).permutation(300)]
+    both, truth = np.vstack([H, H, H, H]), sparse.vstack([Y, wrong, wrong, wrong], format="csr")
+    weights = np.repeat([1.0, 0.0, 0.0, 0.0], 300)
+    decoder = fit_logistic(both, truth, LogisticSettings(multiclass=multiclass, **FAST), weights=weights)
+    assert loss(decoder, H, Y) < 0.5 * base_loss(multiclass, H, Y, H, Y)
+
+
 def test_examples_without_a_class_do_not_move_the_scores_away():
     """Such a row says nothing about which class: nothing may be won by pushing all scores down."""
     H, Y, _ = problem()

@@ -1,0 +1,365 @@
+"""The classifier: what it takes, what it answers, and what it refuses."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier
+from rembrandt.errors import DataError
+from rembrandt.fitting import DECODERS
+from rembrandt.model import model as blocks
+
+from .problems import SETTLED, blobs, several
+
+
+def classifier(**more):
+    return RembrandtClassifier(**SETTLED | more)
+
+
+class TestInput:
+    @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array])
+    def test_sparse_features_are_the_dense_ones(self, kind):
+        X, y = blobs()
+        X[X < 0] = 0
+        dense, found = classifier().fit(X, y), classifier().fit(kind(X), y)
+        assert_allclose(found.decision_function(kind(X)), dense.decision_function(X), atol=1e-3)
+        assert_allclose(found.decision_function(X), dense.decision_function(X), atol=1e-3)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+    def test_numbers_of_any_type(self, dtype):
+        X, y = blobs()
+        X = (10 * X).astype(dtype)
+        assert classifier().fit(X, y).score(X, y) > 0.9
+
+    @pytest.mark.parametrize(
+        "names",
+        [np.array(["f", "b", "e", "a", "c", "d"]), np.array([30, 10, -5, 7, 0, 2]), np.array([0.5, 1, 2, 3, 4, 5]) * 2],
+        ids=["strings", "integers", "floats"],
+    )
+    def test_classes_of_any_type(self, names):
+        X, y = blobs()
+        fitted = classifier().fit(X, names[y])
+        assert_array_equal(fitted.classes_, np.sort(names))
+        assert fitted.predict(X).dtype == names.dtype
+        assert (fitted.predict(X) == names[y]).mean() > 0.95
+        assert fitted.score(X, names[y]) > 0.95
+        listed = classifier().fit(X, names[y].tolist())
+        assert_array_equal(listed.predict(X), fitted.predict(X))
+
+    def test_a_matrix_of_labels_comes_back_as_it_was_given(self):
+        X, Y = several()
+        dense, stored = classifier().fit(X, Y), classifier().fit(X, sparse.csr_matrix(Y))
+        assert isinstance(dense.predict(X), np.ndarray)
+        assert sparse.issparse(stored.predict(X))
+        assert_array_equal(stored.predict(X).toarray(), dense.predict(X))
+        assert (dense.predict(X) == Y).mean() > 0.97
+        assert dense.score(X, Y) == stored.score(X, sparse.csr_array(Y))
+        assert_array_equal(classifier().fit(X, Y.tolist()).predict(X), dense.predict(X))
+
+    def test_lists_of_names(self):
+        X, Y = several()
+        names = np.array([f"label {i}" for i in range(8)])
+        lists = [names[row == 1].tolist() for row in Y]
+        fitted = classifier().fit(X, lists)
+        assert sorted(fitted.classes_) == sorted(names)
+        columns = [fitted.classes_.tolist().index(name) for name in names]
+        expected = classifier().fit(X, Y)
+        assert_allclose(fitted.decision_function(X)[:, columns], expected.decision_function(X), atol=1e-4)
+        assert fitted.score(X, lists) == pytest.approx(expected.score(X, Y))
+        assert_array_equal(fitted.predict(X).toarray()[:, columns], expected.predict(X))
+        assert_array_equal(
+            classifier().fit(X, [set(entry) for entry in lists]).predict(X).toarray(), fitted.predict(X).toarray()
+        )
+
+    def test_texts(self):
+        texts, y = ["red apple", "green apple", "red car", "fast car"] * 10, ["fruit", "fruit", "car", "car"] * 10
+        fitted = classifier().fit(texts, y)
+        assert fitted.predict(["an apple", "the car"]).tolist() == ["fruit", "car"]
+        assert fitted.predict(np.array(["apple"], dtype=object)).tolist() == ["fruit"]
+        assert fitted.predict([""]).shape == (1,)
+
+    def test_rows_without_features_or_labels(self):
+        X, Y = several()
+        X[:5] = 0
+        Y[3:9] = 0
+        for features in (X, sparse.csr_array(X)):
+            fitted = classifier(normalize=True).fit(features, Y)
+            assert np.isfinite(fitted.decision_function(features)).all()
+            assert np.isfinite(fitted.decision_function(features[:1] * 0)).all()
+        labelled = Y.any(axis=1) & X.any(axis=1)
+        assert fitted.score(X[labelled], Y[labelled]) > 0.95
+
+    def test_more_labels_than_examples(self):
+        X = np.eye(12)
+        Y = sparse.csr_array(np.repeat(np.eye(12), 4, axis=1))
+        for decoder in ("ridge", "transpose"):
+            fitted = classifier(decoder=decoder, decoder_ridge=1e-6, ridge=1e-6).fit(X, Y)
+            found, _ = fitted.predict_topk(X, 4)
+            assert [set(row) for row in found.tolist()] == [set(range(4 * i, 4 * i + 4)) for i in range(12)]
+
+    def test_a_label_that_nobody_has(self):
+        X, Y = several()
+        Y[:, 3] = 0
+        fitted = classifier().fit(X, Y)
+        assert fitted.predict(X)[:, 3].sum() == 0
+        assert fitted.label_counts_[3] == 0
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_numbers_that_are_none(self, value, kind):
+        X, y = blobs()
+        fitted = classifier().fit(X, y)
+        X[7, 2] = value
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            classifier().fit(kind(X), y)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            fitted.predict(kind(X))
+
+    def test_one_class(self):
+        X, _ = blobs()
+        with pytest.raises(DataError, match=r"one class only \(.*'a'.*at least two"):
+            classifier().fit(X, ["a"] * len(X))
+
+    def test_no_label_at_all(self):
+        X, Y = several()
+        for target in (np.zeros_like(Y), sparse.csr_array(Y.shape), [[] for _ in X]):
+            with pytest.raises(DataError, match="label"):
+                classifier().fit(X, target)
+
+    def test_another_number_of_rows(self):
+        X, y = blobs()
+        with pytest.raises(DataError, match="X has 300 rows and y has 299"):
+            classifier().fit(X, y[:-1])
+
+    def test_values_other_than_zero_and_one(self):
+        X, Y = several()
+        with pytest.raises(DataError, match="other than 0 and 1"):
+            classifier().fit(X, 2 * Y)
+
+    def test_weights_below_zero(self):
+        X, y = blobs()
+        with pytest.raises(DataError, match="sample_weight"):
+            classifier().fit(X, y, sample_weight=np.where(np.arange(300) == 4, -1.0, 1.0))
+
+    @pytest.mark.parametrize(
+        ("setting", "value"),
+        [
+            ("decoder", "tree"),
+            ("kernel", "rbf"),
+            ("normalize", "l1"),
+            ("n_components", -3),
+            ("decoder_ridge", "strong"),
+            ("decoder_ridge", -1.0),
+            ("kernel_scale", 0.0),
+            ("n_random_features", 0),
+        ],
+    )
+    def test_a_setting_that_is_none_is_named(self, setting, value):
+        X, y = blobs()
+        more = {"kernel": "gaussian"} if setting in ("kernel_scale", "n_random_features") else {}
+        with pytest.raises(ValueError, match=setting):
+            classifier(**more | {setting: value}).fit(X, y)
+
+    def test_settings_that_do_not_go_together(self):
+        X, y = blobs()
+        with pytest.raises(ValueError, match=r"method='pca' has none.*decoder='ridge'"):
+            classifier(method="pca", decoder="transpose").fit(X, y)
+        with pytest.raises(ValueError, match="kernel=None"):
+            classifier(decoder="transpose", kernel="gaussian").fit(X, y)
+
+
+class TestTopK:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fitted(cls):
+        X, y = blobs(noise=1.0)
+        return classifier().fit(X, np.array(list("abcdef"))[y])
+
+    def test_is_the_sorted_scores(self, fitted):
+        X, _ = blobs(noise=1.0, seed=1)
+        labels, scores = fitted.predict_topk(X, 4)
+        all_scores = fitted.decision_function(X)
+        order = np.argsort(-all_scores, axis=1, kind="stable")[:, :4]
+        assert_array_equal(labels, fitted.classes_[order])
+        assert_allclose(scores, np.take_along_axis(all_scores, order, axis=1), rtol=1e-5, atol=1e-6)
+        assert_array_equal(labels[:, 0], fitted.predict(X))
+
+    @pytest.mark.parametrize("wrap", [list, tuple, set, np.array, iter], ids=lambda w: w.__name__)
+    def test_include_and_exclude(self, fitted, wrap):
+        X, _ = blobs(noise=1.0, seed=1)
+        everything, scores = fitted.predict_topk(X, 6)
+        for keep, options in (
+            ("bdf", {"include": wrap(list("bdf"))}),
+            ("acd", {"exclude": wrap(list("bef"))}),
+            ("b", {"include": wrap(list("bd")), "exclude": wrap(["d"])}),
+        ):
+            labels, values = fitted.predict_topk(X, len(keep), **options)
+            chosen = np.isin(everything, list(keep))
+            assert_array_equal(labels, everything[chosen].reshape(len(X), -1))
+            assert_allclose(values, scores[chosen].reshape(len(X), -1), rtol=1e-5, atol=1e-6)
+
+    def test_where_labels_run_out(self, fitted):
+        X, _ = blobs()
+        labels, scores = fitted.predict_topk(X[:3], 9)
+        assert (labels[:, 6:] == None).all()  # noqa: E711
+        assert np.isneginf(scores[:, 6:]).all()
+        assert all(set(row[:6]) == set("abcdef") for row in labels)
+        nothing, scores = fitted.predict_topk(X[:3], 2, include=[])
+        assert (nothing == None).all()  # noqa: E711
+        assert np.isneginf(scores).all()
+
+    def test_labels_that_are_not_there(self, fitted):
+        X, _ = blobs()
+        with pytest.raises(DataError, match="'z' is not one of the 6"):
+            fitted.predict_topk(X, 2, include=["a", "z"])
+        with pytest.raises(ValueError, match="k=0"):
+            fitted.predict_topk(X, 0)
+
+    def test_no_rows_above_the_first_of_equals(self):
+        """Labels that always occur together have equal scores: the earlier comes first."""
+        X, Y = several()
+        twice = np.hstack([Y, Y])
+        labels, scores = classifier().fit(X, twice).predict_topk(X, 16)
+        columns = np.argsort(labels, axis=1)
+        ranks = np.take_along_axis(scores, columns, axis=1)
+        assert_allclose(ranks[:, :8], ranks[:, 8:], atol=1e-5)
+        same = ranks[:, :8] == ranks[:, 8:]
+        assert (columns[:, :8] < columns[:, 8:])[same].all()
+
+    @pytest.mark.parametrize("decoder", DECODERS)
+    @pytest.mark.parametrize("method", ["rembrandt", "cs"])
+    def test_every_decoder_answers(self, decoder, method):
+        X, y = blobs()
+        fitted = classifier(method=method, decoder=decoder, n_components=5).fit(X, y)
+        labels, scores = fitted.predict_topk(X, 3)
+        assert (np.diff(scores, axis=1) <= 0).all()
+        assert all(len(set(row)) == 3 for row in labels.tolist())
+        assert (labels[:, 0] == y).mean() > 0.8
+        assert_array_equal(labels[:, 0], fitted.predict(X))
+
+
+class TestBlocks:
+    @pytest.mark.parametrize("decoder", DECODERS)
+    @pytest.mark.parametrize("kernel", [None, "gaussian"])
+    def test_answers_do_not_depend_on_the_blocks(self, monkeypatch, decoder, kernel):
+        if kernel is not None and decoder in ("transpose", "greedy"):
+            pytest.skip("nothing to fit on a kernel")
+        X, Y = several(n=80)
+        fitted = classifier(decoder=decoder, kernel=kernel, n_random_features=30, n_components=6).fit(X, Y)
+
+        def answers():
+            some = fitted.predict_topk(X, 3, exclude=[2])
+            return *fitted.predict_topk(X, 12), *some, fitted.predict(X), fitted.predict_proba(X)
+
+        whole = answers()
+        for limits in ({"LABELS": 3}, {"ROWS": 7}, {"SCORES": 16}, {"LABELS": 1, "ROWS": 1, "SCORES": 1}):
+            with monkeypatch.context() as patch:
+                for name, size in limits.items():
+                    patch.setattr(blocks, name, size)
+                for found, expected in zip(answers(), whole, strict=True):
+                    if expected.dtype.kind == "f":
+                        assert_allclose(found, expected, atol=1e-5)
+                    else:
+                        assert_array_equal(found, expected)
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize("decoder", ["ridge", "logistic", "transpose"])
+    @pytest.mark.parametrize("noise", [0.2, 2.0])
+    def test_of_one_class_sum_to_one_and_agree_with_the_answer(self, decoder, noise):
+        X, y = blobs(noise=noise)
+        fitted = classifier(decoder=decoder).fit(X, y)
+        P = fitted.predict_proba(X)
+        assert P.shape == (len(X), 6)
+        assert (P >= 0).all()
+        assert_allclose(P.sum(axis=1), 1, atol=1e-5)
+        top = np.take_along_axis(P, fitted.predict(X)[:, None], axis=1)[:, 0]
+        assert_allclose(top, P.max(axis=1), rtol=1e-5)
+
+    @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
+    def test_of_many_labels_are_calibrated_on_average(self, decoder):
+        X, Y = several()
+        P = classifier(decoder=decoder).fit(X, Y).predict_proba(X)
+        assert ((P >= 0) & (P <= 1)).all()
+        assert_allclose(P.mean(axis=0), Y.mean(axis=0), atol=0.05)
+
+    def test_two_classes(self):
+        X, y = blobs(classes=2)
+        fitted = classifier().fit(X, np.array(["no", "yes"])[y])
+        margin = fitted.decision_function(X)
+        assert margin.shape == (len(X),)
+        assert_array_equal(margin > 0, fitted.predict(X) == "yes")
+        assert_array_equal(fitted.predict_proba(X)[:, 1] > 0.5, margin > 0)
+
+
+class TestFit:
+    def test_the_same_seed_gives_the_same_bits(self):
+        X, Y = several()
+        for more in ({"decoder": "logistic"}, {"kernel": "gaussian", "n_random_features": 40}, {"method": "cs"}):
+            first, second = (classifier(**{"random_state": 3} | more).fit(X, Y) for _ in range(2))
+            assert_array_equal(first.model_.decoder.weights, second.model_.decoder.weights, strict=True)
+            assert_array_equal(first.predict_proba(X), second.predict_proba(X), strict=True)
+            other = classifier(**more | {"random_state": 4}).fit(X, Y)
+            assert not np.array_equal(first.model_.decoder.weights, other.model_.decoder.weights)
+
+    @pytest.mark.parametrize("center", [False, True])
+    @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca", "pca"])
+    def test_weights_are_repetitions(self, method, center):
+        X, Y = several()
+        w = np.random.default_rng(0).integers(0, 4, len(X))
+        options = {"method": method, "center": center, "n_components": 4, "n_iter": 4}
+        weighted = classifier(**options).fit(X, Y, sample_weight=w)
+        repeated = classifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0))
+        assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=2e-3)
+        plain = classifier(**options).fit(X, Y)
+        assert np.abs(plain.decision_function(X) - repeated.decision_function(X)).max() > 5e-3
+
+    def test_the_order_of_rows_does_not_matter_to_ridge(self):
+        X, Y = several()
+        order = np.random.default_rng(0).permutation(len(X))
+        found = classifier().fit(X[order], Y[order]).decision_function(X)
+        assert_allclose(found, classifier().fit(X, Y).decision_function(X), atol=1e-4)
+
+    @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca"])
+    @pytest.mark.parametrize("center", [False, True])
+    def test_going_back_through_the_basis_keeps_the_base_rates(self, method, center):
+        """An intercept is free when means are taken out, so predictions are right on average, at any rank.
+
+        Without, the constant feature is part of the regression, and all directions together are right on average.
+        """
+        X, Y = several()
+        Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that everybody has
+        rank = 2 if center else "auto"
+        options = {"method": method, "center": center, "n_components": rank, "ridge": 1e-6}
+        scores = classifier(decoder="transpose", **options).fit(X, Y).decision_function(X)
+        assert_allclose(scores.mean(axis=0), Y.mean(axis=0), atol=0.02)
+
+    def test_what_was_chosen_is_told(self):
+        X, y = blobs(n=120)
+        fitted = RembrandtClassifier(n_random_features=30, max_epochs=5, random_state=0).fit(X, y)
+        assert fitted.selection_
+        best = max(fitted.selection_, key=lambda trial: trial["quality"])
+        assert best["quality"] > 0.9
+        for name in ("decoder", "kernel", "decoder_ridge", "normalize"):
+            assert fitted.settings_[name] == best[name]
+        assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
+        assert fitted.settings_["rank_reason"]
+        assert classifier().fit(X, y).selection_ == []
+
+    def test_features_that_no_row_has_change_nothing(self):
+        X, y = blobs()
+        wide = sparse.csr_array(np.hstack([np.zeros((len(X), 3)), X, np.zeros((len(X), 2))]))
+        found, plain = classifier(ridge=1e-6).fit(wide, y), classifier(ridge=1e-6).fit(X, y)
+        assert found.projection_.shape[0] == X.shape[1] + 6
+        assert_allclose(found.decision_function(wide), plain.decision_function(X), atol=1e-3)
+
+    def test_fitting_again_forgets(self):
+        X, y = blobs()
+        texts = ["red apple", "fast car"] * 10
+        fitted = classifier().fit(texts, ["fruit", "car"] * 10).fit(X, y)
+        assert fitted.text_ is None
+        assert fitted.n_features_in_ == X.shape[1]
+        assert_array_equal(fitted.predict(X), classifier().fit(X, y).predict(X))

@@ -1,0 +1,95 @@
+"""A fit that would not fit in memory is refused before it begins."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rembrandt import LabelEmbedder, RembrandtClassifier, fitting, memory
+from rembrandt.errors import MemoryEstimateError
+from rembrandt.memory import Shape, available, check, estimate
+
+SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, decoder="ridge")
+ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
+
+
+def test_a_small_problem_needs_little():
+    assert estimate(SMALL)["total"] < 10 * 2**20
+    assert check(SMALL) == estimate(SMALL)["total"]
+
+
+def test_the_total_is_the_data_and_the_largest_stage():
+    parts = estimate(ABSURD)
+    assert parts["total"] == parts["data"] + max(parts["embedding"], parts["decoder"])
+
+
+@pytest.mark.parametrize("part", ["n", "d", "c", "nonzeros", "k", "width", "mapped"])
+@pytest.mark.parametrize("decoder", fitting.DECODERS)
+def test_more_of_anything_never_needs_less(part, decoder):
+    shape = replace(SMALL, decoder=decoder)
+    larger = replace(shape, **{part: 1000 * getattr(shape, part)})
+    assert estimate(larger)["total"] >= estimate(shape)["total"]
+    assert any(estimate(larger)[name] > estimate(shape)[name] for name in ("data", "embedding", "decoder"))
+
+
+@pytest.mark.parametrize(("decoder", "more"), [("transpose", 0), ("ridge", 0), ("ridge", 1000), ("logistic", 1000)])
+def test_the_decoder_weights_are_counted(decoder, more):
+    shape = replace(SMALL, decoder=decoder, mapped=SMALL.k + more, c=10**6)
+    assert estimate(shape)["decoder"] >= 4 * shape.mapped * shape.c
+
+
+def test_the_refusal_names_the_estimate_and_what_lowers_it():
+    with pytest.raises(MemoryEstimateError) as refused:
+        check(ABSURD)
+    text = str(refused.value)
+    total = estimate(ABSURD)["total"] / 2**30
+    assert f"needs about {total:.1f} GiB" in text
+    assert "n_components (now 1000)" in text
+    assert "decoder='transpose'" in text
+    assert "n_random_features" in text
+    assert "kernel=None" in text
+
+
+def test_no_remedy_is_named_that_is_taken_already():
+    with pytest.raises(MemoryEstimateError) as refused:
+        check(replace(ABSURD, decoder="transpose", mapped=ABSURD.k))
+    assert "decoder='transpose'" not in str(refused.value)
+    assert "n_random_features" not in str(refused.value)
+
+
+def test_what_is_free_is_what_the_machine_has_at_most():
+    assert 0 < available() <= 2**50
+
+
+@pytest.fixture
+def nothing_free(monkeypatch):
+    """A machine without memory, on which no embedding may begin."""
+
+    def begun(*_, **__):
+        raise AssertionError("the fit began")
+
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(fitting, "embed", begun)
+
+
+SETTLED = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": False}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RembrandtClassifier(2, **SETTLED), RembrandtClassifier(), LabelEmbedder(2)],
+    ids=["settled", "automatic", "embedder"],
+)
+def test_nothing_begins_that_will_not_fit(nothing_free, estimator):
+    X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    with pytest.raises(MemoryEstimateError, match="GiB is free"):
+        estimator.fit(X, np.arange(240) % 3)
+
+
+def test_an_absurd_shape_is_refused():
+    """Sixteen million labels, each with a vector of 5,000: refused, not tried."""
+    X = sparse.random_array((60, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**5)), shape=(60, 16 * 10**6))
+    with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 5000\)"):
+        RembrandtClassifier(5000, **SETTLED).fit(X, Y)
