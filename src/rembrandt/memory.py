@@ -25,7 +25,7 @@ class Shape:
 
 def estimate(shape: Shape) -> dict[str, int]:
     """Bytes by part; the largest stage counts, for one follows the other."""
-    data = 2 * 8 * shape.nonzeros  # both matrices and their transposes
+    data = 2 * 8 * shape.nonzeros  # both matrices, by rows and by columns
     embedding = _FLOAT * shape.width * (6 * shape.d + 3 * shape.c) + min(_FLOAT * shape.n * shape.width, 1 << 29)
     weights = _FLOAT * shape.mapped * shape.c
     decoding = (

@@ -10,7 +10,8 @@ from scipy.linalg import cho_factor, cho_solve
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import as_csr, csr_matmul, scale_rows
+from rembrandt.linalg.sparse import scale_rows
+from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
 
 ROWS = 8192  # examples mapped at a time
@@ -43,7 +44,7 @@ class RidgeStatistics:
             wide = Phi.astype(np.float64) * np.sqrt(w[rows])[:, None]
             gram += wide.T @ wide
             total += w[rows] @ Phi
-            cross += csr_matmul(as_csr(scale_rows(Y[rows], w[rows]).T.tocsr()), Phi)
+            cross += Transposed.of(scale_rows(Y[rows], w[rows])) @ Phi
         report("ridge decoder", n, n)
         self.mean = total / self.total
         self.label_mean = np.asarray(Y.T @ w).ravel() / self.total

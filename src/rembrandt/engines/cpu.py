@@ -9,6 +9,7 @@ from scipy import sparse
 
 from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
+from rembrandt.linalg.transposed import Transposed
 
 Array = NDArray[Any]
 
@@ -17,10 +18,7 @@ BLOCK_BYTES = 1 << 29  # the largest n × width intermediate that a product make
 
 
 class CpuEngine:
-    """Holds X (sparse or dense) and Y (sparse), with their transposes where they are sparse.
-
-    The transposes double the memory of the data and make both products the same fast gather.
-    """
+    """Holds X and Y in this process; what is sparse a second time, laid out by columns."""
 
     def __init__(
         self,
@@ -89,12 +87,12 @@ class CpuEngine:
 
 
 class _Operand:
-    """One of the two data matrices with its transpose, the example weights and its mean."""
+    """One of the two data matrices with the example weights and its mean."""
 
     def __init__(self, A: Matrix, weights: Array | None, center: bool) -> None:
         self.A: Matrix = as_csr(A) if is_sparse(A) else np.asarray(A)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self._t: Matrix | None = None if is_sparse(self.A) else self.A.T
+        self._t: Any = None if is_sparse(self.A) else self.A.T
         total = self.A.shape[0] if self.weights is None else float(self.weights.sum())
         self.total = total
         self.mean = np.zeros(self.A.shape[1], dtype=self.A.dtype)
@@ -103,9 +101,9 @@ class _Operand:
         self.centered = center
 
     @property
-    def t(self) -> Matrix:
+    def t(self) -> Any:
         if self._t is None:
-            self._t = as_csr(self.A.T.tocsr())
+            self._t = Transposed.of(self.A)
         return self._t
 
     def times(self, Z: Array) -> Array:
@@ -117,7 +115,7 @@ class _Operand:
         """``(A − 1μᵀ)ᵀ D U``."""
         if self.weights is not None:
             U = U * self.weights[:, None].astype(U.dtype)
-        out = matmul(self.t, U)
+        out = self.t @ U
         if self.centered:
             out -= np.outer(self.mean, U.sum(axis=0, dtype=np.float64)).astype(out.dtype)
         return out
@@ -149,7 +147,7 @@ class _Operand:
         else:
             C = np.zeros((X.A.shape[1], Y.shape[1]))
             for rows in spans(Y.shape[0], max(1, BLOCK_BYTES // (8 * X.A.shape[1]))):
-                C += matmul(as_csr(Y[rows].T.tocsr()), X.A[rows].astype(np.float64)).T
+                C += (Transposed.of(Y[rows]) @ X.A[rows].astype(np.float64)).T
         # (X − 1μᵀ)ᵀ D (Y − 1νᵀ) = XᵀDY − (Σ w) μ νᵀ when at least one side is centred by its weighted mean.
         if X.centered or self.centered:
             mu = _column_sums(X.A, X.weights) / X.total

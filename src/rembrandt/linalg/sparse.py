@@ -1,9 +1,8 @@
-"""Sparse times dense, threaded, cut by non-zeros.
+"""Sparse times dense, threaded; the result does not depend on the number of threads.
 
-SciPy multiplies on one thread, and a cut by rows gives one thread the whole of a head word. Here the non-zeros are
-cut into pieces of equal size, in the middle of a row where it must be; a piece that starts inside a row leaves its part
-of that row aside, and the parts are added in order at the end. The pieces depend on the matrix alone, so the result
-does not depend on the number of threads.
+``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of equal size, in the
+middle of a row where it must be. A piece that starts inside a row leaves its part of that row aside, and the parts are
+added in order at the end. Products with the transpose are in `transposed`.
 """
 
 from itertools import pairwise

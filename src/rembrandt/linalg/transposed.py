@@ -1,0 +1,133 @@
+"""Transposed sparse times dense, threaded, for word counts; the result does not depend on the number of threads.
+
+``Aᵀ @ U`` sums, for each column of A, the rows of U in which it occurs. Over the whole matrix those rows come from main
+memory one by one. So A is cut into blocks of rows whose part of U stays in a core's cache, and within a block the
+non-zeros are sorted by column: what a block adds to a column is gathered from the cache, and the result is touched once
+for each column and block instead of once for each non-zero. Threads own columns, in shares of equal cost;
+a column's blocks are added in order, in short sums, so float32 keeps the tail of a long one.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.threads import for_each, n_threads
+
+Array = NDArray[Any]
+
+ROWS = 4096  # rows of A in a block
+SLAB = 128  # columns of U at a time: with ROWS of them, two megabytes
+
+
+@njit(nogil=True, cache=True)
+def _sort_blocks(indptr: Array, indices: Array, data: Array, step: int) -> tuple[Array, Array, Array, Array, Array]:
+    """The non-zeros by block and column: runs of one column each, and where the runs of each block begin."""
+    n, nnz = indptr.shape[0] - 1, indices.shape[0]
+    blocks = (n + step - 1) // step
+    rows, values = np.empty(nnz, np.int32), np.empty_like(data)
+    run_column, run_start = np.empty(nnz, np.int32), np.empty(nnz + 1, np.int64)
+    block_run = np.zeros(blocks + 1, np.int64)
+    runs = 0
+    for block in range(blocks):
+        first, last = block * step, min((block + 1) * step, n)
+        begin, end = indptr[first], indptr[last]
+        row_of = np.empty(end - begin, np.int32)
+        for row in range(first, last):
+            row_of[indptr[row] - begin : indptr[row + 1] - begin] = row
+        order = np.argsort(indices[begin:end], kind="mergesort")
+        for i in range(end - begin):
+            source, at = begin + order[i], begin + i
+            rows[at], values[at] = row_of[order[i]], data[source]
+            if i == 0 or indices[source] != run_column[runs - 1]:
+                run_column[runs], run_start[runs] = indices[source], at
+                runs += 1
+        block_run[block + 1] = runs
+    run_start[runs] = nnz
+    return rows, values, run_column[:runs].copy(), run_start[: runs + 1].copy(), block_run
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def _sum_columns(
+    rows: Array,
+    values: Array,
+    run_column: Array,
+    run_start: Array,
+    block_run: Array,
+    U: Array,
+    out: Array,
+    first_column: int,
+    last_column: int,
+) -> None:
+    """``out[column] = Σ value · U[row]`` for the columns from ``first_column`` to ``last_column`` of A."""
+    k = U.shape[1]
+    part = np.zeros(k, out.dtype)
+    for block in range(block_run.shape[0] - 1):
+        columns = run_column[block_run[block] : block_run[block + 1]]
+        first = block_run[block] + np.searchsorted(columns, first_column)
+        last = block_run[block] + np.searchsorted(columns, last_column)
+        for run in range(first, last):
+            at, end = run_start[run], run_start[run + 1]
+            part[:] = 0
+            while at + 4 <= end:
+                v0, v1, v2, v3 = values[at], values[at + 1], values[at + 2], values[at + 3]
+                u0, u1, u2, u3 = U[rows[at]], U[rows[at + 1]], U[rows[at + 2]], U[rows[at + 3]]
+                for j in range(k):
+                    part[j] += v0 * u0[j] + v1 * u1[j] + v2 * u2[j] + v3 * u3[j]
+                at += 4
+            while at < end:
+                v0 = values[at]
+                u0 = U[rows[at]]
+                for j in range(k):
+                    part[j] += v0 * u0[j]
+                at += 1
+            into = out[run_column[run]]
+            for j in range(k):
+                into[j] += part[j]
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """A sparse matrix laid out for products with its transpose; about as large as the matrix itself."""
+
+    shape: tuple[int, int]  # of the transpose
+    rows: Array
+    values: Array
+    run_column: Array
+    run_start: Array
+    block_run: Array
+    column_costs: Array
+
+    @classmethod
+    def of(cls, A: sparse.csr_array) -> "Transposed":
+        n, d = A.shape
+        sorted_ = _sort_blocks(A.indptr.astype(np.int64), A.indices, A.data, ROWS)
+        # Writing a run to the result costs about as much as gathering two non-zeros from the cache.
+        costs = np.bincount(A.indices, minlength=d) + 2 * np.bincount(sorted_[2], minlength=d)
+        return cls((d, n), *sorted_, costs)
+
+    def __matmul__(self, U: Array) -> Array:
+        dtype = np.result_type(self.values.dtype, U.dtype)
+        out = np.zeros((self.shape[0], U.shape[1]), dtype=dtype)
+        shares = self._shares()
+        for columns in spans(U.shape[1], SLAB):
+            slab = np.ascontiguousarray(U[:, columns], dtype=dtype)
+            found = out if slab.shape == U.shape else np.zeros((self.shape[0], slab.shape[1]), dtype=dtype)
+            parts = (self.rows, self.values, self.run_column, self.run_start, self.block_run, slab, found)
+            for_each(_sum_columns, ((*parts, first, last) for first, last in shares))
+            if found is not out:
+                out[:, columns] = found
+        return out
+
+    def _shares(self) -> list[tuple[int, int]]:
+        """Columns for each thread, at about equal cost."""
+        running = np.cumsum(self.column_costs)
+        total = int(running[-1]) if len(running) else 0
+        cuts = np.searchsorted(running, np.linspace(0, total, n_threads() + 1)[1:-1])
+        edges = np.unique(np.concatenate([[0], cuts + 1, [self.shape[0]]]))
+        return [(int(a), int(b)) for a, b in pairwise(edges)]
