@@ -218,16 +218,16 @@ class TestTopK:
         with pytest.raises(ValueError, match="k=0"):
             fitted.predict_topk(X, 0)
 
-    def test_no_rows_above_the_first_of_equals(self):
-        """Labels that always occur together have equal scores: the earlier comes first."""
+    @pytest.mark.parametrize("limit", [1 << 16, 4])
+    def test_equals_are_ranked_by_their_place(self, monkeypatch, limit):
+        """Labels that nobody has all score zero, whichever blocks they are scored in."""
+        monkeypatch.setattr(blocks, "LABELS", limit)
         X, Y = several()
-        twice = np.hstack([Y, Y])
-        labels, scores = classifier().fit(X, twice).predict_topk(X, 16)
-        columns = np.argsort(labels, axis=1)
-        ranks = np.take_along_axis(scores, columns, axis=1)
-        assert_allclose(ranks[:, :8], ranks[:, 8:], atol=1e-5)
-        same = ranks[:, :8] == ranks[:, 8:]
-        assert (columns[:, :8] < columns[:, 8:])[same].all()
+        fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
+        labels, scores = fitted.predict_topk(X, 14)
+        empty = ~np.isin(labels, np.arange(3, 11))
+        assert (scores[empty] == 0).all()
+        assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
 
     @pytest.mark.parametrize("decoder", DECODERS)
     @pytest.mark.parametrize("method", ["rembrandt", "cs"])
