@@ -1,6 +1,7 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from rembrandt.fitting import (
     DecoderName,
     Labelled,
     Recipe,
+    check_memory,
     fit_embedding,
     fit_model,
     make_engine,
@@ -52,27 +54,34 @@ class _Base(BaseEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         if weights is not None and (weights < 0).any():
             raise DataError("sample_weight has negative entries; weights say how often an example counts")
+        if targets.Y.nnz == 0:
+            raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
         return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:
         _among("method", self.method, METHODS)
         _among("solver", self.solver, ("auto", "cholesky", "pcg"))
-        auto = self.n_components == "auto"
-        if not auto and (not isinstance(self.n_components, int | np.integer) or self.n_components < 1):
-            raise SettingsError(f"n_components={self.n_components!r} must be a positive whole number or 'auto'")
+        auto = isinstance(self.n_components, str) and self.n_components == "auto"
+        if not auto:
+            _whole("n_components", self.n_components, 1)
+        _whole("n_oversamples", self.n_oversamples, 0)
+        _whole("n_iter", self.n_iter, 0)
+        _whole("max_iter", self.max_iter, 1)
+        _number("ridge", self.ridge, 0.0)
+        _number("tol", self.tol, 0.0)
         settings = Settings(
             method=self.method,
             n_components=rank_limit(data) if auto else int(self.n_components),
             at_most=auto,
-            ridge=self.ridge,
-            n_oversamples=self.n_oversamples,
-            n_iter=self.n_iter,
+            ridge=float(self.ridge),
+            n_oversamples=int(self.n_oversamples),
+            n_iter=int(self.n_iter),
             solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
             seed=_seed(self.random_state),
         )
-        return Recipe(settings, auto_rank=auto, center=self.center, **more)
+        return Recipe(settings, auto_rank=auto, center=bool(self.center), **more)
 
 
 class LabelEmbedder(TransformerMixin, _Base):
@@ -156,7 +165,8 @@ class LabelEmbedder(TransformerMixin, _Base):
         X = self._features(X, reset=True)
         targets = read_targets(y)
         data = self._labelled(X, targets, sample_weight)
-        recipe = self._recipe(data)
+        recipe = self._recipe(data, decoder="transpose")
+        check_memory(data, recipe)
         with bars(self.verbose > 0) as report:
             embedded = fit_embedding(data, recipe, report)
         self.classes_ = targets.classes
@@ -196,7 +206,9 @@ class LabelEmbedder(TransformerMixin, _Base):
         check_is_fitted(self)
         data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
         recipe = self._recipe(data)
-        vectors = self.projection_ if self.method == "pca" else self.embedding_
+        vectors = self.embedding_
+        if self.method == "pca":
+            vectors = self.projection_[:-1] if self.center else self.projection_
         return certificate(make_engine(data, self.center), recipe.embedding, vectors, self.singular_values_, n_probes)
 
     def __sklearn_tags__(self) -> Any:
@@ -367,7 +379,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         """Write the model to a new folder; ``force`` replaces a model that is there. ``extra`` is kept as JSON."""
         check_is_fitted(self)
         facts: dict[str, Any] = {
-            "params": {name: value for name, value in self.get_params(deep=False).items() if name != "text"},
+            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
             "dense_target": self._dense_target,
             "selection": self.selection_,
             "feature_names": self.feature_names_,
@@ -413,8 +425,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         X = self._features(X, reset=True)
         targets = read()
         data = self._labelled(X, targets, sample_weight)
-        own = {name: getattr(self, name) for name in ("kernel_scale", "n_random_features", "max_epochs")}
-        recipe = self._recipe(data, **own)
+        recipe = self._recipe(data, **self._own_settings())
+        check_memory(data, replace(recipe, decoder="transpose"))
         selection = select(data, recipe, self._choices(), report)
         self.model_ = fit_model(data, selection.recipe, report)
         self.selection_ = [vars(trial) for trial in selection.trials]
@@ -423,14 +435,28 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
+    def _own_settings(self) -> dict[str, Any]:
+        _number("kernel_scale", self.kernel_scale, 0.0, above=True)
+        _whole("max_epochs", self.max_epochs, 1)
+        features = self.n_random_features
+        if features is not None:
+            _whole("n_random_features", features, 1)
+        return {
+            "kernel_scale": float(self.kernel_scale),
+            "n_random_features": None if features is None else int(features),
+            "max_epochs": int(self.max_epochs),
+        }
+
     def _choices(self) -> Open:
         _among("decoder", self.decoder, ("auto", *DECODERS))
         _among("kernel", self.kernel, (None, "auto", *KERNELS))
         _among("normalize", self.normalize, (True, False, "auto"))
-        decoder, kernel = self.decoder, self.kernel
+        if not isinstance(self.decoder_ridge, str) or self.decoder_ridge != "auto":
+            _number("decoder_ridge", self.decoder_ridge, 0.0)
+        decoder, kernel, penalty = self.decoder, self.kernel, self.decoder_ridge
         if decoder in ("transpose", "greedy") and kernel == "auto":
             kernel = None  # they decode the projection itself
-        return Open(decoder, kernel, self.decoder_ridge, self.normalize)
+        return Open(decoder, kernel, penalty if isinstance(penalty, str) else float(penalty), self.normalize)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -443,12 +469,12 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             return None
         chosen = np.zeros(len(self.classes_), dtype=bool)
         chosen[slice(None) if include is None else self._columns(include)] = True
-        chosen[self._columns(exclude or ())] = False
+        chosen[self._columns(() if exclude is None else exclude)] = False
         return np.flatnonzero(chosen)
 
     def _columns(self, labels: Iterable[Any]) -> list[int]:
         place = {label: column for column, label in enumerate(self.classes_.tolist())}
-        wanted = list(labels)
+        wanted = [label.item() if isinstance(label, np.generic) else label for label in labels]
         unknown = [label for label in wanted if label not in place]
         if unknown:
             raise DataError(
@@ -508,6 +534,22 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, as a search over settings gives them, as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.bool_) or value < least:
+        raise SettingsError(f"{name}={value!r} must be a whole number, {least} or more")
+
+
+def _number(name: str, value: Any, least: float, above: bool = False) -> None:
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    if not real or not np.isfinite(value) or value < least or (above and value == least):
+        raise SettingsError(f"{name}={value!r} must be a number {'above' if above else 'not below'} {least:g}")
 
 
 def _among(name: str, value: Any, options: tuple[Any, ...]) -> None:

@@ -117,8 +117,9 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
     projection = np.asarray(embedding.W)
     if recipe.center:
         # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-        shift = engine.Y.mean @ embedding.V if engine.Y is not None and embedding.back is not None else 0.0
-        constant = shift - engine.X.mean @ projection
+        embedding = replace(embedding, means=engine.label_means())
+        shift = embedding.means @ embedding.V if embedding.back is not None else 0.0
+        constant = shift - engine.feature_means() @ projection
         projection = np.vstack([projection, constant[None]]).astype(projection.dtype)
     return Embedded(embedding, projection, reason)
 
@@ -150,7 +151,7 @@ def fit_decoder(embedding: Embedding, H: Array, data: Labelled, recipe: Recipe, 
             )
         if recipe.kernel is not None:
             raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
-        return replace(fit_transpose(embedding.back), greedy=recipe.decoder == "greedy")
+        return replace(fit_transpose(embedding.back, embedding.unreached_means()), greedy=recipe.decoder == "greedy")
     H = left_out(embedding, H, data, recipe.leave_out)
     fourier = fourier_map(H, recipe)
     if recipe.decoder == "ridge":

@@ -94,8 +94,9 @@ class _Search:
         self.recipe, self.choices, self.report = recipe, choices, report
         self.n, self.d = data.X.shape
         seed = recipe.embedding.seed
-        _, sample = draw_rows(self.n, 1.0, seed, most=SAMPLE)
-        data = data.rows(sample)
+        counted = np.arange(self.n) if data.weights is None else np.flatnonzero(data.weights > 0)
+        _, sample = draw_rows(len(counted), 1.0, seed, most=SAMPLE)
+        data = data.rows(counted[sample])
         fit, held = draw_rows(len(sample), HELD_OUT, seed + 1, most=SAMPLE)
         self.fit, self.held = data.rows(fit), data.rows(held)
         self.trials: list[Trial] = []

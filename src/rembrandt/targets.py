@@ -30,6 +30,10 @@ def read_targets(y: Any) -> Targets:
     """A 1-D array of classes of any type, a 0/1 matrix (sparse or dense), or a list of labels for each example."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if hasattr(y, "to_numpy"):  # a table or a series of one
+        y = y.to_numpy()
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and any(isinstance(e, _SEVERAL) for e in y):
+        y = list(y)
     if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1):
         Y, _, _ = label_matrix(y, None)
         return Targets(Y, np.arange(Y.shape[1]), multiclass=False, dense=None if sparse.issparse(y) else str(y.dtype))

@@ -89,7 +89,7 @@ def test_the_gradient_is_the_slope_of_the_loss(seed, multiclass):
     for _ in range(5):
         direction = rng.standard_normal(Q.shape)
         step = 1e-5
-        up, down = (_mean_loss(F, Y, rows, Q + s * step * direction, multiclass) for s in (1, -1))
+        up, down = (_mean_loss(F, Y, rows, Q + s * step * direction, multiclass, np.ones(len(F))) for s in (1, -1))
         assert (gradient * direction).sum() == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
 
 
@@ -108,18 +108,18 @@ def test_the_mean_loss_by_hand():
     Y = sparse.csr_array(np.float32([[1, 0], [0, 1]]))
     F, Q = np.eye(2), np.array([[2.0, 0.0], [1.0, 0.0]])
     expected = np.mean([np.log1p(np.exp(-2)), np.log(np.exp(1) + 1)])
-    assert _mean_loss(F, Y, np.arange(2), Q, True) == pytest.approx(expected)
+    assert _mean_loss(F, Y, np.arange(2), Q, True, np.ones(len(F))) == pytest.approx(expected)
     independent = np.logaddexp(0, [[2, 0], [1, 0]]) - [[2, 0], [0, 0]]
-    assert _mean_loss(F, Y, np.arange(2), Q, False) == pytest.approx(independent.sum(axis=1).mean())
+    assert _mean_loss(F, Y, np.arange(2), Q, False, np.ones(len(F))) == pytest.approx(independent.sum(axis=1).mean())
 
 
 def test_the_loss_does_not_depend_on_blocks():
     _, Y, _ = problem(n=50)
     rng = np.random.default_rng(0)
     F, Q = rng.standard_normal((50, 4)), rng.standard_normal((4, C))
-    whole = _mean_loss(F, Y, np.arange(50), Q, True)
+    whole = _mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F)))
     with mock.patch("rembrandt.decoders.logistic.LOGITS", 3 * C):
-        assert _mean_loss(F, Y, np.arange(50), Q, True) == pytest.approx(whole, rel=1e-12)
+        assert _mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F))) == pytest.approx(whole, rel=1e-12)
 
 
 @pytest.mark.parametrize("multiclass", [True, False])

@@ -90,7 +90,9 @@ def fit_logistic(
     """Fit on most rows, stop by the loss on the rest, and keep the best weights seen."""
     n, c = Y.shape
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    train, held = draw_rows(n, settings.held_out, settings.seed, most=5000)
+    # A row that counts for nothing decides nothing, and one without a class says nothing about which it is.
+    usable = np.flatnonzero((w > 0) & (np.diff(Y.indptr) > 0 if settings.multiclass else True))
+    train, held = (usable[part] for part in draw_rows(len(usable), settings.held_out, settings.seed, most=5000))
     if len(held) == 0:
         held = train
     whitening = Whitening.of(H, fourier, settings.floor, w)
@@ -106,7 +108,7 @@ def fit_logistic(
     rng = np.random.default_rng(settings.seed)
     scale = 1.0  # backed off when a step makes the loss worse
     velocity = np.zeros_like(Q)
-    best, best_loss, since = Q.copy(), _mean_loss(F, Y, held, Q, settings.multiclass), 0
+    best, best_loss, since = Q.copy(), _mean_loss(F, Y, held, Q, settings.multiclass, w), 0
     first_loss = best_loss
     for epoch in range(settings.max_epochs):
         report("logistic decoder", epoch, settings.max_epochs)
@@ -127,7 +129,7 @@ def fit_logistic(
             Q += velocity
             mean += Q
         mean /= batches
-        loss = _mean_loss(F, Y, held, mean, settings.multiclass)
+        loss = _mean_loss(F, Y, held, mean, settings.multiclass, w)
         since = 0 if loss < best_loss else since + 1
         if loss < best_loss:
             best, best_loss = mean, loss
@@ -182,17 +184,20 @@ def _gradient(F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[
     return (F * (w / w.sum())[:, None].astype(F.dtype)).T @ R
 
 
-def _mean_loss(F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool) -> float:
-    """The mean loss per example on ``rows``."""
+def _mean_loss(
+    F: NDArray[Any], Y: sparse.csr_array, rows: NDArray[Any], Q: NDArray[Any], multiclass: bool, w: NDArray[Any]
+) -> float:
+    """The weighted mean loss per example on ``rows``."""
     total = 0.0
     for part in spans(len(rows), max(1, LOGITS // Q.shape[1])):
         chosen = rows[part]
         P, truth = F[chosen] @ Q, Y[chosen]
-        at = (np.repeat(np.arange(len(chosen)), np.diff(truth.indptr)), truth.indices)
-        hits = P[at].sum(dtype=np.float64)
+        at = np.repeat(np.arange(len(chosen)), np.diff(truth.indptr))
+        hits = np.bincount(at, weights=P[at, truth.indices], minlength=len(chosen))
         if multiclass:
-            top = P.max(axis=1, keepdims=True)
-            total += float((top[:, 0] + np.log(np.exp(P - top).sum(axis=1))).sum(dtype=np.float64) - hits)
+            top = P.max(axis=1)
+            normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
         else:
-            total += float(np.logaddexp(0, P).sum(dtype=np.float64) - hits)
-    return total / max(1, len(rows))
+            normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
+        total += float(w[chosen] @ (normalizers - hits))
+    return total / max(1e-300, float(w[rows].sum()))

@@ -14,7 +14,7 @@ from rembrandt.embeddings.plst import plst
 from rembrandt.embeddings.problem import Problem, Solver
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
-from rembrandt.errors import RembrandtWarning, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.linalg.blocks import Block, column_dots
 from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
 from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
@@ -62,6 +62,13 @@ class Embedding:
     residual: float
     leverage: float
     iterations: int
+    means: Block | None = None  # of the labels, where they were subtracted
+
+    def unreached_means(self) -> Block | None:
+        """The part of the subtracted label means ``ν`` that no projection can bring back: ``ν − back Vᵀν``."""
+        if self.means is None or self.back is None:
+            return None
+        return self.means - self.back @ (self.means @ self.V)
 
     def truncated(self, rank: int) -> "Embedding":
         """The embedding of a smaller rank: the columns are nested."""
@@ -85,6 +92,11 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
     else:
         start = engine.asarray(gaussian(size, min(width, size), settings.seed))
         V, sigma = randomized_eigh(problem.operator, start, min(k, size), settings.n_iter, problem.metric)
+        if V.shape[1] == 0:
+            raise DataError(
+                f"method={settings.method!r} finds no direction at all: with their means subtracted the features, or "
+                "the labels, are constant. Use center=False, or features that differ between examples."
+            )
     report(f"embedding ({settings.method})", 1, 2)
     if V.shape[1] < k and not settings.at_most:
         warnings.warn(
@@ -159,7 +171,7 @@ def ridge_solver(
     if exact:
         matrix = engine.gram_matrix() if over == "features" else engine.label_gram(engine.asarray(np.eye(size)))
         # Without a ridge a duplicate feature makes the Gram matrix singular; a rounding's worth keeps it definite.
-        return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms)))
+        return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms), 1e-100))
     start = engine.asarray(gaussian(size, min(size, PRECONDITIONER_RANK + 8), settings.seed))
     preconditioner = SpectralPreconditioner.of(gram, strength, start)
     return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report)

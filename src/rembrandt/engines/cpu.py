@@ -55,6 +55,12 @@ class CpuEngine:
     def label_norms(self) -> NDArray[np.float64]:
         return self._labels().column_norms()
 
+    def feature_means(self) -> Array:
+        return self.X.mean
+
+    def label_means(self) -> Array:
+        return self._labels().mean
+
     def gram_matrix(self) -> NDArray[np.float64]:
         return self.X.gram_matrix()
 

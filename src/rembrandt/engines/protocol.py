@@ -44,6 +44,14 @@ class Engine(Protocol):
         """``diag(YᵀY)``."""
         ...
 
+    def feature_means(self) -> Block:
+        """What is subtracted from each feature: its weighted mean on a centred engine, else zero."""
+        ...
+
+    def label_means(self) -> Block:
+        """The same for each label."""
+        ...
+
     def gram_matrix(self) -> Block:
         """``XᵀX`` itself, in float64, for few features."""
         ...

@@ -92,7 +92,8 @@ class ConjugateGradientRidge:
     def solve(self, B: Block) -> Block:
         xp = array_namespace(B)
         dtype = B.dtype
-        goal = self.tol**2 * column_dots(B, B)
+        sizes = column_dots(B, B)
+        goal = self.tol**2 * sizes
         solution = xp.zeros_like(B)
         active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
         Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
@@ -110,6 +111,7 @@ class ConjugateGradientRidge:
                 break
             # Dropping columns copies the rest: worth it when a quarter are done.
             if n_open <= 0.75 * active.shape[0]:
+                self._note(left[~open_], sizes[active][~open_])
                 solution[:, active] = Z
                 active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
             S = self.precondition(R)
@@ -117,10 +119,15 @@ class ConjugateGradientRidge:
             _redirect(P, S, xp.astype(_ratio(rs, old), dtype))
         self.report("solving", self.max_iter, self.max_iter)
         solution[:, active] = Z
-        sizes = column_dots(B, B)[active]
-        worst = float(xp.max(_ratio(column_dots(R, R), sizes))) ** 0.5 if active.shape[0] else 0.0
-        self.residual = max(self.residual, worst)
+        self._note(column_dots(R, R), sizes[active])
         return solution
+
+    def _note(self, left: Block, sizes: Block) -> None:
+        """Remember the worst relative residual of columns that are done, or as far as they will get."""
+        done = _ratio(left, sizes)
+        xp = array_namespace(done)
+        if done.shape[0]:
+            self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
 
 
 def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:

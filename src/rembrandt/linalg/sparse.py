@@ -120,6 +120,5 @@ def normalize_rows(A: Matrix) -> Matrix:
 def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
-    # reduceat would misread empty rows; differences of the running sum do not.
-    running = np.concatenate([[0.0], np.cumsum(A.data.astype(np.float64) ** 2)])
-    return running[A.indptr[1:]] - running[A.indptr[:-1]]
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    return np.bincount(rows, A.data.astype(np.float64) ** 2, minlength=A.shape[0]).astype(np.float64, copy=False)

@@ -112,7 +112,7 @@ class Model:
             labels: Any = span if allowed is None else allowed[span]
             block = Phi @ self.decoder.weights[:, labels] + self.decoder.bias[labels]
             found, values = top_k(block, min(k, block.shape[1]))
-            found = np.where(found < 0, -1, found + span.start if allowed is None else allowed[found])
+            found = np.where(found < 0, -1, found + span.start if allowed is None else labels[found])
             best, scores = rank(np.hstack([best, found]), np.hstack([scores, values]))
             best, scores = best[:, :k], scores[:, :k]
         return _padded(best, scores, k)
