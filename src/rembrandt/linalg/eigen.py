@@ -44,14 +44,14 @@ def randomized_eigh(
     # AQ (QᵀAQ)⁻¹ (AQ)ᵀ is exact on the range of A^½ Q: half an iteration nearer for nothing.
     weighted = AQ if metric is None else metric(AQ)
     core, C = xp.linalg.eigh(_symmetric(gram64(Q, weighted)))
-    kept = core > xp.finfo(AQ.dtype).eps * core[-1]
+    kept = core > xp.finfo(AQ.dtype).eps * core[-1] if core.shape[0] else core > 0
     root = C[:, kept] / xp.sqrt(core[kept])
     sigma, E = xp.linalg.eigh(_symmetric(root.T @ gram64(AQ, weighted) @ root))
     sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
-    present = sigma > xp.finfo(AQ.dtype).eps * sigma[0]
+    present = sigma > xp.finfo(AQ.dtype).eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
     sigma = sigma[present]
     V = AQ @ xp.astype(root @ E[:, present] / xp.sqrt(sigma), AQ.dtype)
-    return fix_signs(V), sigma
+    return (fix_signs(V) if V.shape[1] else V), sigma
 
 
 def _symmetric(A: Block) -> Block:
