@@ -50,7 +50,9 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     columns are well apart. Where they are not, directions that are rounding and nothing else are left out.
     """
     xp = array_namespace(A)
-    for _ in range(2 if A.shape[1] else 0):
+    for _ in range(2):
+        if A.shape[1] == 0:
+            break
         eigenvalues, E = xp.linalg.eigh(gram64(A, metric and metric(A)))
         kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
         A = A @ xp.astype(E[:, kept] / xp.sqrt(eigenvalues[kept]), A.dtype)
