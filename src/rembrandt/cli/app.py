@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from rembrandt import __version__
-from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, spectrum
+from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, siblings, spectrum
 from rembrandt.cli.failure import explained
 
 
@@ -49,6 +49,7 @@ for verb in (
     evaluate.evaluate,
     embed.embed,
     neighbors.neighbors,
+    siblings.siblings,
     spectrum.spectrum,
 ):
     app.command()(verb)

@@ -1,17 +1,12 @@
 """``rembrandt neighbors``: the labels that lie nearest to one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import open_model
 from rembrandt.cli.screen import Screen
-
-if TYPE_CHECKING:
-    from rembrandt.estimators import RembrandtClassifier
 
 
 def neighbors(
@@ -24,6 +19,8 @@ def neighbors(
     json: options.Json = False,
 ) -> None:
     """Print the labels nearest to one in the embedding, by cosine."""
+    from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
+
     screen = Screen(json)
     opened = open_model(model)
     index = opened.find(label)
@@ -42,30 +39,3 @@ def neighbors(
         for i, cosine, count in found
     ]
     screen.result({"label": opened.names[index], "title": opened.title(index), "neighbors": nearest})
-
-
-def scaled_vectors(classifier: RembrandtClassifier) -> Any:
-    """Label vectors whose inner products mean something.
-
-    An embedding's columns are orthonormal: at full rank all labels are at right angles. Scaled by the roots of the
-    eigenvalues, the inner products of two labels are those of their predictions over the training examples.
-    """
-    import numpy as np
-
-    vectors = np.asarray(classifier.embedding_)
-    if classifier.method in ("pca", "cs"):  # label means over the features, and random directions
-        return vectors
-    return vectors * np.sqrt(np.maximum(classifier.singular_values_, 0.0))
-
-
-def nearest_rows(vectors: Any, index: int, allowed: Any, k: int) -> list[tuple[int, float]]:
-    """The ``allowed`` rows at the smallest angle to one, with the cosines; a row of zeros has no direction."""
-    import numpy as np
-
-    lengths = np.linalg.norm(vectors, axis=1)
-    others = allowed & (lengths > 0)
-    others[index] = False
-    rows = np.flatnonzero(others) if lengths[index] > 0 else np.empty(0, int)
-    cosines = vectors[rows] @ vectors[index] / (lengths[rows] * lengths[index])
-    best = np.argsort(-cosines, kind="stable")[:k]
-    return list(zip(rows[best].tolist(), cosines[best].tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""Looking into an embedding: which labels lie together."""
