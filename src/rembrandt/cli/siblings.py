@@ -19,7 +19,7 @@ def siblings(
     hierarchy: Annotated[
         list[str],
         typer.Argument(
-            metavar="HIERARCHY...", help="Files of a hierarchy; or a separator such as : where labels are paths."
+            metavar="HIERARCHY", help="Files of a hierarchy; or a separator such as : where labels are paths."
         ),
     ],
     format: Annotated[
