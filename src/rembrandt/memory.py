@@ -7,6 +7,7 @@ from pathlib import Path
 from rembrandt.errors import MemoryEstimateError
 
 _FLOAT = 4
+LIBRARIES = 1 << 28  # what the process takes before there is any data
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Shape:
 def estimate(shape: Shape) -> dict[str, int]:
     """Bytes by part; the largest stage counts, for one follows the other."""
     data = 2 * 8 * shape.nonzeros  # both matrices, by rows and by columns
-    embedding = _FLOAT * shape.width * (6 * shape.d + 3 * shape.c) + min(_FLOAT * shape.n * shape.width, 1 << 29)
+    wide = 2 * 8 * shape.width * min(max(shape.d, shape.c), 1 << 16)  # blocks in float64 while they are factored
+    between = min(_FLOAT * shape.n * shape.width, 1 << 29)  # rows of a product on its way
+    embedding = _FLOAT * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
     weights = _FLOAT * shape.mapped * shape.c
     decoding = (
         _FLOAT * shape.n * shape.k
@@ -37,7 +40,8 @@ def estimate(shape: Shape) -> dict[str, int]:
             "logistic": 5 * weights + _FLOAT * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
         }[shape.decoder]
     )
-    return {"data": data, "embedding": embedding, "decoder": decoding, "total": data + max(embedding, decoding)}
+    total = LIBRARIES + data + max(embedding, decoding)
+    return {"data": data, "embedding": embedding, "decoder": decoding, "total": total}
 
 
 def available() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +43,9 @@ def saved_line(path: Path, seconds: float) -> str:
 
 
 def command(*words: str | Path) -> str:
-    """A command that can be copied into a shell."""
-    return shlex.join(["rembrandt", *map(str, words)])
+    """A command that can be copied into a shell, also where the program is not on its path."""
+    program = "rembrandt" if shutil.which("rembrandt") else sys.argv[0]
+    return shlex.join([program, *map(str, words)])
 
 
 def _recipe(facts: dict[str, Any]) -> str:

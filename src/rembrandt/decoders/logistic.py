@@ -18,9 +18,11 @@ from scipy.linalg import solve_triangular
 
 from rembrandt.decoders.decoder import Decoder, draw_rows
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import Block, spans
+from rembrandt.linalg.blocks import Block, cache_rows, spans
+from rembrandt.linalg.threads import for_each, own_threads
 from rembrandt.progress import Report, silent
 
+PARTS = 4  # of a batch, for as many threads; more would make the products small
 LOGITS = 1 << 26  # entries of the largest block of logits: rows × labels
 
 
@@ -115,19 +117,20 @@ def fit_logistic(
         step = scale * (1 - settings.momentum) * longest
         order, mean = rng.permutation(train), np.zeros_like(Q)
         batches = len(order) // batch
-        for i in range(batches):
-            rows = np.sort(order[i * batch : (i + 1) * batch])
-            kept = _kept(F.shape[1], settings.dropout, rng)
-            ahead = Q[kept] + settings.momentum * velocity[kept]
-            seen = F[rows][:, kept]
-            seen[:, :-1] /= 1 - settings.dropout  # as large, on average, as all features together
-            gradient = _gradient(seen, Y[rows], ahead, w[rows], settings.multiclass)
-            if settings.l2:
-                gradient += settings.l2 * curvature * ahead
-            velocity *= settings.momentum
-            velocity[kept] -= step * gradient
-            Q += velocity
-            mean += Q
+        with own_threads():
+            for i in range(batches):
+                rows = np.sort(order[i * batch : (i + 1) * batch])
+                kept = _kept(F.shape[1], settings.dropout, rng)
+                ahead = Q[kept] + settings.momentum * velocity[kept]
+                seen = F[rows][:, kept]
+                seen[:, :-1] /= 1 - settings.dropout  # as large, on average, as all features together
+                gradient = _gradient(seen, Y[rows], ahead, w[rows], settings.multiclass)
+                if settings.l2:
+                    gradient += settings.l2 * curvature * ahead
+                velocity *= settings.momentum
+                velocity[kept] -= step * gradient
+                Q += velocity
+                mean += Q
         mean /= batches
         loss = _mean_loss(F, Y, held, mean, settings.multiclass, w)
         since = 0 if loss < best_loss else since + 1
@@ -165,23 +168,33 @@ def _all_features(whitening: Whitening, H: NDArray[Any]) -> NDArray[Any]:
 
 
 def _residual(P: NDArray[Any], Y: sparse.csr_array, multiclass: bool) -> NDArray[Any]:
-    """``probabilities − Y`` in the place of the logits ``P``, without a dense Y."""
-    if multiclass:
-        P -= P.max(axis=1, keepdims=True)
-        np.exp(P, out=P)
-        P /= P.sum(axis=1, keepdims=True)
-    else:
-        np.negative(P, out=P)
-        np.exp(np.minimum(P, 60, out=P), out=P)
-        P += 1
-        np.reciprocal(P, out=P)
+    """``probabilities − Y`` in the place of the logits ``P``, without a dense Y, a few rows in the cache at a time."""
+    for rows in spans(len(P), cache_rows(P)):
+        part = P[rows]
+        if multiclass:
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            part *= 1 / part.sum(axis=1, keepdims=True)
+        else:
+            np.negative(part, out=part)
+            np.exp(np.minimum(part, 60, out=part), out=part)
+            part += 1
+            np.reciprocal(part, out=part)
     P[np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), Y.indices] -= 1
     return P
 
 
 def _gradient(F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[Any], multiclass: bool) -> NDArray[Any]:
-    R = _residual(F @ Q, Y, multiclass)
-    return (F * (w / w.sum())[:, None].astype(F.dtype)).T @ R
+    """The gradient of the weighted mean loss; parts of the rows side by side, always the same parts."""
+    share = (w / w.sum())[:, None].astype(F.dtype)
+    found: dict[int, NDArray[Any]] = {}
+
+    def add(rows: slice) -> None:
+        R = _residual(F[rows] @ Q, Y[rows], multiclass)
+        found[rows.start] = (F[rows] * share[rows]).T @ R
+
+    for_each(add, ((rows,) for rows in spans(len(F), -(-len(F) // PARTS))))
+    return sum(found[start] for start in sorted(found))  # type: ignore[return-value]
 
 
 def _mean_loss(

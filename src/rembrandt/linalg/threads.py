@@ -1,10 +1,13 @@
 """The threads that compiled, GIL-free kernels run on."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 
 def n_threads() -> int:
@@ -17,6 +20,16 @@ def n_threads() -> int:
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
     # Keyed by the process: threads do not survive a fork, so a child makes its own.
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """BLAS on one thread each, for loops of small products that share the work among our own threads.
+
+    A product of half a millisecond on two BLAS threads waits for the slower one, on a busy machine for a time slice.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> None:
