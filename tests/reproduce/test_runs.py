@@ -1,0 +1,160 @@
+"""A run from end to end: what it writes, what it keeps when it ends early, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rembrandt.reproduce import aloi, runner
+from rembrandt.reproduce.experiment import Experiment, Plan, Row, SkippedError, Step
+from tests.cli.conftest import Run
+
+SYSTEMS = ["RE+LR", "PCA+LR", "CS+LR", "LR", "PLST+LR", "CCA+LR", "RE + random features + LR"]
+FIELDS = {"experiment", "system", "metric", "value", "paper", "seconds", "at"}
+
+
+def test_a_quick_run_writes_a_report(quick: tuple[Path, str]) -> None:
+    folder, said = quick
+    document = json.loads((folder / "results.json").read_text())
+    rows = document["rows"]
+    assert all(row.keys() == FIELDS for row in rows) and document["machine"]["cores"] >= 1
+    errors = {row["system"]: row for row in rows if row["metric"] == aloi.ERROR}
+    assert [name for name in errors if name in SYSTEMS] == SYSTEMS
+    assert all(0 <= row["value"] < 60 and row["seconds"] > 0 for row in errors.values())
+    assert errors["RE+LR"]["paper"] == 9.7 and errors["PLST+LR"]["paper"] is None
+    by_rank = [(row["at"], row["value"]) for row in rows if row["metric"] == aloi.BY_RANK and row["system"] == "RE+LR"]
+    assert [k for k, _ in by_rank] == [5, 20, 50] and by_rank[0][1] > by_rank[-1][1]
+    assert by_rank[-1][1] == pytest.approx(errors["RE+LR"]["value"], abs=3)
+    for file in ("aloi-error-by-rank.png", "aloi-spectrum.png", "aloi-cost.png"):
+        assert (folder / file).read_bytes().startswith(b"\x89PNG") and file in (folder / "report.md").read_text()
+    assert str(folder / "report.md") in said and "(paper: 9.7)" in said
+
+
+def test_sizes_are_those_of_the_weights(quick: tuple[Path, str]) -> None:
+    rows = json.loads((quick[0] / "results.json").read_text())["rows"]
+    sizes = {row["system"]: row["value"] for row in rows if row["metric"] == aloi.SIZE}
+    d, c, k = 80, 60, 50
+    assert sizes == {"RE+LR": 4 * ((d + 1) * k + (k + 1) * c), "LR": 4 * (d + 1) * c}
+
+
+def test_the_label_spectrum_is_that_of_the_class_counts(quick: tuple[Path, str]) -> None:
+    rows = json.loads((quick[0] / "results.json").read_text())["rows"]
+    values = [row["value"] for row in rows if row["metric"] == aloi.SPECTRUM and row["system"] == "labels"]
+    assert values == pytest.approx([1 / 60] * 60, rel=1e-4)
+
+
+def test_a_second_run_measures_nothing_again(
+    quick: tuple[Path, str], small: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = quick
+    before = (folder / "results.json").read_bytes(), (folder / "report.md").read_bytes()
+    for step in ("classifier", "raw", "spectrum", "embedding_seconds", "at_rank"):
+        monkeypatch.setattr(aloi.Aloi, step, _fail)
+    run("reproduce", "aloi", "--data", small, "--quick", "--output", folder)
+    assert before == ((folder / "results.json").read_bytes(), (folder / "report.md").read_bytes())
+
+
+def test_an_interruption_loses_the_step_in_flight_and_no_other(
+    quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path)
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(aloi.Aloi, "spectrum", stop)
+        said = run(*command, code=130).err
+    assert "the same command goes on" in said and str(tmp_path) in said
+    kept = json.loads((tmp_path / "results.json").read_text())
+    assert kept["experiments"]["aloi"]["finished"] == [*SYSTEMS, "embedding seconds"]
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+
+    monkeypatch.setattr(aloi.Aloi, "classifier", _fail)
+    run(*command)
+    whole = json.loads((tmp_path / "results.json").read_text())
+    assert whole["rows"][: len(kept["rows"])] == kept["rows"]
+    other = json.loads((quick[0] / "results.json").read_text())
+    key = ("system", "metric", "at")
+    assert [[row[k] for k in key] for row in whole["rows"]] == [[row[k] for k in key] for row in other["rows"]]
+
+
+def test_results_of_other_settings_are_not_mixed(quick: tuple[Path, str], small: Path, run: Run) -> None:
+    before = (quick[0] / "results.json").read_bytes()
+    said = run("reproduce", "aloi", "--data", small, "--output", quick[0], code=1).err
+    assert "other settings" in said and "quick" in said and "another output folder" in said
+    assert (quick[0] / "results.json").read_bytes() == before
+
+
+def test_results_of_another_machine_are_not_mixed(
+    quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path
+) -> None:
+    document = json.loads((quick[0] / "results.json").read_text())
+    document["machine"]["processor"] = "abacus"
+    (tmp_path / "results.json").write_text(json.dumps(document))
+    said = run("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, code=1).err
+    assert "another machine" in said and "abacus" in said
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 99}'])
+def test_a_damaged_list_of_results_is_refused(content: str, small: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(content)
+    said = run("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, code=1).err
+    assert str(tmp_path / "results.json") in said
+    assert (tmp_path / "results.json").read_text() == content
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_missing_file_is_named_with_its_source(part: str, small: Path, run: Run, tmp_path: Path) -> None:
+    shutil.copytree(small, tmp_path / "sets")
+    missing = tmp_path / "sets" / "aloi" / f"{part}.vw.gz"
+    missing.unlink()
+    said = run("reproduce", "aloi", "--data", tmp_path / "sets", "--quick", "--output", tmp_path / "out", code=1).err
+    assert str(missing) in said and "pmineiro/randembed" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_data_folder_both_files_are_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REMBRANDT_DATA", raising=False)
+    said = run("reproduce", "aloi", "--quick", "--output", tmp_path / "out", code=1).err
+    assert "aloi/train.vw.gz" in said and "aloi/test.vw.gz" in said and "--data" in said and "REMBRANDT_DATA" in said
+
+
+def test_the_data_folder_may_come_from_the_environment(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMBRANDT_DATA", str(small))
+    assert aloi.plan(None, True).settings["n_train"] == 1200
+
+
+def test_only_experiments_that_exist_are_offered(run: Run, tmp_path: Path) -> None:
+    assert "aloi" in run("reproduce", "--help").out
+    run("reproduce", "lshtc", "--output", tmp_path, code=2)
+
+
+def test_a_skipped_step_is_tried_again(tmp_path: Path) -> None:
+    present = False
+
+    def peer(report: Any) -> list[Row]:
+        if not present:
+            raise SkippedError("it is not installed")
+        return [Row("toy", "peer", "error", 1.0)]
+
+    toy = Experiment("toy", "Toy", "", lambda data, quick, report: Plan({}, []), ())
+    plan = Plan({"quick": True, "ranks": (1, 2)}, [Step("peer", peer)])
+    assert runner.run(toy, plan, tmp_path)["experiments"]["toy"]["skipped"] == {"peer": "it is not installed"}
+    present = True
+    document = runner.run(toy, plan, tmp_path)
+    assert document["experiments"]["toy"]["skipped"] == {} and document["rows"][0]["system"] == "peer"
+
+
+def test_results_are_whole_whatever_happens_while_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    runner.write_json(path, {"rows": [1]})
+    with pytest.raises(ValueError):
+        runner.write_json(path, {"rows": [1, float("nan")]})
+    assert json.loads(path.read_text()) == {"rows": [1]} and list(tmp_path.iterdir()) == [path]
+
+
+def _fail(*_: Any, **__: Any) -> None:
+    raise AssertionError("this was measured before")
