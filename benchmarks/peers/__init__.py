@@ -1,0 +1,1 @@
+"""Peers without a maintained package, written from their papers."""
