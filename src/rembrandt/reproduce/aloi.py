@@ -331,8 +331,9 @@ EXPERIMENT = Experiment(
             "aloi-cost.png",
             "What a pass costs",
             "Generated data. One pass is one application of the operator, with a fixed number of conjugate gradient "
-            "steps. It grows with the examples, the labels of each and the rank, and not with the number of labels; "
-            "orthogonalising the block, in proportion to the labels and the square of the rank, is apart.",
+            "steps: its work is in proportion to the columns and to the non-zeros of features and labels, whatever "
+            "the number of labels. Orthogonalising the block, in proportion to the labels and to the square of the "
+            "columns, is apart.",
             (
                 Panel("cost against n", "examples", "seconds"),
                 Panel("cost against labels_each", "labels per example", "seconds"),
