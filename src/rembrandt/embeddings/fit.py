@@ -18,6 +18,7 @@ from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.linalg.blocks import Block, column_dots
 from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
 from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
+from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 
 Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
@@ -25,6 +26,7 @@ SolverName = Literal["auto", "cholesky", "pcg"]
 
 METHODS: tuple[Method, ...] = ("rembrandt", "pca", "plst", "cs", "cca")
 CHOLESKY_LIMIT = 4096  # columns: up to here one dense factor costs less than a solve by iterations
+SMALL = 1024  # features and labels: products so small that sharing them among threads costs more than it gains
 PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
 POOR_RESIDUAL = 0.5  # a relative residual above this is no solution
@@ -78,6 +80,13 @@ class Embedding:
 
 def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedding:
     """The embedding of ``settings.method`` and the projection of the features on it."""
+    if engine.d <= SMALL and engine.c <= SMALL:
+        with own_threads():
+            return _embed(engine, settings, report)
+    return _embed(engine, settings, report)
+
+
+def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
     features = ridge_solver(engine, settings, "features", report)
     problem = pose(engine, settings, features, report)
     size = engine.c if problem.over == "labels" else engine.d
@@ -103,7 +112,7 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
             f"n_components={k} is more than the rank of this problem: reduced to {V.shape[1]}. "
             f"Ask for at most {V.shape[1]} to silence this.",
             RembrandtWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     back: Block | None
     if problem.over == "features":
@@ -122,7 +131,7 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
             f"the regression stopped at a relative residual of {features.residual:.2g} after {settings.max_iter} "
             "iterations: raise max_iter, or ridge, for a reliable embedding.",
             RembrandtWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return Embedding(V, sigma, W, back, features.residual, leverage, features.iterations)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from rembrandt.linalg.threads import own_threads
+
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
 ROWS = 65_536  # rows turned to float64 at a time
@@ -43,6 +45,12 @@ def column_dots(A: Block, B: Block) -> Block:
     return total
 
 
+def eigh(A: Block) -> tuple[Block, Block]:
+    """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
+    with own_threads():
+        return array_namespace(A).linalg.eigh(A)
+
+
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
     """A basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)`` (the usual one without it).
 
@@ -53,7 +61,7 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        eigenvalues, E = xp.linalg.eigh(gram64(A, metric and metric(A)))
+        eigenvalues, E = eigh(gram64(A, metric and metric(A)))
         kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
         A = A @ xp.astype(E[:, kept] / xp.sqrt(eigenvalues[kept]), A.dtype)
     return A

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def n_threads() -> int:
@@ -24,12 +24,20 @@ def _pool(pid: int, size: int) -> ThreadPoolExecutor:
 
 @contextmanager
 def own_threads() -> Iterator[None]:
-    """BLAS on one thread each, for loops of small products that share the work among our own threads.
+    """BLAS on one thread, for small products and factorisations, or where our own threads share the work.
 
     A product of half a millisecond on two BLAS threads waits for the slower one, on a busy machine for a time slice.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    # SciPy brings a BLAS of its own beside NumPy's; both must be loaded to be found.
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
 
 
 def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> None:
