@@ -103,7 +103,9 @@ def test_candidates_are_measured_on_rows_they_were_not_fitted_to(monkeypatch):
     X, y = blobs()
     X[:, 5] = np.arange(len(X))
     embedded, fitted, measured = [], [], []
-    wrapped = {name: getattr(selection, name) for name in ("RidgeStatistics", "fit_decoder", "_quality")}
+    wrapped = {name: getattr(selection, name) for name in ("RidgeStatistics", "fit_decoder")}
+    measure = selection._View.quality
+    monkeypatch.setattr(selection, "FOLDS", 1)
 
     def ridge(H, Y, *rest):
         fitted.append(Y.shape[0])
@@ -114,12 +116,13 @@ def test_candidates_are_measured_on_rows_they_were_not_fitted_to(monkeypatch):
         assert set(data.X[:, 5]) == embedded[0]
         return wrapped["fit_decoder"](embedding, H, data, *rest)
 
-    def quality(decoder, H, held):
-        measured.append(set(held.X[:, 5]))
-        return wrapped["_quality"](decoder, H, held)
+    def quality(view, decoder):
+        measured.append(set(view.held.X[:, 5]))
+        return measure(view, decoder)
 
-    for name, spy in zip(wrapped, (ridge, decode, quality), strict=True):
+    for name, spy in zip(wrapped, (ridge, decode), strict=True):
         monkeypatch.setattr(selection, name, spy)
+    monkeypatch.setattr(selection._View, "quality", quality)
     spy_on_embeddings(monkeypatch, lambda X: embedded.append(set(X[:, 5])))
     select(labelled(X, y), RECIPE, Open(normalize=False))
     seen, held = embedded[0], measured[0]
@@ -182,5 +185,8 @@ def test_quality_by_hand(several):
     H = np.float32([[3, 2, 1, 0, -1], [0, 1, 2, 3, 4]])
     Y = sparse.csr_array(np.float32([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0]]))
     held = Labelled(H, Y, np.arange(5), multiclass=not several)
-    expected = np.mean([1 / 2, 2 / 6, 3 / 10]) if several else 1 / 2
-    assert selection._quality(Fixed(), H, held) == pytest.approx(expected)
+    view = selection._View(None, held, H, held, H)
+    # The first row is ranked perfectly; the one label of the second comes fifth.
+    ranking = np.mean([1, 1 / np.log2(6)])
+    expected = np.mean([1 / 2, ranking]) if several else 1 / 2
+    assert view.quality(Fixed()) == pytest.approx(expected)

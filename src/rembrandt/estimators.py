@@ -231,7 +231,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
         Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
     decoder_ridge : float or "auto"
-        Strength of the decoder's ridge or L2 penalty, relative to the mean eigenvalue of its features.
+        Strength of the decoder's penalty, relative to the mean squared length of what it sees of an example.
     kernel : None, "gaussian", "laplacian", "matern3", "matern5" or "auto"
     kernel_scale : float
         Bandwidth, in units of the median distance between projected examples.

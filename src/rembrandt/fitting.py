@@ -40,7 +40,7 @@ class Recipe:
     center: bool = False
     normalize: bool = False
     decoder: DecoderName = "ridge"
-    decoder_ridge: float = 0.01
+    decoder_ridge: float = 0.1
     kernel: Kernel | None = None
     kernel_scale: float = 1.0
     leave_out: float = 0.0

@@ -39,7 +39,7 @@ def test_equals_scikit_learn(strength, weighted, kernel):
     Phi = (H if fourier is None else fourier(H)).astype(np.float64)
     root = np.ones(len(H)) if w is None else w
     centred = Phi - root @ Phi / root.sum()
-    alpha = strength * np.trace(centred.T @ (root[:, None] * centred)) / Phi.shape[1]
+    alpha = strength * np.trace(centred.T @ (root[:, None] * centred)) / root.sum()
     expected = Ridge(alpha=alpha).fit(Phi, Y.toarray(), sample_weight=w)
     found = RidgeStatistics(H, Y, fourier, w).solve(strength)
     scale = np.abs(expected.coef_).max()

@@ -30,10 +30,9 @@ def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     reason = settings.get("rank_reason") or "as asked for"
     lines = [f"Rank {settings['rank']:,}: {reason}.", f"Decoder: {_recipe(settings)}."]
     if classifier.selection_:
-        ranked = sorted(classifier.selection_, key=lambda trial: -trial["quality"])
-        best = f"{ranked[0]['quality']:.1%} of its answers right"
-        others = f", the next best {ranked[1]['quality']:.1%} ({_recipe(ranked[1])})" if len(ranked) > 1 else ""
-        lines.append(f"It was the best of {len(ranked)} on held-out training data: {best}{others}.")
+        best = max(classifier.selection_, key=lambda trial: trial["quality"])
+        tried = f"{len(classifier.selection_)} candidates on held-out training data"
+        lines.append(f"It was chosen among {tried}; the best of them reached {best['quality']:.1%} ({_recipe(best)}).")
     return lines
 
 
@@ -44,7 +43,8 @@ def saved_line(path: Path, seconds: float) -> str:
 
 def command(*words: str | Path) -> str:
     """A command that can be copied into a shell, also where the program is not on its path."""
-    program = "rembrandt" if shutil.which("rembrandt") else sys.argv[0]
+    started = Path(sys.argv[0])
+    program = str(started) if started.name == "rembrandt" and shutil.which("rembrandt") is None else "rembrandt"
     return shlex.join([program, *map(str, words)])
 
 

@@ -54,9 +54,12 @@ class RidgeStatistics:
         self.cross -= (self.total * self.label_mean[:, None] * self.mean).astype(H.dtype)
 
     def solve(self, strength: float) -> Decoder:
-        """The decoder at ``strength``, relative to the mean eigenvalue of the Gram matrix."""
+        """The decoder at ``strength``, relative to the mean squared length of a mapped, centred example.
+
+        In that unit a strength means the same however many random features stand for the kernel.
+        """
         D, c = self.gram.shape[0], self.cross.shape[0]
-        level = max(strength, 1e-10) * np.trace(self.gram) / D
+        level = max(strength, 1e-10) * np.trace(self.gram) / self.total
         factor = cho_factor(self.gram + max(level, 1e-300) * np.eye(D), lower=True, check_finite=False)
         weights = np.empty((D, c), dtype=self.cross.dtype)
         for labels in spans(c, LABELS):
