@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
 from rembrandt.errors import DataError, SettingsError
@@ -59,16 +60,16 @@ class _Base(BaseEstimator):
         return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:
-        _among("method", self.method, METHODS)
-        _among("solver", self.solver, ("auto", "cholesky", "pcg"))
+        check_among("method", self.method, METHODS)
+        check_among("solver", self.solver, ("auto", "cholesky", "pcg"))
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
         if not auto:
-            _whole("n_components", self.n_components, 1)
-        _whole("n_oversamples", self.n_oversamples, 0)
-        _whole("n_iter", self.n_iter, 0)
-        _whole("max_iter", self.max_iter, 1)
-        _number("ridge", self.ridge, 0.0)
-        _number("tol", self.tol, 0.0)
+            check_whole("n_components", self.n_components, 1)
+        check_whole("n_oversamples", self.n_oversamples, 0)
+        check_whole("n_iter", self.n_iter, 0)
+        check_whole("max_iter", self.max_iter, 1)
+        check_number("ridge", self.ridge, 0.0)
+        check_number("tol", self.tol, 0.0)
         settings = Settings(
             method=self.method,
             n_components=rank_limit(data) if auto else int(self.n_components),
@@ -79,7 +80,7 @@ class _Base(BaseEstimator):
             solver=self.solver,
             tol=float(self.tol),
             max_iter=int(self.max_iter),
-            seed=_seed(self.random_state),
+            seed=seed_of(self.random_state),
         )
         return Recipe(settings, auto_rank=auto, center=bool(self.center), **more)
 
@@ -177,7 +178,6 @@ class LabelEmbedder(TransformerMixin, _Base):
         self.residual_ = embedded.embedding.residual
         self.n_iter_ = embedded.embedding.iterations
         self._n_features_out = self.projection_.shape[1]
-        self._seed = recipe.embedding.seed
         return self
 
     def transform(self, X: Any) -> Array:
@@ -379,7 +379,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         """Write the model to a new folder; ``force`` replaces a model that is there. ``extra`` is kept as JSON."""
         check_is_fitted(self)
         facts: dict[str, Any] = {
-            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
+            "params": {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
             "dense_target": self._dense_target,
             "selection": self.selection_,
             "feature_names": self.feature_names_,
@@ -436,11 +436,11 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return self
 
     def _own_settings(self) -> dict[str, Any]:
-        _number("kernel_scale", self.kernel_scale, 0.0, above=True)
-        _whole("max_epochs", self.max_epochs, 1)
+        check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
+        check_whole("max_epochs", self.max_epochs, 1)
         features = self.n_random_features
         if features is not None:
-            _whole("n_random_features", features, 1)
+            check_whole("n_random_features", features, 1)
         return {
             "kernel_scale": float(self.kernel_scale),
             "n_random_features": None if features is None else int(features),
@@ -448,11 +448,11 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         }
 
     def _choices(self) -> Open:
-        _among("decoder", self.decoder, ("auto", *DECODERS))
-        _among("kernel", self.kernel, (None, "auto", *KERNELS))
-        _among("normalize", self.normalize, (True, False, "auto"))
+        check_among("decoder", self.decoder, ("auto", *DECODERS))
+        check_among("kernel", self.kernel, (None, "auto", *KERNELS))
+        check_among("normalize", self.normalize, (True, False, "auto"))
         if not isinstance(self.decoder_ridge, str) or self.decoder_ridge != "auto":
-            _number("decoder_ridge", self.decoder_ridge, 0.0)
+            check_number("decoder_ridge", self.decoder_ridge, 0.0)
         decoder, kernel, penalty = self.decoder, self.kernel, self.decoder_ridge
         if decoder in ("transpose", "greedy") and kernel == "auto":
             kernel = None  # they decode the projection itself
@@ -527,31 +527,3 @@ def _is_text(X: Any) -> bool:
     if hasattr(X, "ndim"):
         return X.ndim == 1 and all(isinstance(x, str) for x in X)
     return isinstance(X[0], str)
-
-
-def _seed(random_state: Any) -> int:
-    """An int stands for itself, so that the same seed gives the same model; a generator is drawn from."""
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers, as a search over settings gives them, as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.bool_) or value < least:
-        raise SettingsError(f"{name}={value!r} must be a whole number, {least} or more")
-
-
-def _number(name: str, value: Any, least: float, above: bool = False) -> None:
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-    if not real or not np.isfinite(value) or value < least or (above and value == least):
-        raise SettingsError(f"{name}={value!r} must be a number {'above' if above else 'not below'} {least:g}")
-
-
-def _among(name: str, value: Any, options: tuple[Any, ...]) -> None:
-    if not any(value is option or value == option for option in options):
-        raise SettingsError(f"{name}={value!r} is none of {', '.join(map(repr, options))}")

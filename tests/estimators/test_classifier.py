@@ -346,9 +346,7 @@ class TestFit:
         names = ("decoder", "kernel", "decoder_ridge", "leave_out", "normalize")
         chosen = [t for t in fitted.selection_ if all(t[name] == fitted.settings_[name] for name in names)]
         assert len(chosen) == 1
-        assert (
-            chosen[0]["quality"] >= best - 2 * selection.CHANCE
-        )
+        assert chosen[0]["quality"] >= best - 2 * selection.CHANCE
         assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
         assert fitted.settings_["rank_reason"]
         assert classifier().fit(X, y).selection_ == []
