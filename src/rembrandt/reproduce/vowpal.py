@@ -101,7 +101,7 @@ def write_examples(path: Path, data: Dataset) -> None:
 
 
 def _train(data: Path, model: Path, options: list[str], rate: float, passes: int) -> None:
-    cache = model.with_suffix(".cache")
+    cache = model.with_name(f"{model.name}.cache")  # its own: fits run side by side
     how = ["-b", str(BITS), "-l", str(rate), "--passes", str(passes), "--holdout_off", "-k", "--cache_file", str(cache)]
     _call(["-d", str(data), *options, *how, "-f", str(model)])
     cache.unlink(missing_ok=True)
