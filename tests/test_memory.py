@@ -15,13 +15,13 @@ ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, widt
 
 
 def test_a_small_problem_needs_little():
-    assert estimate(SMALL)["total"] < 10 * 2**20
+    assert estimate(SMALL)["total"] - memory.LIBRARIES < 10 * 2**20
     assert check(SMALL) == estimate(SMALL)["total"]
 
 
 def test_the_total_is_the_data_and_the_largest_stage():
     parts = estimate(ABSURD)
-    assert parts["total"] == parts["data"] + max(parts["embedding"], parts["decoder"])
+    assert parts["total"] == memory.LIBRARIES + parts["data"] + max(parts["embedding"], parts["decoder"])
 
 
 @pytest.mark.parametrize("part", ["n", "d", "c", "nonzeros", "k", "width", "mapped"])
