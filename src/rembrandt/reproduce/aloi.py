@@ -299,7 +299,9 @@ EXPERIMENT = Experiment(
         ),
         Table(
             "What Vowpal Wabbit was tuned to",
-            "Chosen by the error on a held-out part of the training rows.",
+            "Chosen by the error on a held-out part of the training rows, among learning rates {rates} and passes "
+            "{oaa_passes} (OAA) or {tree_passes} (LOMtree). Where the largest was chosen, a longer search may find "
+            "better: the error above is then an upper bound.",
             (Column(LEARNING_RATE, "g"), Column(PASSES, "g")),
         ),
         Figure(
@@ -331,8 +333,9 @@ EXPERIMENT = Experiment(
             "aloi-cost.png",
             "What a pass costs",
             "Generated data. One pass is one application of the operator, with a fixed number of conjugate gradient "
-            "steps: its work is in proportion to the columns and to the non-zeros of features and labels, whatever "
-            "the number of labels. Orthogonalising the block, in proportion to the labels and to the square of the "
+            "steps: a term for each column and each non-zero of features and labels, and a few vectors over the "
+            "features. An example has more features than labels here, so the labels of each show little, and their "
+            "number alone less. Orthogonalising the block, in proportion to the labels and to the square of the "
             "columns, is apart.",
             (
                 Panel("cost against n", "examples", "seconds"),

@@ -33,7 +33,7 @@ def markdown(document: dict[str, Any]) -> str:
     parts = [
         "# The paper's experiments, run again",
         "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015. This page "
-        "is made by `rembrandt reproduce` from `results.json` beside it. A dash: the paper gives no such number.",
+        "is made by `rembrandt reproduce` from `results.json` beside it. A dash: no number of the paper to set beside ours.",
         f"Machine: {described(document['machine'])}.",
     ]
     for name, state in document["experiments"].items():
@@ -104,6 +104,7 @@ def _draw(panels: list[Panel], rows: Rows, path: Path) -> None:
     # The classes themselves, not pyplot: no window system is looked for and no state is kept.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import NullFormatter
 
     columns = 1 if len(panels) == 1 else 2
     lines = -(-len(panels) // columns)
@@ -118,6 +119,8 @@ def _draw(panels: list[Panel], rows: Rows, path: Path) -> None:
         axes.set(xlabel=panel.x, ylabel=panel.y)
         axes.set_xscale("log" if panel.log_x else "linear")
         axes.set_yscale("log" if panel.log_y else "linear")
+        if panel.log_x:
+            axes.xaxis.set_minor_formatter(NullFormatter())  # between powers of ten there is no room for numbers
         if not panel.log_y:
             axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
