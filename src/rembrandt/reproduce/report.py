@@ -33,7 +33,8 @@ def markdown(document: dict[str, Any]) -> str:
     parts = [
         "# The paper's experiments, run again",
         "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015. This page "
-        "is made by `rembrandt reproduce` from `results.json` beside it. A dash: no number of the paper to set beside ours.",
+        "is made by `rembrandt reproduce` from `results.json` beside it. A dash: no number of the paper is at "
+        "hand.",
         f"Machine: {described(document['machine'])}.",
     ]
     for name, state in document["experiments"].items():
