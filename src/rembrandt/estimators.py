@@ -26,11 +26,10 @@ from rembrandt.fitting import (
     fit_embedding,
     fit_model,
     make_engine,
-    project,
     rank_limit,
 )
 from rembrandt.linalg.eigen import Certificate
-from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.linalg.sparse import as_csr, is_sparse, project
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.persist import load_model, save_model
 from rembrandt.progress import Report, bars, silent
@@ -231,7 +230,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
         Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
     decoder_ridge : float or "auto"
-        Strength of the decoder's penalty, relative to the mean squared length of what it sees of an example.
+        Strength of the decoder's penalty: of ridge relative to the mean squared length of what it sees of an example,
+        of logistic to the curvature of a label's loss at its base rate.
     kernel : None, "gaussian", "laplacian", "matern3", "matern5" or "auto"
     kernel_scale : float
         Bandwidth, in units of the median distance between projected examples.

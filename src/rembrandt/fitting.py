@@ -16,7 +16,7 @@ from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, larges
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
-from rembrandt.linalg.sparse import Matrix, append_constant, is_sparse, matmul, normalize_rows
+from rembrandt.linalg.sparse import Matrix, append_constant, is_sparse, matmul, normalize_rows, project
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 
@@ -79,11 +79,6 @@ class Embedded:
         return project(X, self.projection)
 
 
-def project(X: Matrix, projection: Array) -> Array:
-    """``[X, 1] W``: rows in the embedding."""
-    return matmul(X, projection[:-1]) + projection[-1]
-
-
 def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     """The model that ``recipe`` makes of ``data``."""
     estimate = check_memory(data, recipe)
@@ -114,7 +109,7 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
     if recipe.auto_rank:
         rank, reason = choose_rank(embedding.sigma)
         embedding = embedding.truncated(rank)
-    projection = np.asarray(embedding.W)
+    projection = engine.to_numpy(embedding.W)
     if recipe.center:
         # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
         embedding = replace(embedding, means=engine.label_means())
@@ -211,6 +206,7 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
             width=k + recipe.embedding.n_oversamples,
             mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
             decoder=recipe.decoder,
+            itemsize=data.X.dtype.itemsize,
         )
     )
 

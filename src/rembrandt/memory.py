@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rembrandt.errors import MemoryEstimateError
 
-_FLOAT = 4
 LIBRARIES = 1 << 28  # what the process takes before there is any data
 
 
@@ -22,22 +21,23 @@ class Shape:
     width: int  # k and the columns to spare
     mapped: int  # features that the decoder sees
     decoder: str
+    itemsize: int = 4  # bytes of a number: the features' own precision
 
 
 def estimate(shape: Shape) -> dict[str, int]:
     """Bytes by part; the largest stage counts, for one follows the other."""
-    data = 2 * 8 * shape.nonzeros  # both matrices, by rows and by columns
+    data = 2 * (4 + shape.itemsize) * shape.nonzeros  # both matrices, by rows and by columns
     wide = 2 * 8 * shape.width * min(max(shape.d, shape.c), 1 << 16)  # blocks in float64 while they are factored
-    between = min(_FLOAT * shape.n * shape.width, 1 << 29)  # rows of a product on its way
-    embedding = _FLOAT * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
-    weights = _FLOAT * shape.mapped * shape.c
+    between = min(shape.itemsize * shape.n * shape.width, 1 << 29)  # rows of a product on its way
+    embedding = shape.itemsize * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
+    weights = shape.itemsize * shape.mapped * shape.c
     decoding = (
-        _FLOAT * shape.n * shape.k
+        shape.itemsize * shape.n * shape.k
         + {
             "transpose": weights,
             "greedy": weights,
             "ridge": 3 * weights + 3 * 8 * shape.mapped**2,
-            "logistic": 5 * weights + _FLOAT * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
+            "logistic": 5 * weights + shape.itemsize * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
         }[shape.decoder]
     )
     total = LIBRARIES + data + max(embedding, decoding)
@@ -66,7 +66,7 @@ def check(shape: Shape) -> int:
         if shape.decoder != "transpose":
             remedies.append("decoder='transpose'")
         if shape.mapped > shape.k:
-            remedies.append(f"fewer n_random_features (now {shape.mapped}) or kernel=None")
+            remedies.append(f"fewer n_random_features (now {shape.mapped - shape.k}) or kernel=None")
         raise MemoryEstimateError(
             f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
             f"embedding, {_gib(parts['decoder'])} decoder) and {_gib(free)} is free. "

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.decoders.decoder import Decoder, draw_rows
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.embeddings import Embedding
 from rembrandt.features.fourier import Kernel

@@ -43,7 +43,7 @@ class DecoderContract:
     def test_scores(self, train, test):
         decoder = self.fit(*train)
         scores = decoder.scores(test[0])
-        assert decoder.n_labels == C
+        assert decoder.weights.shape[1] == decoder.bias.shape[0] == C
         assert scores.shape == (len(test[0]), C)
         assert scores.dtype == np.float32
         assert np.isfinite(scores).all()

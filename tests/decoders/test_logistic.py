@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rembrandt.decoders.decoder import draw_rows, softmax
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.decoder import softmax
 from rembrandt.decoders.logistic import (
     LogisticSettings,
     Whitening,

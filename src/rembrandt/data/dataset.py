@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.data.arrays import check_names, feature_matrix, label_matrix
 from rembrandt.data.sparse import move_columns
+from rembrandt.data.splits import draw_rows
 from rembrandt.errors import DataError
 
 Task = Literal["multiclass", "multilabel"]
@@ -164,10 +165,8 @@ class Dataset:
         """Two parts at random, the second with about ``fraction`` of the examples; each keeps the file's order."""
         if not 0 < fraction < 1:
             raise DataError(f"fraction is {fraction}; give the second part's share, between 0 and 1")
-        second = np.zeros(self.n_examples, bool)
-        count = round(fraction * self.n_examples)
-        second[np.random.default_rng(seed).choice(self.n_examples, count, replace=False)] = True
-        return self.rows(~second), self.rows(second)
+        rest, second = draw_rows(self.n_examples, fraction, seed)
+        return self.rows(rest), self.rows(second)
 
     def align_labels(self, names: Sequence[str]) -> Dataset:
         """The same examples over another list of labels, such as a model's.

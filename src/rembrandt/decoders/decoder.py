@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
@@ -22,10 +20,6 @@ class Decoder:
     link: Link
     fourier: FourierMap | None = None
     greedy: bool = False  # pick labels by matching pursuit instead of by score
-
-    @property
-    def n_labels(self) -> int:
-        return int(self.weights.shape[1])
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""
@@ -52,10 +46,3 @@ def softmax(scores: Block) -> Block:
     xp = array_namespace(scores)
     shifted = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
     return shifted / xp.sum(shifted, axis=1, keepdims=True)
-
-
-def draw_rows(n: int, fraction: float, seed: int, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row indices cut at random in (the rest, held out)."""
-    order = np.random.default_rng(seed).permutation(n)
-    held = min(most, round(fraction * n))
-    return np.sort(order[held:]), np.sort(order[:held])

@@ -8,6 +8,7 @@ the step can stay large, and the held-out loss is smooth enough to stop by.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from rembrandt.decoders.decoder import Decoder, draw_rows
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.decoder import Decoder
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
@@ -194,7 +196,7 @@ def _gradient(F: NDArray[Any], Y: sparse.csr_array, Q: NDArray[Any], w: NDArray[
         found[rows.start] = (F[rows] * share[rows]).T @ R
 
     for_each(add, ((rows,) for rows in spans(len(F), -(-len(F) // PARTS))))
-    return sum(found[start] for start in sorted(found))  # type: ignore[return-value]
+    return reduce(np.add, (found[start] for start in sorted(found)))
 
 
 def _mean_loss(

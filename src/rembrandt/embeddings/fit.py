@@ -87,13 +87,14 @@ def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedd
 
 
 def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
-    features = ridge_solver(engine, settings, "features", report)
+    features = None if settings.method == "pca" else ridge_solver(engine, settings, "features", report)
     problem = pose(engine, settings, features, report)
     size = engine.c if problem.over == "labels" else engine.d
     k = settings.n_components
-    # An exact solver makes columns cheap: spare as many as are asked for, so that the last values are right too.
-    spare = max(settings.n_oversamples, k) if isinstance(features, CholeskyRidge) else settings.n_oversamples
-    width = k + spare
+    # Few features and few labels make columns cheap: spare as many as are asked for, so that the last values are
+    # right too.
+    cheap = max(engine.d, engine.c) <= CHOLESKY_LIMIT
+    width = k + (max(settings.n_oversamples, k) if cheap else settings.n_oversamples)
     report(f"embedding ({settings.method})", 0, 2)
     if problem.operator is None:
         V = engine.asarray(np.linalg.qr(gaussian(size, min(k, size), settings.seed))[0])
@@ -115,7 +116,7 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
             stacklevel=4,
         )
     back: Block | None
-    if problem.over == "features":
+    if features is None:
         # Labels sit at what the embedding sees of them: the mean projection of their examples.
         W, back, leverage = V, None, 0.0
         counts = np.maximum(engine.label_norms(), 1e-30)[:, None]
@@ -126,29 +127,31 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
         signs = np.sign(gaussian(engine.d, TRACE_PROBES, settings.seed + 2))
         leverage = features.degrees_of_freedom(engine.asarray(signs)) / engine.n
     report(f"embedding ({settings.method})", 2, 2)
-    if features.residual > POOR_RESIDUAL:
+    residual, iterations = (0.0, 1) if features is None else (features.residual, features.iterations)
+    if residual > POOR_RESIDUAL:
         warnings.warn(
-            f"the regression stopped at a relative residual of {features.residual:.2g} after {settings.max_iter} "
+            f"the regression stopped at a relative residual of {residual:.2g} after {settings.max_iter} "
             "iterations: raise max_iter, or ridge, for a reliable embedding.",
             RembrandtWarning,
             stacklevel=4,
         )
-    return Embedding(V, sigma, W, back, features.residual, leverage, features.iterations)
+    return Embedding(V, sigma, W, back, residual, leverage, iterations)
 
 
 def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
     """How exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
-    problem = pose(engine, settings, ridge_solver(engine, settings, "features"), silent)
+    features = ridge_solver(engine, settings, "features") if settings.method in ("rembrandt", "cca") else None
+    problem = pose(engine, settings, features, silent)
     if problem.operator is None or problem.metric is not None:
         raise SettingsError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
     probes = engine.asarray(gaussian(vectors.shape[0], n_probes, settings.seed + 1))
     return certify(problem.operator, engine.asarray(vectors), sigma, probes)
 
 
-def pose(engine: Engine, settings: Settings, features: Solver, report: Report) -> Problem:
-    """The eigenproblem of a method."""
+def pose(engine: Engine, settings: Settings, features: Solver | None, report: Report) -> Problem:
+    """The eigenproblem of a method; those that predict labels need the regression on the features."""
     match settings.method:
-        case "rembrandt":
+        case "rembrandt" if features is not None:
             return rembrandt(engine, features)
         case "pca":
             return pca(engine)
@@ -156,7 +159,7 @@ def pose(engine: Engine, settings: Settings, features: Solver, report: Report) -
             return plst(engine)
         case "cs":
             return cs()
-        case "cca":
+        case "cca" if features is not None:
             labels = ridge_solver(engine, settings, "labels", report)
             return cca(engine, features, labels, relative(settings.ridge, engine.label_norms()))
     raise SettingsError(f"method={settings.method!r} is none of {', '.join(METHODS)}")

@@ -102,6 +102,11 @@ def append_constant(X: Matrix) -> Matrix:
     return np.hstack([X, ones])
 
 
+def project(X: Matrix, W: Array) -> Array:
+    """``[X, 1] W`` without appending: rows in the embedding."""
+    return matmul(X, W[:-1]) + W[-1]
+
+
 def scale_rows(A: Matrix, factors: Array) -> Matrix:
     """``diag(factors) A``."""
     if is_sparse(A):

@@ -15,7 +15,7 @@ from scipy import sparse
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.greedy import pursue
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, normalize_rows
+from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, project
 from rembrandt.metrics import rank, top_k
 from rembrandt.progress import Report, silent
 
@@ -55,7 +55,7 @@ class Model:
         X = as_csr(X, dtype) if is_sparse(X) else np.asarray(X, dtype=dtype)
         if self.normalize:
             X = normalize_rows(X)
-        return matmul(X, self.projection[:-1]) + self.projection[-1]
+        return project(X, self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""

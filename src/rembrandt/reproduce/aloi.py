@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.data import Dataset, catalogue
-from rembrandt.decoders.decoder import Decoder, draw_rows
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.embeddings import Method, Settings
 from rembrandt.errors import DataError
 from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
-from rembrandt.fitting import Embedded, Labelled, Recipe, fit_decoder, fit_embedding, project
+from rembrandt.fitting import Embedded, Labelled, Recipe, fit_decoder, fit_embedding
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix, normalize_rows
+from rembrandt.linalg.sparse import Matrix, normalize_rows, project
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce import cost, vowpal
