@@ -50,7 +50,7 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
     """Fit and measure one set in this process."""
     from rembrandt import LabelEmbedder, RembrandtClassifier
     from rembrandt.data import catalogue
-    from rembrandt.metrics import evaluate
+    from rembrandt.evaluation import measure
 
     set_name, settings = RUNS[name]
     folder = os.environ.get("REMBRANDT_DATA", "../shared/data")
@@ -58,13 +58,10 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
     start_cpu, start = _cpu(), time.perf_counter()
     classifier = RembrandtClassifier(**settings, random_state=seed).fit_dataset(train)
     cpu, wall = _cpu() - start_cpu, time.perf_counter() - start
-    test = catalogue.load(set_name, "test", folder=folder).align_labels(train.label_names)
+    test = catalogue.load(set_name, "test", folder=folder)
     if train.feature_names is not None:
         test = test.align_features(train.feature_names)
-    labels, scores = classifier.model_topk(test.texts if test.X is None else test.X, 5)
-    result = evaluate(
-        test.Y, labels, scores, classifier.label_counts_, classifier.n_train_, missing_labels=test.dropped_labels
-    )
+    result = measure(classifier, test).model
     embed_cpu = float("nan")
     if train.X is not None:
         start_cpu = _cpu()

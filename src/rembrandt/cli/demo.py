@@ -21,6 +21,7 @@ from rembrandt.progress import Report
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
+    from rembrandt.evaluation import Measured
 
 _SHOWN = 4  # articles
 _LONG = 300  # characters: those that come with an abstract
@@ -53,6 +54,7 @@ def demo(
     screen = Screen(json, quiet)
 
     from rembrandt.estimators import RembrandtClassifier
+    from rembrandt.evaluation import measure
 
     with screen.progress() as report:
         material = _articles(report)
@@ -64,7 +66,7 @@ def demo(
         classifier = RembrandtClassifier(random_state=0).fit_dataset(material.train, report)
         seconds = time.perf_counter() - start
         opened = Opened(output, classifier, material.reading)
-        measured = measuring.measure(opened, material.test, report)
+        measured = measure(classifier, material.test, report)
     screen.say(*choice_lines(classifier), "")
     screen.say(f"On {material.test.n_examples:,} examples that it has not seen:", "")
     measuring.show(screen, measured)
@@ -97,7 +99,7 @@ def _articles(report: Report) -> Material:
     return Material("PubMed-MeSH", train, test, reading, test_file=folder / "test.tsv.gz")
 
 
-def _show_examples(screen: Screen, opened: Opened, measured: measuring.Measured) -> None:
+def _show_examples(screen: Screen, opened: Opened, measured: Measured) -> None:
     """A few examples with their predicted labels."""
     data = measured.data
     screen.say("", "Some of them, with the labels predicted (* is right):")
@@ -110,7 +112,7 @@ def _show_examples(screen: Screen, opened: Opened, measured: measuring.Measured)
         screen.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
 
 
-def _next_steps(opened: Opened, material: Material, measured: measuring.Measured) -> list[str]:
+def _next_steps(opened: Opened, material: Material, measured: Measured) -> list[str]:
     """Commands that can be copied."""
     often = opened.title(measured.labels[0, 0]) or opened.names[measured.labels[0, 0]]
     text = next((text for text in material.test.texts or [] if len(text) > _LONG), "")

@@ -34,11 +34,13 @@ def evaluate(
 
     The file is read as the training data was; an option says otherwise.
     """
+    from rembrandt.evaluation import measure
+
     screen = Screen(json, quiet)
     with screen.progress() as report:
         opened = open_model(model)
         data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
-        measured = measuring.measure(opened, data, report, propensity_a, propensity_b)
+        measured = measure(opened.classifier, data, report, propensity_a, propensity_b)
     screen.say(*data_lines(data, file))
     unseen = measured.data.notes
     if unseen.unseen_labels:

@@ -96,8 +96,9 @@ class Opened:
 
     def features(self, data: Dataset, report: Report) -> Any:
         """The examples as the model's rows."""
-        text = self.classifier.text_
-        return data.X if text is None else text.transform(data.texts or [], report)
+        from rembrandt.evaluation import rows_of
+
+        return rows_of(self.classifier, data, report)
 
 
 def open_model(path: Path) -> Opened:
