@@ -133,6 +133,18 @@ class MappedShard:
         self._verify = verify
         self._map: mmap.mmap | None = None
 
+    def __reduce__(self) -> Any:
+        return opened, (self.path, self.entry, self._verify)
+
+    @property
+    def key(self) -> str:
+        """What tells this shard from every other."""
+        return f"{self.path}#{self.entry.sha256}"
+
+    @property
+    def n(self) -> int:
+        return self.entry.n
+
     def rows(self, d: int, c: int) -> Rows:
         """X and Y with ``d`` and ``c`` columns: a store that grew since the shard was written has more of them."""
         if self._map is None:
@@ -202,6 +214,15 @@ class MappedShard:
                 raise DataError(f"its rows of {part} are not a sparse matrix; {_REMEDY}", self.path)
         if arrays.get("weights", np.empty(entry.n)).size != entry.n:
             raise DataError(f"it has not one weight for each row; {_REMEDY}", self.path)
+
+
+_opened: dict[str, MappedShard] = {}
+
+
+def opened(path: Path, entry: Entry, verify: bool) -> MappedShard:
+    """A shard that came from another process: the one that is open here already, for it has been checked."""
+    shard = MappedShard(path, entry, verify)
+    return _opened.setdefault(shard.key, shard)
 
 
 _REMEDY = "restore the file, or convert the data again"

@@ -68,9 +68,8 @@ class StoredRows:
         return self.store.d, self.store.c
 
     def _stacked(self, parts: list[sp.csr_array]) -> sp.csr_array:
-        if not parts:
-            return sp.csr_array((0, self.shape[1]), dtype=self.dtype)
-        stacked: Any = parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack(parts, format="csr"))
+        empty: Any = sp.csr_array((0, self.shape[1]), dtype=self.dtype)
+        stacked: Any = parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack([empty, *parts], format="csr"))
         if stacked.indices.dtype != np.int32:
             stacked.indices = stacked.indices.astype(np.int32)
         return stacked
