@@ -106,10 +106,14 @@ class Tally:
         return f"{said}; {self.broadcasts:,} broadcasts, {moved}."
 
 
+Work = Callable[["ShardedEngine", Array], Any]  # what can be done for every column of a block on its own
+
+
 class Executor(Protocol):
     """Who computes runs, and adds them up."""
 
     tally: Tally
+    spreads: bool  # whether columns go to different processes
 
     def total(self, product: str, data: Data, block: Array | None) -> Array:
         """The sum over all runs of ``product``, one of `PRODUCTS`."""
@@ -119,9 +123,15 @@ class Executor(Protocol):
         """``X block`` for shard after shard."""
         ...
 
+    def spread(self, work: Work, engine: ShardedEngine, block: Array) -> list[Any]:
+        """``work`` on an engine like this one, for neighbouring columns of the block, in order."""
+        ...
+
 
 class LocalExecutor:
     """This process, shard after shard; the next one is read from the disk meanwhile."""
+
+    spreads = False
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -131,6 +141,20 @@ class LocalExecutor:
 
     def each(self, data: Data, block: Array) -> Iterator[Array]:
         return (projected(data, number, block) for number in range(len(data.shards)))
+
+    def spread(self, work: Work, engine: ShardedEngine, block: Array) -> list[Any]:
+        return [work(engine, block)]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What one pass finds of the columns: squared lengths, sums, and the sum of the weights."""
+
+    feature_norms: Array
+    label_norms: Array
+    features: Array
+    labels: Array
+    weight: float
 
 
 class ShardedEngine:
@@ -158,18 +182,33 @@ class ShardedEngine:
         self.d, self.c = self.data.d, n_labels
         self.dtype = np.dtype(np.float32)
         self._cross: Array | None = None
-        # One pass for all that is small: squared lengths and sums of the columns, and the sum of the weights.
         found = self._total("sums", None)
-        self._norms_x, self._norms_y, self._sums_x, self._sums_y, weight = np.split(
-            found, np.cumsum([self.d, self.c, self.d, self.c])
-        )
-        self.weight = float(weight[0])
-        scale = 1 / self.weight if self.weight > 0 else 0.0
+        x_norms, y_norms, x_sums, y_sums, weight = np.split(found, np.cumsum([self.d, self.c, self.d, self.c]))
+        self.sums = Sums(x_norms, y_norms, x_sums, y_sums, float(weight[0]))
+        scale = 1 / self.sums.weight if self.sums.weight > 0 else 0.0
         self.data = replace(
             self.data,
-            feature_means=(scale * self._sums_x).astype(self.dtype) if center_features else None,
-            label_means=(scale * self._sums_y).astype(self.dtype) if center_labels else None,
+            feature_means=(scale * self.sums.features).astype(self.dtype) if center_features else None,
+            label_means=(scale * self.sums.labels).astype(self.dtype) if center_labels else None,
         )
+
+    @classmethod
+    def elsewhere(cls, data: Data, sums: Sums) -> ShardedEngine:
+        """An engine over the same data in another process, which computes there."""
+        self = cls.__new__(cls)
+        self.executor, self.data, self.sums = LocalExecutor(), data, sums
+        self.n, self.d, self.c = sum(shard.n for shard in data.shards), data.d, data.n_labels
+        self.dtype, self._cross = np.dtype(np.float32), None
+        return self
+
+    def spread(self, work: Work, block: Array) -> list[Any]:
+        """``work(engine, columns)`` for parts of the block, in order; elsewhere where columns are shared out."""
+        return self.executor.spread(work, self, block)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether columns go to different machines: what can be done for each on its own is better done there."""
+        return self.executor.spreads
 
     @property
     def tally(self) -> Tally:
@@ -190,10 +229,10 @@ class ShardedEngine:
         return self._total("label_gram", Q)
 
     def feature_norms(self) -> NDArray[np.float64]:
-        return self._norms_x - self.weight * self.feature_means().astype(np.float64) ** 2
+        return self.sums.feature_norms - self.sums.weight * self.feature_means().astype(np.float64) ** 2
 
     def label_norms(self) -> NDArray[np.float64]:
-        return self._norms_y - self.weight * self.label_means().astype(np.float64) ** 2
+        return self.sums.label_norms - self.sums.weight * self.label_means().astype(np.float64) ** 2
 
     def feature_means(self) -> Array:
         means = self.data.feature_means
@@ -205,7 +244,7 @@ class ShardedEngine:
 
     def gram_matrix(self) -> NDArray[np.float64]:
         mean = self.feature_means().astype(np.float64)
-        return self._total("gram_matrix", None) - self.weight * np.outer(mean, mean)
+        return self._total("gram_matrix", None) - self.sums.weight * np.outer(mean, mean)
 
     def project(self, Z: Array) -> Iterator[tuple[slice, Array]]:
         start = 0
@@ -228,7 +267,7 @@ class ShardedEngine:
             C = self._total("cross_matrix", None)
             # (X − 1μᵀ)ᵀ D (Y − 1νᵀ) = XᵀDY − (Σ w) μ νᵀ when at least one side is centred by its weighted mean.
             if self.data.feature_means is not None or self.data.label_means is not None:
-                C -= np.outer(self._sums_x, self._sums_y) / self.weight
+                C -= np.outer(self.sums.features, self.sums.labels) / self.sums.weight
             self._cross = C
         return self._cross
 
