@@ -138,6 +138,6 @@ def test_passes_are_counted(stored):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
 def test_sums_in_a_tree(n):
-    assert tree_sum(lambda i: np.array([i + 1]), n)[0] == n * (n + 1) // 2
+    assert tree_sum(lambda i: np.array([i + 1]), 0, n)[0] == n * (n + 1) // 2
     runs = cut_in_runs(n, 4)
     assert [i for run in runs for i in run] == list(range(n)) and len(runs) == min(n, 4)

@@ -69,7 +69,9 @@ def embed(
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_file_target(output, force)
     screen = Screen(json, quiet)
-    if Path(source).is_dir():
+    from rembrandt.data.store import is_store
+
+    if Path(source).is_dir() and not is_store(source):
         opened = open_model(Path(source))
         found = Vectors(opened.names, opened.classifier.embedding_, opened.classifier.singular_values_)
     else:

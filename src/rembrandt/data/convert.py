@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -77,7 +77,17 @@ def convert(
         writer.vectorize_by(text_features, parts)
         first = len(manifest.inputs) - len(files)
         for number, path in enumerate(files):
-            writer.write(first + number, path, parts)
+            writer.write(first + number, path, parts.of(path))
+        writer.finish()
+    return Store(folder)
+
+
+def write_store(parts: Iterable[Dataset], output: str | Path, report: Report = silent) -> Store:
+    """A new store of datasets that a program makes, one shard for each, and open it. They are asked for one by one."""
+    folder = Path(output)
+    with _locked(folder, append=False):
+        writer = _Writer(folder, _begun(folder, ({"path": "a program"},), append=False), report)
+        writer.write(0, folder, iter(parts))
         writer.finish()
     return Store(folder)
 
@@ -137,14 +147,14 @@ class _Writer:
         self.text, self.n_features = text, text.n_features_out_
         self._note(text=write_text_features(self.folder, text), n_features=self.n_features)
 
-    def write(self, number: int, path: Path, parts: _Parts) -> None:
+    def write(self, number: int, path: Path, parts: Iterator[Dataset]) -> None:
         """The shards of one input that are not there yet."""
         done = [entry.source[1] for entry in self.manifest.shards if entry.source[0] == number]
         if self.manifest.inputs[number].get("done"):
             return
         waiting: deque[tuple[Future[Entry], dict[str, Any]]] = deque()
         with ThreadPoolExecutor(WRITERS) as pool:
-            for place, part in enumerate(parts.of(path)):
+            for place, part in enumerate(parts):
                 if place < len(done):
                     continue
                 task, changes = self._shard(part, path, [number, place])

@@ -7,6 +7,7 @@ from pathlib import Path
 from rembrandt.data.compressed import head
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, detect
+from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -23,11 +24,11 @@ def read(
     n_features: int | None = None,
     report: Report = silent,
 ) -> Dataset:
-    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``).
+    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``). A store is opened, not read.
 
     Parameters
     ----------
-    path : the file.
+    path : the file, or the folder of a store.
     format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet" or "npz"; "auto" goes by the
         file's name and first lines.
     text : for tables, the column of the text, or several, which are joined by a space.
@@ -76,6 +77,8 @@ def read_parts(
     path = Path(path)
     if format != "auto" and format not in FORMATS:
         raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
+    if path.is_dir() and is_store(path):
+        return iter([Store(path).dataset()])
     if format != "npz" and not path.is_file():
         raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
     if format != "npz" and not head(path, 1):

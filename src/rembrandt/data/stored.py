@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from rembrandt.data.sparse import move_columns
+
 if TYPE_CHECKING:
     from rembrandt.data.store import Store
 
@@ -18,14 +20,26 @@ class StoredRows:
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, place: NDArray[np.int64] | None = None, n_columns: int | None = None) -> None:
         self.store = store
-        self.shape = (store.n, store.d)
+        self._place = place
+        self.shape = (store.n, store.d if n_columns is None else n_columns)
         self.nnz = sum(entry.nonzeros[0] for entry in store.manifest.shards)
         self._starts = np.cumsum([0, *(entry.n for entry in store.manifest.shards)])
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def moved(self, place: NDArray[np.int64], n_columns: int) -> StoredRows:
+        """The same rows with column ``j`` moved to ``place[j]``, or dropped where that is negative."""
+        if self._place is not None:
+            place = np.where(self._place < 0, -1, place[self._place])
+        return StoredRows(self.store, place, n_columns)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the columns are those of the store."""
+        return self._place is None
 
     def __getitem__(self, rows: Any) -> sp.csr_array:
         if isinstance(rows, slice):
@@ -68,8 +82,10 @@ class StoredRows:
         return self.store.d, self.store.c
 
     def _stacked(self, parts: list[sp.csr_array]) -> sp.csr_array:
-        empty: Any = sp.csr_array((0, self.shape[1]), dtype=self.dtype)
+        empty: Any = sp.csr_array((0, self.store.d), dtype=self.dtype)
         stacked: Any = parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack([empty, *parts], format="csr"))
+        if self._place is not None:
+            stacked = move_columns(stacked, self._place, self.shape[1])
         if stacked.indices.dtype != np.int32:
             stacked.indices = stacked.indices.astype(np.int32)
         return stacked

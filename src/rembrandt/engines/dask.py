@@ -81,9 +81,9 @@ class DaskExecutor:
         self.client = client
         self.tally = Tally()
         self.address = client.scheduler.address
-        workers = self._workers()
-        limits = [client.scheduler_info()["workers"][name]["memory_limit"] or 0 for name in workers]
-        fits = len(workers) > 1 and size <= ROOM * min(limits)
+        self._workers()  # waits for the first of them
+        limits = [one["memory_limit"] or 0 for one in client.scheduler_info(n_workers=-1)["workers"].values()]
+        fits = len(limits) > 1 and size <= ROOM * min(limits)
         self.cut: Cut = ("columns" if fits else "rows") if cut == "auto" else cut
         self._sent: dict[type, tuple[Any, Any]] = {}  # what was broadcast last, and its future
 
@@ -113,24 +113,18 @@ class DaskExecutor:
         sent = None if block is None else self._scatter(block, workers)
         owner = [workers[run * len(workers) // n] for run in range(n)]
         runs = [self._submit(owner[run], partial, product, shared, run, sent) for run in range(n)]
-
-        def between(first: int, last: int) -> Any:
-            if last - first == 1:
-                return runs[first]
-            middle = first + tree_cut(last - first)
-            return self._submit(owner[first], _add, between(first, middle), between(middle, last))
-
-        def crossings(first: int, last: int) -> int:
-            """How many partial sums the tree takes from one worker to another."""
-            if last - first == 1:
-                return 0
-            middle = first + tree_cut(last - first)
-            return crossings(first, middle) + crossings(middle, last) + (owner[first] != owner[middle])
-
-        found: Array = between(0, n).result()
-        self.tally.between += crossings(0, n) * found.nbytes
+        found: Array = self._tree(runs, owner, 0, n).result()
+        self.tally.between += _crossings(owner, 0, n) * found.nbytes
         self.tally.gathered += found.nbytes
         return found
+
+    def _tree(self, runs: list[Any], owner: list[str], first: int, last: int) -> Any:
+        """The sum of runs as a future, in the order of `tree_sum`, each addition where its left part is."""
+        if last - first == 1:
+            return runs[first]
+        middle = first + tree_cut(last - first)
+        left, right = self._tree(runs, owner, first, middle), self._tree(runs, owner, middle, last)
+        return self._submit(owner[first], _add, left, right)
 
     def _columns(self, task: Callable[..., Any], block: Array, *rest: Any) -> list[Any]:
         workers = self._workers()
@@ -206,13 +200,21 @@ class DaskExecutor:
         return True
 
 
+def _crossings(owner: list[str], first: int, last: int) -> int:
+    """How many partial sums the tree takes from one worker to another."""
+    if last - first == 1:
+        return 0
+    middle = first + tree_cut(last - first)
+    return _crossings(owner, first, middle) + _crossings(owner, middle, last) + (owner[first] != owner[middle])
+
+
 def _add(left: Array, right: Array) -> Array:
     return left + right
 
 
 def _whole_product(block: Array, product: str, data: Data) -> Array:
     """A product of all shards, for a few columns."""
-    return tree_sum(lambda run: partial(product, data, run, block), len(data.runs))
+    return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
 
 def _elsewhere(block: Array, work: Work, data: Data, sums: Sums) -> Any:

@@ -137,7 +137,7 @@ class LocalExecutor:
         self.tally = Tally()
 
     def total(self, product: str, data: Data, block: Array | None) -> Array:
-        return tree_sum(lambda run: partial(product, data, run, block), len(data.runs))
+        return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
     def each(self, data: Data, block: Array) -> Iterator[Array]:
         return (projected(data, number, block) for number in range(len(data.shards)))
@@ -285,18 +285,14 @@ def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
     return tuple(range(a, b) for a, b in pairwise(cuts))
 
 
-def tree_sum(part: Callable[[int], Array], n: int) -> Array:
-    """``part(0) + … + part(n − 1)``, neighbours first, then pairs of them; few are alive at a time."""
-
-    def between(first: int, last: int) -> Array:
-        if last - first == 1:
-            return part(first)
-        middle = first + tree_cut(last - first)
-        left = between(first, middle)
-        left += between(middle, last)
-        return left
-
-    return between(0, n)
+def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:
+    """``part(first) + … + part(last − 1)``, neighbours first, then pairs of them; few are alive at a time."""
+    if last - first == 1:
+        return part(first)
+    middle = first + tree_cut(last - first)
+    left = tree_sum(part, first, middle)
+    left += tree_sum(part, middle, last)
+    return left
 
 
 def tree_cut(n: int) -> int:
