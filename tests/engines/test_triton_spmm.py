@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
-pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
 from rembrandt.engines import triton_spmm  # noqa: E402
 from rembrandt.engines.triton_spmm import SplitCsr, column_plans  # noqa: E402
