@@ -137,9 +137,9 @@ def _equal(one: Arrays, other: Arrays) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def open_model(path: Path) -> Opened:
-    """The model in a folder."""
+def open_model(path: Path, device: str = "cpu") -> Opened:
+    """The model in a folder, to predict on ``device``."""
     from rembrandt.estimators import load
 
-    classifier = load(path)
+    classifier = load(path, device=device)
     return Opened(path, classifier, Reading.remembered(classifier.extra_.get(READING, {})))
