@@ -15,15 +15,28 @@ if TYPE_CHECKING:
 
 
 class StoredRows:
-    """X of a store. ``X[rows]`` (a slice, positions or a mask) is a CSR matrix in memory; X itself never is."""
+    """X of a store. ``X[rows]`` (a slice, positions or a mask) is a CSR matrix in memory; X itself never is.
+
+    ``X[:, columns]`` and ``X.normalized()`` are such matrices again, of some columns and with rows of length one.
+    """
 
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(self, store: Store, place: NDArray[np.int64] | None = None, n_columns: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: NDArray[np.int64] | None = None,
+        n_columns: int | None = None,
+        columns: NDArray[np.int64] | None = None,
+        is_normalized: bool = False,
+    ) -> None:
         self.store = store
         self._place = place
-        self.shape = (store.n, store.d if n_columns is None else n_columns)
+        self.columns = columns  # of the store, where these are not all
+        self.is_normalized = is_normalized
+        width = store.d if columns is None else len(columns)
+        self.shape = (store.n, width if n_columns is None else n_columns)
         self.nnz = sum(entry.nonzeros[0] for entry in store.manifest.shards)
         self._starts = np.cumsum([0, *(entry.n for entry in store.manifest.shards)])
 
@@ -32,16 +45,39 @@ class StoredRows:
 
     def moved(self, place: NDArray[np.int64], n_columns: int) -> StoredRows:
         """The same rows with column ``j`` moved to ``place[j]``, or dropped where that is negative."""
-        if self._place is not None:
-            place = np.where(self._place < 0, -1, place[self._place])
-        return StoredRows(self.store, place, n_columns)
+        if self._place is not None or self.columns is not None:
+            raise ValueError("columns of a store are moved or chosen once")
+        return StoredRows(self.store, place, n_columns, None, self.is_normalized)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the columns are those of the store."""
-        return self._place is None
+    def is_moved(self) -> bool:
+        """Whether the columns are others than the store's."""
+        return self._place is not None
 
-    def __getitem__(self, rows: Any) -> sp.csr_array:
+    def normalized(self) -> StoredRows:
+        """The same rows, of length one."""
+        return StoredRows(self.store, self._place, self.shape[1], self.columns, True)
+
+    def used_columns(self) -> NDArray[np.int64]:
+        """The columns that some row has an entry in; one pass over the shards."""
+        used = np.zeros(self.store.d, dtype=bool)
+        for shard in self.store.shards:
+            used[shard.rows(*self._columns).X.indices] = True
+            shard.release()
+        return np.flatnonzero(used)
+
+    @property
+    def largest_shard(self) -> tuple[int, int]:
+        """Most rows, and most non-zeros of X and Y together, in a shard."""
+        entries = self.store.manifest.shards
+        return max(entry.n for entry in entries), max(sum(entry.nonzeros) for entry in entries)
+
+    def __getitem__(self, rows: Any) -> Any:
+        if isinstance(rows, tuple):
+            every, columns = rows
+            if every != slice(None) or self._place is not None or self.columns is not None:
+                raise ValueError("columns of a store are chosen once, for all rows")
+            return StoredRows(self.store, None, None, np.asarray(columns, dtype=np.int64), self.is_normalized)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step == 1:
@@ -84,8 +120,18 @@ class StoredRows:
     def _stacked(self, parts: list[sp.csr_array]) -> sp.csr_array:
         empty: Any = sp.csr_array((0, self.store.d), dtype=self.dtype)
         stacked: Any = parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack([empty, *parts], format="csr"))
+        if self.columns is not None:
+            stacked = stacked[:, self.columns]
         if self._place is not None:
             stacked = move_columns(stacked, self._place, self.shape[1])
         if stacked.indices.dtype != np.int32:
             stacked.indices = stacked.indices.astype(np.int32)
-        return stacked
+        return _normalized(stacked) if self.is_normalized else stacked
+
+
+def _normalized(X: Any) -> sp.csr_array:
+    """Rows of length one; rows of zeros stay zero."""
+    lengths = np.sqrt(np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.data**2, X.shape[0]))
+    factors = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    data = X.data * np.repeat(factors, np.diff(X.indptr)).astype(X.dtype)
+    return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -37,17 +37,18 @@ Found = TypeVar("Found")
 
 CUTS: tuple[Cut, ...] = ("auto", "rows", "columns")
 ATTEMPTS = 4  # at a product, before a cluster that keeps losing its workers is given up
+TIMEOUT = 30  # seconds for a scheduler to answer
 PATIENCE = 60  # seconds to wait for a worker when there is none
 ROOM = 0.5  # of a worker's memory that shards and their layouts may take for columns to be the better cut
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
 
 
 @contextmanager
-def cluster(scheduler: str | None = None, workers: int | None = None, timeout: float = 30) -> Iterator[Client]:
+def cluster(scheduler: str | None = None, workers: int | None = None, timeout: float | None = None) -> Iterator[Client]:
     """The cluster of this scheduler, or a small one in processes of this machine, which ends with the block."""
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout=timeout, set_as_default=False)
+            client = Client(scheduler, timeout=timeout or TIMEOUT, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask scheduler"
@@ -102,10 +103,14 @@ class DaskExecutor:
         for number in range(len(data.shards)):
             yield self._survive(functools.partial(self._project, data, number, block))
 
-    def spread(self, work: Work, engine: ShardedEngine, block: Array) -> list[Any]:
+    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
         if not self.spreads:
-            return [work(engine, block)]
-        return self._survive(lambda: self._columns(_elsewhere, block, work, self._broadcast(engine.data), engine.sums))
+            return [work(engine, block, *more)]
+        return self._survive(
+            lambda: self._columns(
+                _elsewhere, block, self._broadcast(work), self._broadcast(engine.data), engine.sums, *more
+            )
+        )
 
     def _rows(self, product: str, data: Data, block: Array | None) -> Array:
         workers, n = self._workers(), len(data.runs)
@@ -156,9 +161,10 @@ class DaskExecutor:
         return self._sent[kind][1]
 
     def _scatter(self, value: Any, workers: list[str]) -> Any:
-        if isinstance(value, np.ndarray):
+        size = getattr(value, "nbytes", 0)
+        if size:
             self.tally.broadcasts += 1
-            self.tally.sent += value.nbytes * len(workers)
+            self.tally.sent += size * len(workers)
         return self.client.scatter(value, workers=workers, broadcast=len(workers) > 1, hash=False)
 
     def _workers(self) -> list[str]:
@@ -217,8 +223,8 @@ def _whole_product(block: Array, product: str, data: Data) -> Array:
     return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
 
-def _elsewhere(block: Array, work: Work, data: Data, sums: Sums) -> Any:
-    return work(ShardedEngine.elsewhere(data, sums), block)
+def _elsewhere(block: Array, work: Work, data: Data, sums: Sums, *more: Any) -> Any:
+    return work(ShardedEngine.elsewhere(data, sums), block, *more)
 
 
 def _nbytes(found: Any) -> int:

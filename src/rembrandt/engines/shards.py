@@ -106,14 +106,18 @@ class Tally:
         return f"{said}; {self.broadcasts:,} broadcasts, {moved}."
 
 
-Work = Callable[["ShardedEngine", Array], Any]  # what can be done for every column of a block on its own
+Work = Callable[..., Any]  # (engine, columns, *more): what can be done for every column of a block on its own
 
 
 class Executor(Protocol):
     """Who computes runs, and adds them up."""
 
     tally: Tally
-    spreads: bool  # whether columns go to different processes
+
+    @property
+    def spreads(self) -> bool:
+        """Whether columns go to different processes."""
+        ...
 
     def total(self, product: str, data: Data, block: Array | None) -> Array:
         """The sum over all runs of ``product``, one of `PRODUCTS`."""
@@ -123,7 +127,7 @@ class Executor(Protocol):
         """``X block`` for shard after shard."""
         ...
 
-    def spread(self, work: Work, engine: ShardedEngine, block: Array) -> list[Any]:
+    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
         """``work`` on an engine like this one, for neighbouring columns of the block, in order."""
         ...
 
@@ -142,8 +146,8 @@ class LocalExecutor:
     def each(self, data: Data, block: Array) -> Iterator[Array]:
         return (projected(data, number, block) for number in range(len(data.shards)))
 
-    def spread(self, work: Work, engine: ShardedEngine, block: Array) -> list[Any]:
-        return [work(engine, block)]
+    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
+        return [work(engine, block, *more)]
 
 
 @dataclass(frozen=True)
@@ -201,9 +205,9 @@ class ShardedEngine:
         self.dtype, self._cross = np.dtype(np.float32), None
         return self
 
-    def spread(self, work: Work, block: Array) -> list[Any]:
-        """``work(engine, columns)`` for parts of the block, in order; elsewhere where columns are shared out."""
-        return self.executor.spread(work, self, block)
+    def spread(self, work: Work, block: Array, *more: Any) -> list[Any]:
+        """``work(engine, columns, *more)`` for parts of the block, in order; elsewhere where columns are shared out."""
+        return self.executor.spread(work, self, block, *more)
 
     @property
     def spreads(self) -> bool:
