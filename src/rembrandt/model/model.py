@@ -49,13 +49,15 @@ class Model:
     def n_features(self) -> int:
         return int(self.projection.shape[0]) - 1
 
-    def project(self, X: Matrix) -> Array:
-        """``H``: rows in the embedding."""
+    def rows(self, X: Matrix) -> Matrix:
+        """``x̂``: rows as the model takes them, the constant left out."""
         dtype = self.projection.dtype
         X = as_csr(X, dtype) if is_sparse(X) else np.asarray(X, dtype=dtype)
-        if self.normalize:
-            X = normalize_rows(X)
-        return project(X, self.projection)
+        return normalize_rows(X) if self.normalize else X
+
+    def project(self, X: Matrix) -> Array:
+        """``H``: rows in the embedding."""
+        return project(self.rows(X), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
