@@ -6,7 +6,20 @@ import typer
 from typer.core import TyperGroup
 
 from rembrandt import __version__
-from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, reproduce, siblings, spectrum
+from rembrandt.cli import (
+    confusions,
+    data,
+    demo,
+    embed,
+    evaluate,
+    explain,
+    fit,
+    neighbors,
+    predict,
+    reproduce,
+    siblings,
+    spectrum,
+)
 from rembrandt.cli.failure import explained
 
 
@@ -48,6 +61,8 @@ for verb in (
     predict.predict,
     evaluate.evaluate,
     embed.embed,
+    explain.explain,
+    confusions.confusions,
     neighbors.neighbors,
     siblings.siblings,
     spectrum.spectrum,
