@@ -14,8 +14,10 @@ from rembrandt.cli import (
     evaluate,
     explain,
     fit,
+    map,
     neighbors,
     predict,
+    report,
     reproduce,
     siblings,
     spectrum,
@@ -66,6 +68,8 @@ for verb in (
     neighbors.neighbors,
     siblings.siblings,
     spectrum.spectrum,
+    map.map,
+    report.report,
     reproduce.reproduce,
 ):
     app.command()(verb)
