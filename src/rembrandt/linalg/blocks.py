@@ -68,6 +68,12 @@ def column_dots(A: Block, B: Block) -> Block:
     return total
 
 
+def plus_product(A: Block, B: Block, C: Block) -> Block:
+    """``A + BC``, without a block for the product where the library can."""
+    xp = array_namespace(A)
+    return A + B @ C if isinstance(A, np.ndarray) else xp.addmm(A, B, C)
+
+
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
     xp = array_namespace(A)
