@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rembrandt.packing import Arrays
 
 READING = "reading"  # what the model keeps of how its training data was read
+FIT_SECONDS = "fit_seconds"  # and of how long it took to fit
 
 
 @dataclass(frozen=True)
