@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.convert import convert
@@ -120,7 +120,7 @@ class Killing(DaskExecutor):
         return submitted
 
 
-@pytest.mark.parametrize(("cut", "at"), [("rows", 50), ("columns", 20)])
+@pytest.mark.parametrize(("cut", "at"), [("rows", 50), ("columns", 12)])
 def test_a_killed_worker_costs_nothing_but_time(store, cut, at):
     settings = Settings(n_components=5, n_oversamples=5, solver="pcg", max_iter=3)
     undisturbed = embed(engine_of(store), settings)
@@ -129,7 +129,8 @@ def test_a_killed_worker_costs_nothing_but_time(store, cut, at):
         executor = Killing(client, cut, pid=min(pids), at=at)
         survived = embed(engine_of(store, executor), settings)
         assert executor.left < 0, "no worker was killed"
-        assert_array_equal(survived.sigma, undisturbed.sigma)
+        # By rows the sums are the same; by columns a worker solves for fewer columns at a time, and rounds differently.
+        assert_allclose(survived.sigma, undisturbed.sigma, rtol=0 if cut == "rows" else 1e-5)
 
 
 def test_no_scheduler_and_one_that_goes(store):
