@@ -27,6 +27,7 @@ from rembrandt.embeddings import Settings, embed
 from rembrandt.engines.shards import ShardedEngine, tree_cut
 
 WIDTHS = (1, 8, 32, 120)
+DIRECTIONS = 64  # that the preconditioner flattens
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Costs:
     visit: float
     column: float
     add: float  # for each number added to another in a tree
+    dense: float  # for each operation of a tall dense product, as the preconditioner has them
 
     def product(self, nonzeros: float, width: float) -> float:
         return nonzeros * (self.visit + self.column * width)
@@ -109,7 +111,9 @@ def measure(store: Store) -> Costs:
     column, visit = np.polyfit(WIDTHS, np.array(seconds) / nonzeros, 1)
     block = np.ones((1 << 16, 120), np.float32)
     added = min(_processor_seconds(lambda: block + block) for _ in range(5)) / block.size
-    costs = Costs(max(float(visit), 0.0), float(column), added)
+    basis = np.ones((1 << 16, DIRECTIONS), np.float32)
+    dense = min(_processor_seconds(lambda: basis.T @ block) for _ in range(5)) / (2 * DIRECTIONS * block.size)
+    costs = Costs(max(float(visit), 0.0), float(column), added, dense)
     print(f"a non-zero costs {1e9 * costs.visit:.1f} ns to visit and {1e9 * costs.column:.2f} ns for each column")
     return costs
 
@@ -186,8 +190,8 @@ def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
         f"{problem.words:.0f} words each, {problem.width} columns"
     )
     print(
-        f"{'cluster':<20}{'cut':>9}{'compute s':>11}{'disk s':>8}{'network s':>11}{'pass s':>8}{'fit h':>7}"
-        f"{'GB moved':>10}{'worker GB':>11}{'driver GB':>11}"
+        f"{'cluster':<20}{'cut':>9}{'compute s':>11}{'disk s':>8}{'network s':>11}{'solver s':>10}{'pass s':>8}"
+        f"{'fit h':>7}{'GB moved':>10}{'worker GB':>11}{'driver GB':>11}"
     )
     found = []
     for machines in CLUSTERS:
@@ -196,6 +200,7 @@ def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
             found.append(row)
             print(
                 f"{row['cluster']:<20}{cut:>9}{row['compute']:>11.0f}{row['disk']:>8.0f}{row['network']:>11.0f}"
+                f"{row['solver']:>10.1f}"
                 f"{row['pass']:>8.0f}{row['fit'] / 3600:>7.1f}{row['moved'] / 1e9:>10,.0f}{row['worker'] / 1e9:>11.0f}"
                 f"{row['driver'] / 1e9:>11.0f}"
             )
@@ -218,25 +223,26 @@ def simulate(costs: Costs, problem: Problem, cluster: Cluster, cut: str) -> dict
         done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
         network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
         moved = block * (W + (W - 1) + 1) if W > 1 else 0.0
-        columns = problem.width
-        applied = network  # in every pass
+        columns, solvers = problem.width, 1  # the driver's iterations are its own
     else:
         share, columns = 1.0, -(-problem.width // W)
         compute = costs.product(nonzeros, columns) / cluster.cores
         # A solve is done on the worker: a block goes there and back once for its seven passes.
         moved = 2 * label_block / 7
-        network = applied = 2 * label_block / rate / 7
+        network, solvers = 2 * label_block / rate / 7, W
     kept = stored * share
     disk = 0.0 if kept < 0.5e9 * cluster.memory else kept / (cluster.disk * 1e9)
     own = 4.0 * problem.features * columns * (3 if cut == "rows" else 10) + 2e9
     driver = 12 * block + 2 * label_block if cut == "rows" else 6 * label_block
-    one = max(compute, disk) + applied
+    driving = costs.dense * 4 * DIRECTIONS * problem.features * problem.width / cluster.cores / solvers
+    one = max(compute, disk) + network + driving
     return {
         "cluster": cluster.name,
         "cut": cut,
         "compute": compute,
         "disk": disk,
         "network": network,
+        "solver": driving,
         "pass": one,
         "fit": one * problem.passes,
         "moved": moved,

@@ -7,7 +7,7 @@ from benchmarks.scale import CLUSTERS, Costs, Problem, simulate
 
 from benchmarks import out_of_core, scale
 
-COSTS = Costs(visit=3e-8, column=6e-10, add=1e-9)
+COSTS = Costs(visit=3e-8, column=6e-10, add=1e-9, dense=1e-10)
 
 
 def test_out_of_core_measures_rate_and_peak():
