@@ -107,7 +107,7 @@ class Shard:
         self.truth = Truth.of(self.Y, order, self.width)
         self.step = scale * self.longest
         self.Q, self.velocity = self.Q.to(self.device), self.velocity.to(self.device)
-        self.mean = torch.zeros_like(self.Q)
+        self.mean = self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
 
     def end(self, steps: int) -> None:
         self.mean /= steps

@@ -102,10 +102,22 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     columns are well apart. Where they are not, directions that are rounding and nothing else are left out.
     """
     xp = array_namespace(A)
-    for _ in range(2):
+    for again in (False, True):
         if A.shape[1] == 0:
             break
-        eigenvalues, E = eigh(gram64(A, metric and metric(A)))
-        kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
-        A = A @ xp.astype(E[:, kept] / xp.sqrt(eigenvalues[kept]), A.dtype)
+        gram = gram64(A, metric and metric(A))
+        if again and _near_identity(gram):
+            T = inverse_factor(gram)  # as good as a root then, and much cheaper
+        else:
+            eigenvalues, E = eigh(gram)
+            kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
+            T = E[:, kept] / xp.sqrt(eigenvalues[kept])
+        A = A @ xp.astype(T, A.dtype)
     return A
+
+
+def _near_identity(gram: Block) -> bool:
+    """Whether a symmetric matrix is so near that it must be positive definite."""
+    xp = array_namespace(gram)
+    gap = gram - xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+    return bool(xp.sum(gap * gap) < 0.01)

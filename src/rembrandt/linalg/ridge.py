@@ -94,9 +94,10 @@ class ConjugateGradientRidge:
         dtype = B.dtype
         sizes = column_dots(B, B)
         goal = self.tol**2 * sizes
-        solution = xp.zeros_like(B)
+        solution = None  # of the columns that are done, once there are any
         active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
         Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
+        del B  # blocks are large, and few must exist at a time
         P = self.precondition(R)
         rs = column_dots(R, P)
         for done in range(self.max_iter):
@@ -113,14 +114,20 @@ class ConjugateGradientRidge:
             # Dropping columns copies the rest: worth it when a quarter are done.
             if n_open <= 0.75 * active.shape[0]:
                 self._note(left[~open_], sizes[active][~open_])
+                if solution is None:
+                    solution = xp.zeros((Z.shape[0], sizes.shape[0]), dtype=dtype, device=Z.device)
                 solution[:, active] = Z
                 active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
+            del AP
             S = self.precondition(R)
             rs, old = column_dots(R, S), rs
             _redirect(P, S, xp.astype(_ratio(rs, old), dtype))
+            del S
         self.report("solving", self.max_iter, self.max_iter)
-        solution[:, active] = Z
         self._note(column_dots(R, R), sizes[active])
+        if solution is None:
+            return Z
+        solution[:, active] = Z
         return solution
 
     def _note(self, left: Block, sizes: Block) -> None:
