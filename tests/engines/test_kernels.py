@@ -1,29 +1,27 @@
-"""Every fused kernel does what its plain torch form does: on a GPU, or through Triton's interpreter.
-
-Without a GPU: TRITON_INTERPRET=1 python -m pytest tests/engines/test_kernels.py
-"""
+"""Every fused kernel does what its plain torch form does: on a GPU, or in Triton's interpreter."""
 
 import os
 
 import pytest
-import torch
-from torch.testing import assert_close
 
-pytest.importorskip("triton", reason="no Triton here: it comes with torch for CUDA")
-if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
-    pytest.skip("no GPU here, and TRITON_INTERPRET is not set", allow_module_level=True)
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
-from rembrandt.engines import torch_kernels as plain
-from rembrandt.engines import triton_kernels as fused
+from torch.testing import assert_close  # noqa: E402
+
+from rembrandt.engines import torch_kernels as plain  # noqa: E402
+from rembrandt.engines import triton_kernels as fused  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ROWS, COLUMNS = 11, 300
+ROWS, COLUMNS = 11, 100
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     monkeypatch.setattr(plain, "_fused", lambda *_: None)
-    monkeypatch.setattr(fused, "BLOCK", 64)
+    monkeypatch.setattr(fused, "BLOCK", 32)
 
 
 def random(*shape, dtype=torch.float32, seed=0, wider=7):

@@ -1,6 +1,8 @@
 """Small exact pieces over tall blocks, for NumPy and torch arrays alike."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from rembrandt.linalg.threads import own_threads
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
 ROWS = 65_536  # rows turned to float64 at a time
-SMALL_EIGH = 256  # rows: a device takes longer for such a matrix than the way to the processor and back
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
@@ -59,8 +60,24 @@ def add_scaled(A: Block, B: Block, factors: Block) -> None:
         A += factors * B
 
 
+def fused(*blocks: Block) -> Any:
+    """Kernels that make a pass over these blocks in one trip through memory, where there are any: on a GPU."""
+    if not on_device(blocks[0]) or not _has_triton():
+        return None
+    from rembrandt.linalg import triton_passes
+
+    return triton_passes if triton_passes.serves(*blocks) else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
 def column_dots(A: Block, B: Block) -> Block:
     """The inner product of each column of ``A`` with that of ``B``: short sums as they come, their total in float64."""
+    if kernels := fused(A, B):
+        return kernels.column_dots(A, B)
     xp = array_namespace(A)
     total = xp.zeros((A.shape[1],), dtype=xp.float64, device=A.device)
     for rows in spans(A.shape[0], cache_rows(A)):
@@ -76,13 +93,8 @@ def plus_product(A: Block, B: Block, C: Block) -> Block:
 
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
-    xp = array_namespace(A)
     with own_threads():
-        if on_device(A) and A.shape[0] <= SMALL_EIGH:
-            values, vectors = xp.linalg.eigh(A.cpu())
-            return values.to(A.device), vectors.to(A.device)
-        values, vectors = xp.linalg.eigh(A)
-        return values, vectors
+        return array_namespace(A).linalg.eigh(A)
 
 
 def inverse_factor(A: Block) -> Block:

@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, add_scaled, cache_rows, column_dots, plus_product, spans
+from rembrandt.linalg.blocks import Block, add_scaled, cache_rows, column_dots, fused, plus_product, spans
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
@@ -104,12 +104,11 @@ class ConjugateGradientRidge:
             self.report("solving", done, self.max_iter)
             self.iterations = max(self.iterations, done + 1)
             AP = self.gram(P)
-            add_scaled(AP, P, xp.full((1,), self.strength, dtype=dtype, device=P.device))
-            alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
+            alpha = xp.astype(_ratio(rs, _shifted_dots(AP, P, self.strength)), dtype)
             left = _advance(Z, R, P, AP, alpha)
             open_ = left > goal[active]
             n_open = int(xp.sum(xp.astype(open_, xp.int64)))
-            if n_open == 0:
+            if n_open == 0 or done + 1 == self.max_iter:
                 break
             # Dropping columns copies the rest: worth it when a quarter are done.
             if n_open <= 0.75 * active.shape[0]:
@@ -138,8 +137,19 @@ class ConjugateGradientRidge:
             self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
 
 
+def _shifted_dots(AP: Block, P: Block, strength: float) -> Block:
+    """``AP += λP`` in place, then the inner product of each column with that of ``P``."""
+    if kernels := fused(AP, P):
+        return kernels.shifted_dots(AP, P, strength)
+    xp = array_namespace(P)
+    add_scaled(AP, P, xp.full((1,), strength, dtype=P.dtype, device=P.device))
+    return column_dots(P, AP)
+
+
 def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:
     """``Z += αP`` and ``R −= αAP`` in place; the squared lengths of the new residuals. One trip through memory."""
+    if kernels := fused(Z, R, P, AP):
+        return kernels.advance(Z, R, P, AP, alpha)
     xp = array_namespace(Z)
     left = xp.zeros((Z.shape[1],), dtype=xp.float64, device=Z.device)
     for rows in spans(Z.shape[0], cache_rows(Z)):
@@ -151,6 +161,9 @@ def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:
 
 def _redirect(P: Block, S: Block, beta: Block) -> None:
     """``P = S + βP`` in place."""
+    if not isinstance(P, np.ndarray):
+        array_namespace(P).addcmul(S, P, beta, out=P)
+        return
     for rows in spans(P.shape[0], cache_rows(P)):
         P[rows] *= beta
         P[rows] += S[rows]
