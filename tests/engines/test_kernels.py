@@ -66,7 +66,8 @@ def test_advance(dtype, some, penalized):
     both = []
     for kernels in (plain, fused):
         state = [random(ROWS, COLUMNS, seed=seed).clone() for seed in (3, 4, 5)]
-        kernels.advance_(*state, G, kept, step, 0.9, penalty)
-        both.append(state)
+        point = None if some else torch.full((ROWS, COLUMNS), 7.0, device=DEVICE)
+        kernels.advance_(*state, G, kept, step, 0.9, penalty, point, 6)
+        both.append(state if some else [*state, point])
     for found, expected in zip(both[1], both[0], strict=True):
         assert_close(found, expected, rtol=1e-5, atol=1e-5)
