@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rembrandt.errors import DataError
-from rembrandt.reproduce import lshtc, odp, peers, spectra
+from rembrandt.reproduce import lshtc, odp, peers, siblings, spectra
 from rembrandt.reproduce.experiment import Request, SkippedError
 from rembrandt.reproduce.fits import ERROR, PRECISIONS
 from tests.cli.conftest import Run
@@ -156,6 +156,18 @@ def test_a_set_that_is_absent_is_left_out_of_the_spectra(stand_ins: Path, run: R
     assert (tmp_path / "spectra.png").exists()
     largest = [row["value"] for row in document["rows"] if row["system"] == "mesh"]
     assert largest == pytest.approx([1 / 8] * 8, rel=1e-4)  # one of eight classes an example: their shares
+
+
+def test_siblings_are_found_in_a_planted_hierarchy(stand_ins: Path, run: Run, tmp_path: Path) -> None:
+    run("reproduce", "siblings", "--data", stand_ins, "--quick", "--output", tmp_path)
+    document = json.loads((tmp_path / "results.json").read_text())
+    found = {(row["system"], row["metric"]): row["value"] for row in document["rows"]}
+    # Eight products of two vendors: three of seven others are siblings of each.
+    assert found["nvd-products, most fraternal", siblings.PREDICTED] == pytest.approx(100 * 3 / 8)
+    assert {system for system, _ in found} == {f"nvd-products, {s}" for s in (siblings.FRATERNAL, *siblings.SYSTEMS)}
+    papers = {row["system"]: row["paper"] for row in document["rows"] if row["metric"] == siblings.PREDICTED}
+    assert papers["nvd-products, RE"] == 23.61
+    assert "pubmed-mesh/train.tsv.gz" in document["experiments"]["siblings"]["skipped"]["pubmed-mesh, RE"]
 
 
 def test_timing_names_set_and_rank(stand_ins: Path, run: Run, tmp_path: Path) -> None:

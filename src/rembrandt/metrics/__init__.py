@@ -18,11 +18,12 @@ from rembrandt.metrics.coverage import Decile, coverage_by_decile
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
 from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k, rank, top_k
 from rembrandt.metrics.sets import hamming, macro_f1, micro_f1
-from rembrandt.metrics.siblings import most_fraternal, sibling_fraction
+from rembrandt.metrics.siblings import asking_vectors, most_fraternal, sibling_fraction
 from rembrandt.metrics.summary import evaluate, most_popular
 
 __all__ = [
     "Decile",
+    "asking_vectors",
     "coverage_by_decile",
     "error",
     "evaluate",
