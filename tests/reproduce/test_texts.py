@@ -10,7 +10,7 @@ import pytest
 from rembrandt.errors import DataError
 from rembrandt.reproduce import lshtc, odp, peers, siblings, spectra
 from rembrandt.reproduce.experiment import Request, SkippedError
-from rembrandt.reproduce.fits import ERROR, PRECISIONS
+from rembrandt.reproduce.fits import ERROR, HEAD, PRECISIONS
 from tests.cli.conftest import Run
 
 WORDS = [f"{a}{b}{c}" for a in "bdgk" for b in "aeiou" for c in "lmnr"]
@@ -87,7 +87,9 @@ def test_odp_runs_on_the_users_files(inside: str, run: Run, tmp_path: Path) -> N
     write_odp(tmp_path / "data" / inside)
     run("reproduce", "odp", "--data", tmp_path / "data", "--quick", "--output", tmp_path / "out")
     errors = _rows(tmp_path / "out", ERROR)
-    assert list(errors)[:3] == ["RE+LR", "CS+LR", "PCA+LR"] and errors["RE+LR"] < 40
+    assert list(errors)[:4] == ["RE+LR", "CS+LR", "PCA+LR", "CCA+LR"] and errors["RE+LR"] < 40
+    shares = _rows(tmp_path / "out", HEAD)
+    assert list(shares) == ["RE+LR", "CS+LR", "CCA+LR"] and all(0 < share < 100 for share in shares.values())
     said = (tmp_path / "out" / "report.md").read_text()
     assert "ODP itself, from train.vw and test.vw.gz." in said and "stand-in" not in said
 

@@ -17,7 +17,7 @@ from rembrandt.data.reader import read
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce import peers
 from rembrandt.reproduce.experiment import Column, Experiment, Plan, Request, Row, Step, Table
-from rembrandt.reproduce.fits import EMBEDDINGS, PRECISIONS, SEED, classifier_rows, some_rows
+from rembrandt.reproduce.fits import EMBEDDINGS, PRECISIONS, SEED, WEIGHT, classifier_rows, some_rows
 from rembrandt.reproduce.sources import PARTS, catalogue_files, check_sums, features_of, load, own_files, text_features
 
 NAME, STAND_IN = "lshtc", "nvd-versions"
@@ -135,5 +135,6 @@ EXPERIMENT = Experiment(
             "over naive Bayes are this repository's own implementations.",
             tuple(Column(metric, ".1f") for metric in PRECISIONS),
         ),
+        WEIGHT,
     ),
 )
