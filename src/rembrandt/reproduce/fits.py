@@ -24,8 +24,8 @@ WEIGHT = Table(
     "Where the weight of an embedding is",
     "The share of the squared length of the label vectors that belongs to the most frequent labels. RE and PLST follow "
     "the covariance of the labels. Where most labels have a few examples each, its spectrum falls slowly and its first "
-    "directions are those of the most frequent labels: they know little of the others. Random vectors (CS) and whitened "
-    "labels (CCA) hold labels more alike.",
+    "directions are those of the most frequent labels: they know little of the others. Random vectors (CS) and "
+    "whitened labels (CCA) hold labels more alike.",
     (Column(HEAD, ".1f"),),
 )
 EMBEDDINGS: dict[str, Method] = {"RE": "rembrandt", "PCA": "pca", "CS": "cs", "PLST": "plst", "CCA": "cca"}
