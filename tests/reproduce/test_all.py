@@ -25,6 +25,8 @@ def test_all_runs_everything_and_goes_on_where_it_was(
     before = (tmp_path / "out" / "results.json").read_bytes()
     document = json.loads(before)
     assert tuple(document["experiments"]) == NAMES
+    steps = [step for state in document["experiments"].values() for step in state["steps"]]
+    assert not any("," in step for step in steps)  # --rows takes several names with commas between
     text = (tmp_path / "out" / "report.md").read_text()
     assert [
         text.index(f"\n## {title}") for title in ("ALOI", "ODP", "LSHTC", "Siblings", "Spectra", "Seconds")

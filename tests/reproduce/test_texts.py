@@ -165,11 +165,11 @@ def test_siblings_are_found_in_a_planted_hierarchy(stand_ins: Path, run: Run, tm
     document = json.loads((tmp_path / "results.json").read_text())
     found = {(row["system"], row["metric"]): row["value"] for row in document["rows"]}
     # Eight products of two vendors: three of seven others are siblings of each.
-    assert found["nvd-products, most fraternal", siblings.PREDICTED] == pytest.approx(100 * 3 / 8)
-    assert {system for system, _ in found} == {f"nvd-products, {s}" for s in (siblings.FRATERNAL, *siblings.SYSTEMS)}
+    assert found["nvd-products: most fraternal", siblings.PREDICTED] == pytest.approx(100 * 3 / 8)
+    assert {system for system, _ in found} == {f"nvd-products: {s}" for s in (siblings.FRATERNAL, *siblings.SYSTEMS)}
     papers = {row["system"]: row["paper"] for row in document["rows"] if row["metric"] == siblings.PREDICTED}
-    assert papers["nvd-products, RE"] == 23.61
-    assert "pubmed-mesh/train.tsv.gz" in document["experiments"]["siblings"]["skipped"]["pubmed-mesh, RE"]
+    assert papers["nvd-products: RE"] == 23.61
+    assert "pubmed-mesh/train.tsv.gz" in document["experiments"]["siblings"]["skipped"]["pubmed-mesh: RE"]
 
 
 def test_timing_names_set_and_rank(stand_ins: Path, run: Run, tmp_path: Path) -> None:

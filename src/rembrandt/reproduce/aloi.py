@@ -81,7 +81,7 @@ def plan(request: Request, report: Report = silent) -> Plan:
     steps += [Step(name, partial(work.peer, name)) for name in vowpal.REDUCTIONS]
     for k in scale.ranks:
         for name in ("RE+LR", "PCA+LR"):
-            steps.append(Step(f"{name}, k = {k}", partial(work.at_rank, name, k)))
+            steps.append(Step(f"{name} at k = {k}", partial(work.at_rank, name, k)))
     settings = {
         "quick": request.quick,
         "rembrandt": __version__,

@@ -51,10 +51,10 @@ def plan(request: Request, report: Report = silent) -> Plan:
     steps = []
     for name, hierarchy in (("pubmed-mesh", _headings), ("nvd-products", _paths)):
         work = Work(name, request.data, rows, hierarchy)
-        steps.append(Step(f"{name}, {FRATERNAL}", partial(baseline, work)))
+        steps.append(Step(f"{name}: {FRATERNAL}", partial(baseline, work)))
         for short in SYSTEMS:
             fit = partial(fractions, work, short, EMBEDDINGS[short], k, seeds, request.device)
-            steps.append(Step(f"{name}, {short}", fit))
+            steps.append(Step(f"{name}: {short}", fit))
     settings = {"quick": request.quick, "rembrandt": __version__, "k": k, "seeds": seeds, "rows": rows}
     return Plan(settings, steps)
 
@@ -83,7 +83,7 @@ def fractions(
 
 def _row(work: Work, short: str, metric: str, fraction: float, device: str = "cpu") -> Row:
     paper = PAPER[short] if metric == PREDICTED else None
-    return Row(NAME, f"{work.name}, {short}", metric, 100 * fraction, paper, device=device)
+    return Row(NAME, f"{work.name}: {short}", metric, 100 * fraction, paper, device=device)
 
 
 def _headings(folder: Path, labels: list[str], report: Report) -> Hierarchy:
