@@ -135,7 +135,8 @@ def test_results_of_two_machines_are_merged(quick: tuple[Path, str], run: Run, t
 
 def test_rows_are_chosen_by_name(quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path) -> None:
     command = ("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path)
-    run(*command, "--rows", "CS+LR")
+    run(*command, "--rows", "CS+LR", "--no-report")
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["experiments"]["aloi"]["finished"] == ["CS+LR"] and document["experiments"]["aloi"]["skipped"] == {}
     said = run(*command, "--rows", "XY+LR", code=1).err

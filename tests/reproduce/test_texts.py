@@ -103,6 +103,21 @@ def test_odp_says_that_it_ran_on_another_set(stand_ins: Path, run: Run, tmp_path
 
 
 @pytest.mark.usefixtures("tiny")
+def test_rows_say_which_device_they_ran_on(stand_ins: Path, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    command = ("reproduce", "odp", "--data", stand_ins, "--quick", "--output", tmp_path)
+    run(*command, "--rows", "RE+LR", "--device", "cpu,cpu")
+    run(*command, "--rows", "CS+LR")
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert {(row["step"], row["machine"], row["device"]) for row in document["rows"]} == {
+        ("RE+LR", "A", "cpu,cpu"),
+        ("CS+LR", "B", "cpu"),
+    }
+    assert "torch" in document["machines"]["A"] and "torch" not in document["machines"]["B"]
+    assert "| A (cpu,cpu) |" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.usefixtures("tiny")
 def test_lshtc_runs_on_the_challenges_file(run: Run, tmp_path: Path) -> None:
     write_lshtc(tmp_path / "data")
     run("reproduce", "lshtc", "--data", tmp_path / "data", "--quick", "--output", tmp_path / "out")

@@ -41,15 +41,17 @@ def reproduce(
     rows: Annotated[
         str | None, typer.Option("--rows", metavar="NAMES", help="Only these rows, separated by commas: RE+LR,CS+LR.")
     ] = None,
-    device: Annotated[
-        str, typer.Option("--device", help="What classifiers and embeddings are computed on: cpu, cuda, cuda:1.")
-    ] = "cpu",
+    device: options.Device = "cpu",
     merge: Annotated[
         list[Path] | None,
         typer.Option(
             "--merge", metavar="FILE", help="Take over the finished rows of another results.json; repeatable."
         ),
     ] = None,
+    no_report: Annotated[
+        bool,
+        typer.Option("--no-report", help="Measure only; `reproduce report` writes the report, there or elsewhere."),
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -63,28 +65,32 @@ def reproduce(
     if wanted and name.value in (ALL, REPORT):
         raise typer.BadParameter(f"name one experiment, not {name.value}, whose rows are wanted", param_hint="--rows")
 
+    from rembrandt.engines.place import place_for
     from rembrandt.reproduce import find, report, runner
     from rembrandt.reproduce.experiment import Request
 
-    report.check_plotting()
+    if not no_report:
+        report.check_plotting()
     chosen = {ALL: NAMES, REPORT: ()}.get(name.value, (name.value,))
-    request = Request(data, quick, device)
+    place = place_for(device).device  # refused before anything is read
+    request = Request(data, quick, place)
     try:
         for file in merge or ():
             runner.merge(output, file)
         for each in chosen:
             with screen.progress() as progress:
                 plan = find(each).plan(request, progress)
-                runner.run(find(each), plan, output, progress, lambda found: screen.say(*_lines(found)), wanted, device)
+                runner.run(find(each), plan, output, progress, lambda found: screen.say(*_lines(found)), wanted, place)
         document = runner.read_results(output / runner.RESULTS)
-        written = report.write(output)
+        written = [] if no_report else report.write(output)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; what is finished is in {output}, and the same command goes on from there", err=True)
         raise typer.Exit(INTERRUPTED) from None
     for each in chosen:
         skipped = document["experiments"][each]["skipped"]
         screen.say(*(f"Not run: {each}, {step}. {why}." for step, why in skipped.items()))
-    screen.say(f"The report is {written[0]}, with {len(written) - 1} figures.")
+    if written:
+        screen.say(f"The report is {written[0]}, with {len(written) - 1} figures.")
     screen.result(document)
 
 

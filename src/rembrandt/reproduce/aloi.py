@@ -17,7 +17,7 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.embeddings import Method, Settings
 from rembrandt.errors import DataError
-from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
+from rembrandt.estimators import RembrandtClassifier
 from rembrandt.fitting import Embedded, Labelled, Recipe, fit_decoder, fit_embedding
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, normalize_rows, project
@@ -25,7 +25,7 @@ from rembrandt.metrics import precision_at_k
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce import cost, vowpal
 from rembrandt.reproduce.experiment import Column, Experiment, Figure, Panel, Plan, Request, Row, Step, Table
-from rembrandt.reproduce.fits import EMBEDDINGS, ERROR, SEED
+from rembrandt.reproduce.fits import EMBEDDINGS, ERROR, SEED, embedder
 from rembrandt.reproduce.sources import PARTS, catalogue_files, check_sums, load
 from rembrandt.selection import EPOCHS, HELD_OUT, SAMPLE, Open, select
 
@@ -136,13 +136,14 @@ class Aloi:
             n_random_features=self.scale.random_features,
             max_epochs=self.scale.epochs,
             random_state=SEED,
+            device=self.device,
             **settled,
         )
         begun = time.perf_counter()
         classifier.fit_dataset(self.train, report)
         seconds = time.perf_counter() - begun
         model = classifier.model_
-        rows = [self._error_row(name, model.scores, self.X_test, seconds)]
+        rows = [replace(self._error_row(name, model.scores, self.X_test, seconds), device=self.device)]
         if name == "RE+LR":
             size = model.projection.nbytes + model.decoder.weights.nbytes + model.decoder.bias.nbytes
             rows += self._size_and_rate(name, size, model.scores, self.X_test)
@@ -178,9 +179,9 @@ class Aloi:
         rows = []
         for done, (name, method) in enumerate(EMBEDDINGS.items()):
             report("timing embeddings", done, len(EMBEDDINGS))
-            embedder = LabelEmbedder(n_components=K, method=method, random_state=SEED)
-            seconds = cost.best_time(partial(embedder.fit, self.X, self.train.Y))
-            rows.append(Row(NAME, name, EMBEDDING, seconds))
+            model = embedder(self.device, n_components=K, method=method)
+            seconds = cost.best_time(partial(model.fit, self.X, self.train.Y))
+            rows.append(Row(NAME, name, EMBEDDING, seconds, device=self.device))
         report("timing embeddings", len(EMBEDDINGS), len(EMBEDDINGS))
         return rows
 

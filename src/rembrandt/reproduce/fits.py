@@ -43,7 +43,7 @@ def embedder(device: str, **settings: Any) -> LabelEmbedder:
 
 
 def _placed(device: str, settings: dict[str, Any]) -> dict[str, Any]:
-    return {"random_state": SEED} | settings | ({} if device == "cpu" else {"device": device})
+    return {"random_state": SEED, "device": device} | settings
 
 
 def classifier_rows(

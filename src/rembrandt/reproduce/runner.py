@@ -183,7 +183,8 @@ def machine(device: str = "cpu") -> dict[str, Any]:
 def _accelerator(device: str) -> str:
     import torch
 
-    return str(torch.cuda.get_device_name(device)) if device.startswith("cuda") else device
+    parts = device.split(",")
+    return ", ".join(torch.cuda.get_device_name(part) if part.startswith("cuda") else part for part in parts)
 
 
 def described(machine: dict[str, Any]) -> str:
