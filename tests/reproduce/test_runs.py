@@ -84,8 +84,23 @@ def test_an_interruption_loses_the_step_in_flight_and_no_other(
 def test_results_of_other_settings_are_not_mixed(quick: tuple[Path, str], small: Path, run: Run) -> None:
     before = (quick[0] / "results.json").read_bytes()
     said = run("reproduce", "aloi", "--data", small, "--output", quick[0], code=1).err
-    assert "other settings" in said and "quick" in said and "another output folder" in said
+    assert "other settings" in said and "quick" in said and "another output folder" in said and "--fresh" in said
     assert (quick[0] / "results.json").read_bytes() == before
+
+
+def test_an_experiment_can_be_measured_anew(quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path) -> None:
+    document = json.loads((quick[0] / "results.json").read_text())
+    document["experiments"]["aloi"]["settings"]["k"] = 7
+    document["experiments"]["toy"] = {"settings": {}, "steps": ["x"], "finished": ["x"], "skipped": {}}
+    document["machines"]["B"] = document["machines"]["A"] | {"processor": "abacus"}
+    kept = document["rows"][0] | {"experiment": "toy", "step": "x", "machine": "B"}
+    (tmp_path / "results.json").write_text(json.dumps(document | {"rows": [*document["rows"], kept]}))
+    command = ("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, "--rows", "CS+LR")
+    run(*command, code=1)
+    run(*command, "--fresh")
+    after = json.loads((tmp_path / "results.json").read_text())
+    assert after["experiments"]["aloi"]["finished"] == ["CS+LR"] and after["rows"][0] == kept
+    assert {row["step"]: row["machine"] for row in after["rows"]} == {"x": "B", "CS+LR": "A"}
 
 
 def test_a_run_that_another_machine_began_is_gone_on_with(

@@ -48,6 +48,9 @@ def reproduce(
             "--merge", metavar="FILE", help="Take over the finished rows of another results.json; repeatable."
         ),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what the folder has of the experiment and measure it anew.")
+    ] = False,
     no_report: Annotated[
         bool,
         typer.Option("--no-report", help="Measure only; `reproduce report` writes the report, there or elsewhere."),
@@ -77,6 +80,8 @@ def reproduce(
     try:
         for file in merge or ():
             runner.merge(output, file)
+        for each in chosen if fresh else ():
+            runner.forget(output, each)
         for each in chosen:
             with screen.progress() as progress:
                 plan = find(each).plan(request, progress)

@@ -43,8 +43,8 @@ PAPER_SIZE = {"RE+LR": 255_600, "LR": 516_000}
 Scores = Callable[[Matrix], NDArray[Any]]
 
 
-OAA_GRID = vowpal.Grid((0.25, 0.5, 1.0, 2.0), (1, 3, 6, 10))
-TREE_GRID = vowpal.Grid((0.25, 0.5, 1.0, 2.0), (1, 5, 10, 20))
+OAA_GRID = vowpal.Grid((1.0, 2.0, 4.0, 8.0), (3, 10, 20))
+TREE_GRID = vowpal.Grid((0.5, 1.0, 2.0), (5, 10, 20), bits=24, room=(1, 16))
 QUICK_GRID = vowpal.Grid((0.5,), (1, 2))
 
 

@@ -30,7 +30,7 @@ OTHER = (
 )
 
 
-GRID = vowpal.Grid((0.25, 0.5, 1.0), (1, 3), bits=26)
+GRID = vowpal.Grid((0.5, 1.0, 2.0), (1, 3), bits=26, room=(1, 4))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _letter(machines: dict[str, Any], here: dict[str, Any]) -> str:
     for letter, known in machines.items():
         if known == here:
             return letter
-    letter = ascii_uppercase[len(machines)]
+    letter = next(letter for letter in ascii_uppercase if letter not in machines)
     machines[letter] = here
     return letter
 
@@ -113,6 +113,19 @@ def merge(folder: Path, other: Path) -> Document:
     return document
 
 
+def forget(folder: Path, name: str) -> None:
+    """Drop what ``folder`` has of an experiment."""
+    path = folder / RESULTS
+    if not path.exists():
+        return
+    document = read_results(path)
+    document["experiments"].pop(name, None)
+    document["rows"] = [row for row in document["rows"] if row["experiment"] != name]
+    used = {row["machine"] for row in document["rows"]}
+    document["machines"] = {letter: about for letter, about in document["machines"].items() if letter in used}
+    write_json(path, document)
+
+
 def open_results(path: Path, name: str, plan: Plan) -> Document:
     """What ``path`` holds of earlier runs; numbers of other settings are not mixed with new ones."""
     document = read_results(path) if path.exists() else _empty()
@@ -127,8 +140,8 @@ def _check_same(kept: dict[str, Any], now: dict[str, Any], path: Path) -> None:
     changed = sorted(key for key in now.keys() | kept.keys() if now.get(key) != kept.get(key))
     if changed:
         raise OutputExistsError(
-            f"{path} was written with other settings ({', '.join(changed)}); choose another output folder, or move "
-            "this one away"
+            f"{path} was written with other settings ({', '.join(changed)}); choose another output folder, or "
+            "--fresh to measure that experiment anew"
         )
 
 

@@ -1,7 +1,7 @@
 """The peers that the paper compares with, as Vowpal Wabbit itself runs them: one-against-all and the LOMtree.
 
-Learning rate, passes and the options of a reduction are chosen on a held-out part of the training rows; test rows are
-seen once, at the end.
+Learning rate, passes and the size of a tree are chosen on a held-out part of the training rows; test rows are seen
+once, at the end.
 """
 
 import subprocess
@@ -26,17 +26,21 @@ from rembrandt.reproduce.experiment import Column, Row, SkippedError, Table
 
 REDUCTIONS = {"OAA": "--oaa", "LOMtree": "--log_multi"}
 HELD_OUT = 0.1
-ERROR, RATE, PASSES, VARIANT = "test error (%)", "learning rate", "passes", "variant"
+ERROR, RATE, PASSES, ROOM = "test error (%)", "learning rate", "passes", "room"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried: every rate with every variant, looked at after some numbers of passes."""
+    """What is tried: every rate with every room, looked at after some numbers of passes.
+
+    A LOMtree gets as many nodes as it is told that there are classes; ``room`` is how many times as many it is told as
+    there are.
+    """
 
     rates: tuple[float, ...]
     passes: tuple[int, ...]
     bits: int = 22  # of the weight table: every weight of a thousand classes or nodes has a place of its own
-    variants: tuple[str, ...] = ("",)  # further options, several in one string
+    room: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
@@ -46,21 +50,22 @@ class Outcome:
     error: float
     rate: float
     passes: int
-    variant: int  # its place in the grid
+    room: int
     seconds: float
 
 
 def chosen(**grids: str) -> Table:
     """How the report shows what was chosen; ``grids`` names the setting that holds each system's grid."""
     tried = "; ".join(
-        f"for {system} learning rates {{{grid}[rates]}}, passes {{{grid}[passes]}}, variants {{{grid}[variants]}}"
+        f"for {system} learning rates {{{grid}[rates]}}, passes {{{grid}[passes]}}, room {{{grid}[room]}}"
         for system, grid in grids.items()
     )
     return Table(
         "What Vowpal Wabbit was tuned to",
-        f"Chosen by the error on a held-out part of the training rows: {tried}. Variants are counted from 0. Where the "
-        "largest rate or number of passes was chosen, a longer search may find better.",
-        (Column(RATE, "g"), Column(PASSES, "g"), Column(VARIANT, "g")),
+        f"Chosen by the error on a held-out part of the training rows: {tried}. A LOMtree has as "
+        "many nodes as it is told classes, and room is how many times as many it is told as there are. Where the "
+        "largest of a list was chosen, a longer search may find better.",
+        (Column(RATE, "g"), Column(PASSES, "g"), Column(ROOM, "g")),
     )
 
 
@@ -84,14 +89,17 @@ def rows(
         Row(experiment, system, ERROR, 100 * found.error, paper, found.seconds),
         Row(experiment, system, RATE, found.rate),
         Row(experiment, system, PASSES, found.passes),
-        Row(experiment, system, VARIANT, found.variant),
+        Row(experiment, system, ROOM, found.room),
     ]
 
 
 def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent) -> Outcome:
     """Choose the settings on a part of ``train``, fit all of it with them, and measure on ``test``."""
     check_installed()
-    fixed = [REDUCTIONS[system], str(train.n_labels), "-b", str(grid.bits)]
+
+    def options(room: int) -> list[str]:
+        return [REDUCTIONS[system], str(room * train.n_labels), "-b", str(grid.bits)]
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fit, held = train.split(HELD_OUT)
@@ -101,18 +109,17 @@ def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Repo
             write_examples(folder / part, data)
         report("writing examples", len(files), len(files))
         tried = 0
-        candidates = list(product(grid.rates, range(len(grid.variants))))
+        candidates = list(product(grid.rates, grid.room))
 
         def quality(candidate: tuple[float, int]) -> list[tuple[float, float, int, int]]:
             nonlocal tried
-            rate, variant = candidate
-            options = [*fixed, *grid.variants[variant].split()]
-            model = folder / f"model-{rate}-{variant}"
-            _train(folder / "fit", model, [*options, "--save_per_pass"], rate, max(grid.passes))
+            rate, room = candidate
+            model = folder / f"model-{rate}-{room}"
+            _train(folder / "fit", model, [*options(room), "--save_per_pass"], rate, max(grid.passes))
             scored = []
             for passes in grid.passes:
                 after = model.with_name(f"{model.name}.{passes}")
-                scored.append((_error(after, folder / "held", held), rate, passes, variant))
+                scored.append((_error(after, folder / "held", held), rate, passes, room))
             for file in folder.glob(f"{model.name}*"):
                 file.unlink()  # a model for every pass fills a disk
             tried += 1
@@ -122,11 +129,11 @@ def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Repo
         report(f"tuning {system}", 0, len(candidates))
         with ThreadPoolExecutor(n_threads()) as pool:  # each is a process of one thread
             trials = [trial for scored in pool.map(quality, candidates) for trial in scored]
-        _, rate, passes, variant = min(trials)
+        _, rate, passes, room = min(trials)
         begun = time.perf_counter()
-        _train(folder / "train", folder / "model", [*fixed, *grid.variants[variant].split()], rate, passes)
+        _train(folder / "train", folder / "model", options(room), rate, passes)
         seconds = time.perf_counter() - begun
-        return Outcome(_error(folder / "model", folder / "test", test), rate, passes, variant, seconds)
+        return Outcome(_error(folder / "model", folder / "test", test), rate, passes, room, seconds)
 
 
 def write_examples(path: Path, data: Dataset) -> None:
