@@ -37,6 +37,7 @@ class SplitCsr:
     def __init__(self, indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n_columns: int) -> None:
         self.shape = (len(indptr) - 1, n_columns)
         self.indices, self.values = indices, values
+        indptr = indptr.long()
         counts = indptr[1:] - indptr[:-1]
         light = torch.nonzero(counts <= PIECE)[:, 0]
         self.light = Pieces(light, indptr[light], indptr[light + 1])

@@ -57,12 +57,14 @@ class Model:
         move = place.asarray
         return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
 
+    def rows(self, X: Matrix) -> Matrix:
+        """``x̂``: rows as the model takes them, the constant left out."""
+        X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
+        return normalize_rows(X) if self.normalize else X
+
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
-        X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
-        if self.normalize:
-            X = normalize_rows(X)
-        return self.place.project(X, self.projection)
+        return self.place.project(self.rows(X), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
