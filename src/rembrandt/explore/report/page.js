@@ -82,7 +82,7 @@ function metricTitle(name) {
 }
 function intervals() {
   const shown = data.metrics;
-  const row = 26, left = 74, width = 520, height = shown.length * row + 26;
+  const row = 33, left = 74, width = 520, height = shown.length * row + 26;
   const x = (value) => left + value * (width - left - 96);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
