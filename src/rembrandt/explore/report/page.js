@@ -194,8 +194,8 @@ function labelMap(map) {
     make("div", { class: "tools" }, make("div", { class: "search" }, input, list),
       make("button", { type: "button", "aria-label": "Nearer", onclick: () => zoomBy(1.5) }, "+"),
       make("button", { type: "button", "aria-label": "Farther", onclick: () => zoomBy(1 / 1.5) }, "−"),
-      make("button", { type: "button", onclick: () => { chosen = -1; home(); paint(); } }, "All")),
-    make("div", { class: "mapfoot" }, "never found", ramp, "always found", "· pale: not in the test"));
+      make("button", { type: "button", onclick: () => { chosen = -1; say(-1); home(); paint(); } }, "All")),
+    make("div", { class: "mapfoot" }, "never found", ramp, "always found; pale: not in the test"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
   let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
   const screenX = (i) => map.x[i] * scale + shiftX, screenY = (i) => map.y[i] * scale + shiftY;
@@ -310,7 +310,7 @@ function labelMap(map) {
   }
   function go(i) {
     chosen = i;
-    scale = Math.max(scale, 6 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
+    scale = Math.max(scale, 9 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
     shiftX = canvas.clientWidth / 2 - map.x[i] * scale;
     shiftY = canvas.clientHeight / 2 - map.y[i] * scale;
     list.replaceChildren();
