@@ -13,7 +13,7 @@ PERPLEXITY = 15  # neighbours that a label is drawn to: a map shows who is near,
 EARLY, LATE = 125, 250  # iterations: half of the usual ones; on labels the rest moves nothing that can be seen
 NUMBERS = 1 << 24  # of the vectors looked at: with very many labels the strongest directions only, for time's sake
 FEWEST = 100  # of these, at least
-SHARED = 2000  # labels: with fewer, threads wait for each other longer than they work
+SHARED = 10_000  # labels: with fewer, threads wait for each other longer than they work
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
