@@ -48,9 +48,12 @@ class _Base(BaseEstimator):
     """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
 
     def _features(self, X: Any, reset: bool) -> Any:
-        if isinstance(X, StoredRows):  # checked when its shards are opened
+        if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
             self.n_features_in_ = X.shape[1]
             return X
+        X = (
+            X[:] if isinstance(X, StoredRows) else X
+        )  # answers are as long as the data; blocks of it are asked for as such
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
         return as_csr(X) if is_sparse(X) else X
 

@@ -14,6 +14,8 @@ from rembrandt.embeddings import Settings, embed
 from rembrandt.engines import shards
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.shards import ShardedEngine, cut_in_runs, tree_sum
+from rembrandt.errors import SettingsError
+from rembrandt.estimators import LabelEmbedder
 from rembrandt.linalg.sparse import append_constant, normalize_rows
 
 from .contract import EngineContract
@@ -125,6 +127,19 @@ def test_kept_layouts_change_no_bit(stored, monkeypatch):
     assert 0 < before <= 1 << 20 and len(shards._layouts.kept) == 7
     assert_array_equal(kept.gram(Z), engine_of(store).gram(Z))
     assert shards._layouts.bytes == before
+
+
+def test_estimators_take_the_rows_of_a_store(stored):
+    X, Y, store = stored
+    data = store.dataset()
+    whole, streamed = (LabelEmbedder(n_components=5, random_state=0) for _ in range(2))
+    whole.fit(X, Y)
+    streamed.fit(data.X, data.Y)
+    assert_allclose(streamed.singular_values_, whole.singular_values_, rtol=1e-5)
+    assert_allclose(streamed.transform(data.X), streamed.transform(X), rtol=1e-5, atol=1e-6)
+    assert streamed.tally_.passes > 0 and whole.tally_ is None
+    with pytest.raises(SettingsError, match="its own labels"):
+        LabelEmbedder(n_components=5).fit(data.X, Y[:, :50])
 
 
 def test_passes_are_counted(stored):
