@@ -99,37 +99,52 @@ def eigh(A: Block) -> tuple[Block, Block]:
 
 def inverse_factor(A: Block) -> Block:
     """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: what whitens vectors of covariance ``A``."""
-    xp = array_namespace(A)
-    factor = xp.linalg.cholesky(A)
-    identity = xp.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    return _inverse_t(array_namespace(A).linalg.cholesky(A))
+
+
+def _inverse_t(factor: Block) -> Block:
+    """The transposed inverse of a lower triangular matrix."""
+    xp = array_namespace(factor)
+    identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     if isinstance(factor, np.ndarray):
         return solve_triangular(factor, identity, lower=True, check_finite=False).T
     return xp.linalg.solve_triangular(factor, identity, upper=False).T
 
 
+def _sound_factor(A: Block) -> Block | None:
+    """The Cholesky factor of ``A``, or None where its columns come near to depending on each other."""
+    xp = array_namespace(A)
+    if isinstance(A, np.ndarray):
+        try:
+            factor, found = np.linalg.cholesky(A), True
+        except np.linalg.LinAlgError:  # not definite to rounding
+            return None
+    else:
+        factor, info = xp.linalg.cholesky_ex(A)
+        found = info == 0
+    pivots = xp.linalg.diagonal(factor)
+    return factor if bool(found & (xp.min(pivots) > 1e-4 * xp.max(pivots))) else None
+
+
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
     """A basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)`` (the usual one without it).
 
-    Two rounds with the inverse root of the small Gram matrix: block products only, and exact to rounding when the
-    columns are well apart. Where they are not, directions that are rounding and nothing else are left out.
+    Two rounds with a factor of the small Gram matrix: block products only, and exact to rounding when the columns are
+    well apart. Where they are not it is factored by its eigenvectors, and directions that are rounding and nothing else
+    are left out.
     """
     xp = array_namespace(A)
-    for again in (False, True):
+    for _ in range(2):
         if A.shape[1] == 0:
             break
         gram = gram64(A, metric and metric(A))
-        if again and _near_identity(gram):
-            T = inverse_factor(gram)  # as good as a root then, and much cheaper
+        with own_threads():
+            factor = _sound_factor(gram)
+        if factor is not None:
+            T = _inverse_t(factor)
         else:
             eigenvalues, E = eigh(gram)
             kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
             T = E[:, kept] / xp.sqrt(eigenvalues[kept])
         A = A @ xp.astype(T, A.dtype)
     return A
-
-
-def _near_identity(gram: Block) -> bool:
-    """Whether a symmetric matrix is so near that it must be positive definite."""
-    xp = array_namespace(gram)
-    gap = gram - xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-    return bool(xp.sum(gap * gap) < 0.01)
