@@ -25,7 +25,7 @@ from rembrandt.linalg.blocks import spans
 Tensor = torch.Tensor
 
 LARGEST_BATCH = 16_384
-LOGIT_BYTES = 1 << 31  # of a chunk's logits
+LOGIT_BYTES = 1 << 30  # of a chunk's logits
 ALIGNED = 64  # features: tensor cores are slow on rows of odd length
 
 
@@ -61,8 +61,8 @@ class TorchDescent:
         self.groups = [self.shards] if together else [[shard] for shard in self.shards]
 
     def _batch(self, n_train: int, c: int, free: int) -> int:
-        """A hundred steps an epoch do: few large ones keep a device busy, and its weights where they are."""
-        wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 100))
+        """Fifty steps an epoch do: few large ones keep a device busy, and its weights where they are."""
+        wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 50))
         if self.settings.multiclass:  # all logits of a batch exist at once
             wanted = min(wanted, free // (6 * c * self.compute.itemsize))
         return max(1, min(wanted, max(32, n_train // 20), n_train))

@@ -15,6 +15,7 @@ from rembrandt.linalg.threads import own_threads
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
 ROWS = 65_536  # rows turned to float64 at a time
+APART = 1e-3  # a Cholesky factor's smallest pivot beside its largest, where columns are well enough apart for it
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
@@ -52,26 +53,18 @@ def cache_rows(A: Block) -> int:
     return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
 
 
-def add_scaled(A: Block, B: Block, factors: Block) -> None:
-    """``A += factors · B`` in place; in one trip through memory where the library has a word for it."""
-    if hasattr(A, "addcmul_"):
-        A.addcmul_(B, factors)
-    else:
-        A += factors * B
-
-
-def fused(*blocks: Block) -> Any:
-    """Kernels that make a pass over these blocks in one trip through memory, where there are any: on a GPU."""
-    if not on_device(blocks[0]) or not _has_triton():
-        return None
-    from rembrandt.linalg import triton_passes
-
-    return triton_passes if triton_passes.serves(*blocks) else None
-
-
 @cache
 def _has_triton() -> bool:
     return find_spec("triton") is not None
+
+
+def fused(*blocks: Block) -> Any:
+    """The kernels that do the work on ``blocks`` in one trip through memory, where there are any: see their module."""
+    if not (on_device(blocks[0]) and _has_triton()):
+        return None
+    from rembrandt.linalg import triton_columns
+
+    return triton_columns if triton_columns.usable(*blocks) else None
 
 
 def column_dots(A: Block, B: Block) -> Block:
@@ -93,58 +86,64 @@ def plus_product(A: Block, B: Block, C: Block) -> Block:
 
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
+    xp = array_namespace(A)
     with own_threads():
-        return array_namespace(A).linalg.eigh(A)
+        values, vectors = xp.linalg.eigh(A)
+        return values, vectors
 
 
 def inverse_factor(A: Block) -> Block:
     """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: what whitens vectors of covariance ``A``."""
-    return _inverse_t(array_namespace(A).linalg.cholesky(A))
+    return inverse_of_lower(array_namespace(A).linalg.cholesky(A)).T
 
 
-def _inverse_t(factor: Block) -> Block:
-    """The transposed inverse of a lower triangular matrix."""
+def inverse_of_lower(factor: Block) -> Block:
+    """The inverse of a lower triangle."""
     xp = array_namespace(factor)
     identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     if isinstance(factor, np.ndarray):
-        return solve_triangular(factor, identity, lower=True, check_finite=False).T
-    return xp.linalg.solve_triangular(factor, identity, upper=False).T
-
-
-def _sound_factor(A: Block) -> Block | None:
-    """The Cholesky factor of ``A``, or None where its columns come near to depending on each other."""
-    xp = array_namespace(A)
-    if isinstance(A, np.ndarray):
-        try:
-            factor, found = np.linalg.cholesky(A), True
-        except np.linalg.LinAlgError:  # not definite to rounding
-            return None
-    else:
-        factor, info = xp.linalg.cholesky_ex(A)
-        found = info == 0
-    pivots = xp.linalg.diagonal(factor)
-    return factor if bool(found & (xp.min(pivots) > 1e-4 * xp.max(pivots))) else None
+        return solve_triangular(factor, identity, lower=True, check_finite=False)
+    return xp.linalg.solve_triangular(factor, identity, upper=False)
 
 
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
     """A basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)`` (the usual one without it).
 
-    Two rounds with a factor of the small Gram matrix: block products only, and exact to rounding when the columns are
-    well apart. Where they are not it is factored by its eigenvectors, and directions that are rounding and nothing else
-    are left out.
+    Two rounds with the inverse root of the small Gram matrix: block products only, and exact to rounding when the
+    columns are well apart. Where they are not, directions that are rounding and nothing else are left out.
     """
     xp = array_namespace(A)
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        gram = gram64(A, metric and metric(A))
-        with own_threads():
-            factor = _sound_factor(gram)
-        if factor is not None:
-            T = _inverse_t(factor)
-        else:
-            eigenvalues, E = eigh(gram)
-            kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
-            T = E[:, kept] / xp.sqrt(eigenvalues[kept])
-        A = A @ xp.astype(T, A.dtype)
+        A = A @ xp.astype(_inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
     return A
+
+
+def _inverse_root(G: Block, smallest: float) -> Block:
+    """``T`` with ``TᵀGT = I``, over the directions of ``G`` that are more than ``smallest`` of its largest.
+
+    Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
+    """
+    xp = array_namespace(G)
+    factor = _sound_factor(0.5 * (G + G.T))
+    if factor is not None:
+        return inverse_of_lower(factor).T
+    eigenvalues, E = eigh(G)
+    kept = eigenvalues > smallest * eigenvalues[-1]
+    return E[:, kept] / xp.sqrt(eigenvalues[kept])
+
+
+def _sound_factor(G: Block) -> Block | None:
+    """The Cholesky factor of ``G``, or None where its columns come near to depending on each other."""
+    xp = array_namespace(G)
+    if isinstance(G, np.ndarray):
+        try:
+            factor, found = np.linalg.cholesky(G), True
+        except np.linalg.LinAlgError:  # not definite to rounding
+            return None
+    else:
+        factor, info = xp.linalg.cholesky_ex(G)
+        found = info == 0
+    pivots = xp.linalg.diagonal(factor)
+    return factor if bool(found & (xp.min(pivots) > APART * xp.max(pivots))) else None
