@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from rembrandt import __version__
-from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, reproduce, siblings, spectrum
+from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, reproduce, serve, siblings, spectrum
 from rembrandt.cli.failure import explained
 
 
@@ -51,6 +51,7 @@ for verb in (
     neighbors.neighbors,
     siblings.siblings,
     spectrum.spectrum,
+    serve.serve,
     reproduce.reproduce,
 ):
     app.command()(verb)
