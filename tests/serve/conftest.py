@@ -18,7 +18,8 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
-from rembrandt.serve import running
+from rembrandt.explore.neighbors import scaled_vectors
+from rembrandt.serve import layouts, running
 from rembrandt.serve.app import create_app
 from rembrandt.serve.limits import Limits
 
@@ -103,8 +104,10 @@ def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, su
 @pytest.fixture(scope="session")
 def address(model: Path, feature_model: Path) -> Iterator[str]:
     """A service with two models and no token."""
-    with served({"words": model, "numbers": feature_model}) as url:
-        yield url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layouts, "draw", lambda classifier: scaled_vectors(classifier)[:, :2])  # a map at no cost
+        with served({"words": model, "numbers": feature_model}) as url:
+            yield url
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,13 @@ from rembrandt.serve.registry import Served
 log = logging.getLogger("rembrandt.serve")
 
 
+def draw(classifier: Any) -> NDArray[Any]:
+    """A place in the plane for each label."""
+    from rembrandt.explore.map import label_map  # type: ignore
+
+    return np.asarray(label_map(classifier))
+
+
 class Layouts:
     """One map for each model, of its latest version."""
 
@@ -55,9 +62,7 @@ class Layouts:
     def _draw(self, served: Served) -> None:
         found: NDArray[Any] | str
         try:
-            from rembrandt.explore.map import label_map  # type: ignore
-
-            found = label_map(served.classifier)
+            found = draw(served.classifier)
         except (ImportError, RembrandtError) as error:
             found = str(error)
         except Exception:
