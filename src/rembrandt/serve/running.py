@@ -8,7 +8,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from rembrandt.errors import SettingsError
+from rembrandt.linalg.threads import n_threads
 
 TOKEN = "REMBRANDT_TOKEN"  # the environment variable that holds it
 _SHORTEST = 16  # characters of a token
@@ -82,4 +85,10 @@ def run(app: Any, listening: socket.socket) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):  # uvicorn's own handlers come first, and hand on to these
         signal.signal(ending, lambda *_: None)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    server(app).run([listening])
+    with threadpool_limits(_product_threads(), "blas"):
+        server(app).run([listening])
+
+
+def _product_threads() -> int:
+    """Half of the cores, unless told otherwise: the others read requests and write answers meanwhile."""
+    return n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)
