@@ -46,6 +46,18 @@ def fit(data: Dataset, path: Path, **more: Any) -> Path:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def flat_maps() -> Iterator[None]:
+    """Maps at no cost, where the service runs in this process: the two strongest directions."""
+
+    async def draw(one: Any) -> Any:
+        return scaled_vectors(one.classifier)[:, :2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layouts, "draw", draw)
+        yield
+
+
 @pytest.fixture(scope="session")
 def documents() -> Dataset:
     return texts_of()
@@ -104,10 +116,9 @@ def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, su
 @pytest.fixture(scope="session")
 def address(model: Path, feature_model: Path) -> Iterator[str]:
     """A service with two models and no token."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layouts, "draw", lambda classifier: scaled_vectors(classifier)[:, :2])  # a map at no cost
-        with served({"words": model, "numbers": feature_model}) as url:
-            yield url
+
+    with served({"words": model, "numbers": feature_model}) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

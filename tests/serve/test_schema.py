@@ -28,7 +28,7 @@ CHECKS = [
 
 
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,

@@ -63,7 +63,7 @@ class Service:
         yield
         self.ready = False
         await self.batcher.close()
-        self.layouts.close()
+        await self.layouts.close()
 
     def routes(self) -> FastAPI:
         app = FastAPI(

@@ -49,6 +49,10 @@ class Served:
             names = self.text.get_feature_names_out().tolist()
         return None if names is None else {str(name): column for column, name in enumerate(names)}
 
+    def is_current(self) -> bool:
+        """Whether the folder still holds this version."""
+        return _version(self.path) == self.version
+
     def find(self, label: str) -> int:
         column = self.labels.find(label)
         if column is None:
