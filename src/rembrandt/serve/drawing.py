@@ -18,7 +18,7 @@ _NICE = 10  # whatever else the machine has to do comes first
 
 def draw(model: Path, output: Path) -> None:
     """Write a place for each label, c × 2; what is not on the map has none (NaN)."""
-    from rembrandt.explore.mapping import label_map  # type: ignore
+    from rembrandt.explore.mapping import label_map
 
     classifier = load(model, verify=False)
     placed = label_map(classifier, MOST)
