@@ -216,6 +216,13 @@ export async function map(root, state, wanted) {
     }
   }
 
+  /** A label in a list that the map flies to. */
+  function stop(one) {
+    const i = places.get(one.label);
+    const go = () => { choose(i); fly(i); };
+    return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, one.name), h("span", { class: "quiet number" }, whole(points.count[i]))));
+  }
+
   const fingers = new Map();
   let travelled = 0;
   canvas.addEventListener("pointerdown", (event) => {
@@ -265,10 +272,11 @@ export async function map(root, state, wanted) {
   input.addEventListener("input", debounce(async () => {
     try {
       const hits = input.value.trim() ? (await api.labels(input.value, 8)).labels.filter((one) => places.has(one.label)) : [];
-      found.replaceChildren(...hits.map((one) => {
-        const go = () => { choose(places.get(one.label)); fly(places.get(one.label)); };
-        return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, one.name), h("span", { class: "quiet number" }, whole(one.count))));
-      }));
+      if (input.value.trim() && !hits.length) {
+        found.replaceChildren(h("li", { class: "hint" }, "No label on the map contains this."));
+        return;
+      }
+      found.replaceChildren(...hits.map(stop));
     } catch (error) {
       complain(error.message);
     }
@@ -297,6 +305,9 @@ export async function map(root, state, wanted) {
     hues = colours(points);
     reset();
     root.dataset.ready = "yes";
+    const last = (state.answer?.labels ?? []).filter((one) => places.has(one.label));
+    if (last.length) panel.replaceChildren(h("h3", null, "Predicted last"), arrows(h("ul", { class: "found" }, last.map(stop)), "button"));
+    else panel.replaceChildren(h("p", { class: "hint" }, "Drag to move, scroll to zoom, and choose a point to see what lies near it."));
     if (wanted && places.has(wanted)) {
       choose(places.get(wanted));
       fly(places.get(wanted));
@@ -311,11 +322,13 @@ export async function map(root, state, wanted) {
   };
 }
 
-/** Places in the unit square, with a few strays clipped to its edge so that they do not decide the scale. */
+/** Places in the unit square; a few strays far out are brought to its edge, so that they do not decide the scale. */
 function unit(answer) {
   const stretch = (values) => {
     const sorted = Float64Array.from(values).sort();
-    return [sorted[Math.floor(0.002 * sorted.length)] ?? 0, sorted[Math.ceil(0.998 * sorted.length) - 1] ?? 1];
+    const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+    const room = 0.25 * (at(0.998) - at(0.002));
+    return [Math.max(at(0), at(0.002) - room), Math.min(at(1), at(0.998) + room)];
   };
   const [x0, x1] = stretch(answer.x);
   const [y0, y1] = stretch(answer.y);
