@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.linalg.threads import n_threads
 from rembrandt.serve.registry import Served
 
 log = logging.getLogger("rembrandt.serve")
@@ -70,7 +72,10 @@ async def draw(served: Served) -> NDArray[Any] | str:
     with tempfile.TemporaryDirectory(prefix="rembrandt-map-") as folder:
         output = Path(folder) / "places.npy"
         command = [sys.executable, "-m", "rembrandt.serve.drawing", str(served.path), str(output)]
-        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        threads = {"REMBRANDT_NUM_THREADS": str(max(1, n_threads() // 2))}
+        process = await asyncio.create_subprocess_exec(
+            *command, stderr=asyncio.subprocess.PIPE, env={**os.environ, **threads}
+        )
         try:
             _, said = await process.communicate()
         except asyncio.CancelledError:
