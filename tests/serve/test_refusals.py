@@ -48,6 +48,7 @@ BODIES: list[tuple[bytes, int, str]] = [
     (json.dumps({"texts": ["a"] * 257}).encode(), 413, "257"),
     (json.dumps({"texts": ["a" * 200_001]}).encode(), 413, "200,001"),
     (json.dumps({"texts": ["a"] * 100, "explain": True}).encode(), 413, "explain"),
+    (json.dumps({"texts": ["a b " * 45_000], "top_k": 20, "explain": True}).encode(), 413, "3,600,000 characters"),
 ]
 
 
@@ -167,6 +168,7 @@ def test_tokens(model: Path) -> None:
                 assert "token" in sentence(refused) and TOKEN not in refused.text
         for path in ("/", "/healthz", "/readyz", "/openapi.json"):
             assert client.get(path).status_code == 200
+        assert client.get("/openapi.json").json()["security"] == [{"token": []}]
 
 
 def test_reloading_needs_a_token(client: httpx.Client) -> None:

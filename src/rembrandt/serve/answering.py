@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.explore.explain import explain_rows, words_of
+from rembrandt.linalg.blocks import spans
+from rembrandt.model.model import SCORES
 from rembrandt.serve.refusals import Refusal
 from rembrandt.serve.registry import Served
 
@@ -173,5 +175,7 @@ def _probabilities(served: Served, rows: Any, best: Array, scores: Array) -> Arr
     model = served.model
     if not model.multiclass:
         return model.decoder.probabilities(scores)
-    everything = model.probabilities(rows)
-    return np.take_along_axis(everything, np.maximum(best, 0), axis=1)
+    found = np.empty_like(scores)
+    for block in spans(len(best), max(1, SCORES // model.n_labels)):
+        found[block] = np.take_along_axis(model.probabilities(rows[block]), np.maximum(best[block], 0), axis=1)
+    return found

@@ -114,6 +114,10 @@ class Service:
         app.add_api_route("/metrics", self.prometheus, methods=["GET"], include_in_schema=False)
         app.add_api_route("/", self.page, methods=["GET"], include_in_schema=False)
         app.add_api_route("/page/{file}", self.page, methods=["GET"], include_in_schema=False)
+        if self.has_token:
+            described = app.openapi()
+            described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            described["security"] = [{"token": []}]
         return app
 
     async def predict(self, request: Request) -> Response:
@@ -242,12 +246,14 @@ class Service:
             raise Refusal(413, f"a text has {longest:,} characters; at most {limits.characters:,} are read, shorten it")
         if question.k > limits.answers:
             raise Refusal(413, f"{question.k} labels for each text; at most {limits.answers} are given")
-        if question.explain and question.rows * question.k > limits.explained:
-            raise Refusal(
-                413,
-                f"{question.rows} texts with {question.k} labels each to explain; "
-                f"at most {limits.explained} labels are explained in one request",
-            )
+        if question.explain:
+            labels, characters = question.rows * question.k, question.k * sum(map(len, question.texts))
+            if labels > limits.explained or characters > limits.explained_characters:
+                raise Refusal(
+                    413,
+                    f"{labels} labels to explain, over {characters:,} characters; at most {limits.explained} and "
+                    f"{limits.explained_characters:,} are taken: send fewer texts, or a smaller top_k",
+                )
         return await self.batcher.submit(question)
 
     def _summary(self, served: Served) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class Labels:
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
         """The labels nearest in the embedding that occurred ``min_count`` times in training, with the cosines."""
-        return nearest_rows(self._vectors, column, self.counts >= min_count, k)
+        vectors, lengths = self._vectors
+        return nearest_rows(vectors, column, self.counts >= min_count, k, lengths)
 
     def _closeness(self, query: str, column: int) -> tuple[int, int, int]:
         spelled = {_folded(self.ids[column]), _folded(self.names[column])}
@@ -74,8 +75,10 @@ class Labels:
         return "".join(pieces), np.cumsum([len(piece) for piece in pieces])
 
     @cached_property
-    def _vectors(self) -> NDArray[Any]:
-        return scaled_vectors(self._classifier)
+    def _vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Label vectors and their lengths."""
+        vectors = scaled_vectors(self._classifier)
+        return vectors, np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
 
 
 def _folded(name: str) -> str:
