@@ -92,7 +92,7 @@ def _add_pieces(sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple
 
 
 @triton.jit
-def _multiply(  # type: ignore[no-untyped-def]
+def _multiply(
     rows,
     starts,
     ends,
@@ -126,9 +126,7 @@ def _multiply(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _sum_pieces(  # type: ignore[no-untyped-def]
-    rows, starts, ends, part, out, part_row, out_row, width, BLOCK: tl.constexpr
-):
+def _sum_pieces(rows, starts, ends, part, out, part_row, out_row, width, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width

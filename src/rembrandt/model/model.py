@@ -82,7 +82,8 @@ class Model:
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
         for rows in spans(n, DEVICE_ROWS) if self.place != CPU else self._row_blocks(n):
             report("predicting", rows.start, n)
-            best[rows], scores[rows] = best_labels(self.decoder, self.project(X[rows]), k, allowed)
+            with self.place.exactly():
+                best[rows], scores[rows] = best_labels(self.decoder, self.project(X[rows]), k, allowed)
         report("predicting", n, n)
         return best, scores
 
