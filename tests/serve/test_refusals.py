@@ -1,5 +1,6 @@
 """Whatever is sent, the answer is 4xx with a sentence, and the service goes on."""
 
+import asyncio
 import json
 import socket
 import time
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from rembrandt import load
 from rembrandt.errors import SettingsError
 from rembrandt.serve import running
+from rembrandt.serve.guard import Guard
 from rembrandt.serve.limits import Limits
+from rembrandt.serve.metrics import Metrics
 from tests.serve.conftest import TOKEN, served
 
 BODIES: list[tuple[bytes, int, str]] = [
@@ -135,6 +138,42 @@ def test_huge_bodies_are_cut_off_while_they_arrive(model: Path) -> None:
         assert httpx.post(f"{url}/v1/predict", json={"texts": ["a"]}).status_code == 200
 
 
+def test_bodies_under_way_are_bounded_together() -> None:
+    """Bodies that have not arrived whole count together, each within its own limit; when they end, others may come."""
+
+    async def main() -> list[int]:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        guard = Guard(app, Limits(body=100, bodies=250), Metrics())
+        scope = {"type": "http", "method": "POST", "path": "/v1/predict", "headers": []}
+        finish = asyncio.Event()
+
+        async def ask() -> int:
+            statuses = []
+            pending = [{"type": "http.request", "body": b"x" * 90, "more_body": True}]
+
+            async def receive() -> Any:
+                if pending:
+                    return pending.pop()
+                await finish.wait()
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            async def send(message: Any) -> None:
+                statuses.append(message.get("status"))
+
+            await guard(dict(scope), receive, send)
+            return int(statuses[0])
+
+        asked = [asyncio.create_task(ask()) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        finish.set()
+        return [*await asyncio.gather(*asked), await ask()]
+
+    assert asyncio.run(main()) == [200, 200, 429, 200]
+
+
 def test_slow_bodies_are_given_up(model: Path) -> None:
     with served({"words": model}, Limits(seconds=0.5)) as url:
         host, port = url.removeprefix("http://").split(":")
@@ -184,6 +223,8 @@ def test_where_it_may_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             running.check_address(host, None, False)
         running.check_address(host, TOKEN, False)
         running.check_address(host, None, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError, match="--port"):
+        running.listen("127.0.0.1", taken.getsockname()[1])
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert running.read_token(file) == TOKEN

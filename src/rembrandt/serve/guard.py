@@ -63,14 +63,12 @@ class Guard:
                 ended = not message.get("more_body", False)
             await send(message)
 
-        held = 0
+        parts: list[bytes] = []  # of the body
         try:
             headers = dict(scope["headers"])
             self._admit(scope["path"], headers)
-            body = await self._read(headers, receive)
-            held = len(body)
-            self._held += held
-            await self.app(scope, _replay(body, receive), answer)
+            await self._read(headers, receive, parts)
+            await self.app(scope, _replay(b"".join(parts), receive), answer)
         except Refusal as refusal:
             await _refuse(answer, refusal)
         except Exception:
@@ -80,7 +78,7 @@ class Guard:
             if not begun:
                 await _refuse(answer, unforeseen())
         finally:
-            self._held -= held
+            self._held -= sum(map(len, parts))
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.answered(scope["method"], route, status, time.perf_counter() - start)
 
@@ -99,28 +97,32 @@ class Guard:
                 {"WWW-Authenticate": 'Bearer realm="rembrandt"'},
             )
 
-    async def _read(self, headers: dict[bytes, bytes], receive: Any) -> bytes:
-        """The body, refused as soon as it is known to be too large, whether its length was announced or not."""
+    async def _read(self, headers: dict[bytes, bytes], receive: Any, parts: list[bytes]) -> None:
+        """Collect the body; it is refused as soon as it is known to be too large, whether that was announced or not."""
         most = self.limits.body
         announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > most:
             raise _too_large(most)
-        parts, size = [], 0
+        size = 0
         try:
             async with asyncio.timeout(self.limits.seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Refusal(400, "the request ended before its body did; send it again")
-                    part = message.get("body", b"")
-                    size += len(part)
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._held += len(parts[-1])
                     if size > most:
                         raise _too_large(most)
-                    if self._held + size > self.limits.bodies:
-                        raise Refusal(429, "too many large requests at once; try again soon", {"Retry-After": "1"})
-                    parts.append(part)
+                    if self._held > self.limits.bodies:
+                        raise Refusal(
+                            429,
+                            "too many large requests at once; try again soon",
+                            {"Retry-After": "1", "Connection": "close"},
+                        )
                     if not message.get("more_body", False):
-                        return b"".join(parts)
+                        return
         except TimeoutError:
             raise Refusal(
                 408,
