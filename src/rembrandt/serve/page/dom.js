@@ -56,7 +56,8 @@ export function debounce(work, pause) {
 
 export function complain(sentence) {
   const box = document.getElementById("alert");
-  box.querySelector("p").textContent = sentence;
+  const said = sentence[0].toUpperCase() + sentence.slice(1);
+  box.querySelector("p").textContent = /[.?!]$/.test(said) ? said : `${said}.`;
   box.hidden = false;
 }
 
