@@ -1,6 +1,7 @@
 """Small exact pieces over tall blocks, for NumPy and torch arrays alike."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -82,6 +83,22 @@ def plus_product(A: Block, B: Block, C: Block) -> Block:
     """``A + BC``, without a block for the product where the library can."""
     xp = array_namespace(A)
     return A + B @ C if isinstance(A, np.ndarray) else xp.addmm(A, B, C)
+
+
+@contextmanager
+def roughly(A: Block) -> Iterator[None]:
+    """Products with a block like ``A`` to three digits where a device is faster so: for what need not be exact."""
+    if not on_device(A):
+        yield
+        return
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    before, matmul.allow_tf32 = matmul.allow_tf32, True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
 
 
 def eigh(A: Block) -> tuple[Block, Block]:
