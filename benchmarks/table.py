@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.peers import report as pages
 from benchmarks.peers import runner
 from benchmarks.peers.environments import install, python_of
-from benchmarks.peers.prepare import fingerprint, prepared
+from benchmarks.peers.prepare import place_of
 from benchmarks.peers.roster import SETS, Peer, everyone
 from rembrandt.errors import DataError
 from rembrandt.progress import bars
@@ -38,15 +38,19 @@ def main(
     failures = []
     with runner.alone(folder), bars() as report:
         for name in names:
-            if not _present(name):
+            try:
+                data = place_of(name)
+            except DataError as why:
+                print(f"skipped: {why}", flush=True)
                 continue
             for done, peer in enumerate(chosen):
                 report(name, done, len(chosen))
-                if not again and runner.stored(folder, peer, name) is not None:
+                if not again and runner.stored(folder, peer, name, data) is not None:
                     continue
                 report(f"{peer.name} on {name}", 0, None)
                 try:
-                    runner.measure(peer, name, _prepared(name), folder, limit, timeout)
+                    _prepare(name)
+                    runner.measure(peer, name, data, folder, limit, timeout)
                 except runner.SkippedError as why:
                     print(f"skipped: {why}", flush=True)
                 except runner.FailedError as why:  # the others still run; what failed is said again at the end
@@ -65,19 +69,9 @@ def show(rows: list[dict[str, Any]]) -> None:
             print(f"\n{name}\n" + "\n".join(pages.table(mine, markdown=False)), flush=True)
 
 
-def _present(name: str) -> bool:
-    try:
-        fingerprint(name)
-    except DataError as why:
-        print(f"skipped: {why}", flush=True)
-        return False
-    return True
-
-
-def _prepared(name: str) -> Path:
-    """Made in a process of its own: what it holds in memory is not this one's for the rest of the run."""
+def _prepare(name: str) -> None:
+    """In a process of its own: what it holds in memory is not this one's for the rest of the run."""
     subprocess.run([sys.executable, "-m", "benchmarks.peers.prepare", name], check=True, stdout=subprocess.DEVNULL)
-    return prepared(name)
 
 
 def _install(peers: list[Peer]) -> None:

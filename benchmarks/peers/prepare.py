@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 
 def prepared(name: str, folder: str | Path | None = None) -> Path:
     """The folder with the set's arrays, made now where it is not there yet."""
-    place = cache_folder() / "sets" / f"{name}-{fingerprint(name, folder)}"
+    place = place_of(name, folder)
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{name}."))
@@ -35,6 +35,11 @@ def prepared(name: str, folder: str | Path | None = None) -> Path:
             shutil.rmtree(aside)
             raise
     return place
+
+
+def place_of(name: str, folder: str | Path | None = None) -> Path:
+    """Where the set's arrays are, or will be; the name ends in what they depend on."""
+    return cache_folder() / "sets" / f"{name}-{fingerprint(name, folder)}"
 
 
 def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:

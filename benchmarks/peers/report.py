@@ -37,21 +37,19 @@ def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for file in sorted(folder.glob("*--*.json")):
         row = json.loads(file.read_text())
         rows[row["peer"], row["set"]] = _rounded({key: row[key] for key in KEPT if key in row})
-    order = {peer.name: place for place, peer in enumerate(everyone())}
-    return sorted(
-        (row for row in rows.values() if row["peer"] in order), key=lambda r: (SETS.index(r["set"]), order[r["peer"]])
-    )
+    present = [row | {"what": peer.what} for peer in everyone() for row in rows.values() if row["peer"] == peer.name]
+    return sorted(present, key=lambda row: SETS.index(row["set"]))
 
 
 def render(rows: list[dict[str, Any]]) -> str:
     """The generated section of docs/benchmarks.md."""
-    peers = {row["peer"] for row in rows}
+    peers = {row["peer"]: row["what"] for row in rows}
     versions = sorted({f"{name} {v}" for row in rows for name, v in row.get("versions", {}).items()})
     machines = sorted({described(row["machine"]) for row in rows})
     lines = [
         f"Machine: {'; '.join(machines)}. Versions: {', '.join(versions)}.",
         "",
-        *(f"- **{peer.name}**: {peer.what}." for peer in everyone() if peer.name in peers),
+        *(f"- **{peer}**: {what}." for peer, what in peers.items()),
     ]
     for name in SETS:
         mine = [row for row in rows if row["set"] == name]

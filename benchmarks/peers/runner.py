@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.peers.environments import python_of
-from benchmarks.peers.prepare import fingerprint, sources
+from benchmarks.peers.prepare import sources
 from benchmarks.peers.roster import Peer
 from rembrandt.linalg.threads import n_threads
 from rembrandt.metrics import evaluate
@@ -40,20 +40,20 @@ def stored_file(folder: Path, peer: Peer, name: str) -> Path:
     return folder / f"{peer.slug}--{name}.json"
 
 
-def stored(folder: Path, peer: Peer, name: str) -> dict[str, Any] | None:
+def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | None:
     """The result of an earlier run with the same settings, features and, where it is ours, the same code."""
     file = stored_file(folder, peer, name)
     if not file.exists():
         return None
     result: dict[str, Any] = json.loads(file.read_text())
-    return result if result["key"] == key_of(peer, name) else None
+    return result if result["key"] == key_of(peer, data) else None
 
 
-def key_of(peer: Peer, name: str) -> str:
+def key_of(peer: Peer, data: Path) -> str:
     """Changes with whatever a result depends on."""
-    needs = repr((peer.settings, peer.environment, fingerprint(name)))
+    needs = repr((peer.settings, peer.environment, data.name.rpartition("-")[2]))
     files = [Path(__file__).parent / "harness.py", Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
-    code = b"".join(file.read_bytes() for file in files) + (sources() if peer.environment is None else b"")
+    code = b"".join(file.read_bytes() for file in files) + (sources() if peer.adapter == "rembrandt" else b"")
     return hashlib.sha256(needs.encode() + code).hexdigest()[:16]
 
 
@@ -76,7 +76,7 @@ def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeo
     finally:
         shutil.rmtree(work)
     facts = json.loads((data / "facts.json").read_text())
-    result = {"peer": peer.name, "set": name, "key": key_of(peer, name), "machine": machine(), "facts": facts, **result}
+    result = {"peer": peer.name, "set": name, "key": key_of(peer, data), "machine": machine(), "facts": facts, **result}
     write_json(stored_file(folder, peer, name), result)
     return result
 

@@ -44,6 +44,8 @@ class VowpalWabbit(Adapter):
         answers = self.folder / "answers.txt"
         reduction = self.settings["reduction"]
         extra = [] if reduction == "log_multi" else ["--probabilities"]
+        # A row that takes the place of an earlier one in the ring is answered wrongly with the earlier one's scores.
+        extra += ["--ring_size", test.X.shape[0] + 1] if reduction == "multilabel_oaa" else []
         extra += ["--top_k", k + SPARE] if reduction == "plt" else []
         files = ("-d", self.folder / "test.txt", "-p", answers)
         self._run("-t", "-i", self._model, "--loss_function", "logistic", *files, *extra)
