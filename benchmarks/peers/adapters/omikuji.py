@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import omikuji
 
 from benchmarks.peers.harness import Adapter, main, padded, pairs
@@ -9,12 +10,12 @@ from benchmarks.peers.harness import Adapter, main, padded, pairs
 
 class Omikuji(Adapter):
     def prepare(self, train, test):
-        header = f"{train.X.shape[0]} {train.X.shape[1]} {train.Y.shape[1]}\n"
-        labels = (",".join(map(str, row.tolist())) for row in train.rows("Y"))
-        lines = (f"{names} {features}\n" for names, features in zip(labels, pairs(train.X), strict=True))
+        kept = np.flatnonzero(np.diff(train.X.indptr))  # its reader refuses a row without features
+        X, labels = train.X[kept], train.rows("Y")
         with (self.folder / "train.txt").open("w") as file:
-            file.write(header)
-            file.writelines(lines)
+            file.write(f"{X.shape[0]} {X.shape[1]} {train.Y.shape[1]}\n")
+            for row, features in zip(kept, pairs(X), strict=True):
+                file.write(f"{','.join(map(str, labels[row].tolist()))} {features}\n")
 
     def fit(self, train):
         parameters = omikuji.Model.default_hyper_param()
