@@ -5,13 +5,14 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from scipy import sparse
@@ -105,16 +106,28 @@ def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: flo
     command = [str(python), "-m", f"{ADAPTERS}.{peer.adapter}", str(work / "job.json")]
     log = work / "log.txt"
     with log.open("w") as output:
-        try:
-            done = subprocess.run(
-                command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, timeout=timeout, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return {"not_run": f"stopped after {timeout:,.0f} s"}
-    if done.returncode:
+        code = _ended(command, output, timeout)
+    if code is None:
+        return {"not_run": f"stopped after {timeout:,.0f} s"}
+    if code:
         raise FailedError(f"{peer.name} failed on {name}:\n{log.read_text(errors='replace')[-4000:]}")
     result: dict[str, Any] = json.loads((work / "result.json").read_text())
     return result
+
+
+def _ended(command: list[str], output: TextIO, timeout: float) -> int | None:
+    """The exit code of a command, or None where it ran out of time; what it started itself never outlives it."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The table of peers: its page says what its figures say, and every adapter keeps the one contract."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,15 @@ def test_a_peer_that_fails_says_how(data, tmp_path):
     broken = replace(PEERS["scikit-learn-one-vs-rest"], settings={"no_such_setting": 1})
     with pytest.raises(runner.FailedError, match="no_such_setting"):
         runner.measure(broken, "bibtex", data, tmp_path, limit=60, timeout=120)
+
+
+def test_what_a_peer_started_ends_with_its_time(tmp_path):
+    mark = tmp_path / "still-here"
+    script = f"(sleep 2; touch {mark}) & sleep 30"
+    with (tmp_path / "log").open("w") as log:
+        assert runner._ended(["bash", "-c", script], log, 0.5) is None
+    time.sleep(2.5)
+    assert not mark.exists()
 
 
 def test_two_measurements_at_once_are_refused(tmp_path):
