@@ -49,7 +49,8 @@ def main(
                     continue
                 report(f"{peer.name} on {name}", 0, None)
                 try:
-                    _prepare(name)
+                    if not data.exists():
+                        _prepare(name)
                     runner.measure(peer, name, data, folder, limit, timeout)
                 except runner.SkippedError as why:
                     print(f"skipped: {why}", flush=True)
