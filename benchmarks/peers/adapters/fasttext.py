@@ -7,6 +7,7 @@ from benchmarks.peers.harness import Adapter, main, padded
 MARK = "__label__"
 # One output for each label costs examples × labels; beyond this many labels the tree of outputs is used.
 ALL_OUTPUTS = 2000
+LEAST_RATE = 0.01
 
 
 class FastText(Adapter):
@@ -17,11 +18,26 @@ class FastText(Adapter):
         self.texts = test.words.read_text().splitlines()
 
     def fit(self, train):
-        loss = "ova" if train.Y.shape[1] <= ALL_OUTPUTS else "hs"
-        file = str(self.folder / "train.txt")
-        self.model = fasttext.train_supervised(
-            file, loss=loss, thread=self.threads, label=MARK, verbose=0, **self.settings
-        )
+        """Its steps may diverge at the rate of its tutorial; it is then halved, as its users are told to do."""
+        rate = self.settings["lr"]
+        while True:
+            try:
+                self.model = self._trained(train, rate)
+                return
+            except RuntimeError as error:
+                if "NaN" not in str(error) or rate < LEAST_RATE:
+                    raise
+                rate /= 2
+
+    def _trained(self, train, rate):
+        settings = self.settings | {
+            "lr": rate,
+            "loss": "ova" if train.Y.shape[1] <= ALL_OUTPUTS else "hs",
+            "thread": self.threads,
+            "label": MARK,
+            "verbose": 0,
+        }
+        return fasttext.train_supervised(str(self.folder / "train.txt"), **settings)
 
     def save(self):
         self.model_folder.mkdir()
