@@ -18,6 +18,7 @@ class Measured:
 
     data: Dataset  # over the model's labels
     labels: Any  # predicted, n × 5
+    scores: Any  # of them
     model: dict[str, float]
     popular: dict[str, float]
     examples_per_second: float
@@ -44,15 +45,17 @@ def measure(
 ) -> Measured:
     """Predict and compare with the truth; labels that training never saw count as true and are never found."""
     known = data.align_labels([str(name) for name in classifier.classes_])
-    classifier.model_.top_k(rows_of(classifier, known.rows([0])), max(KS))  # what loads once is not the speed
+    model = classifier.placed_model()
+    model.top_k(rows_of(classifier, known.rows([0])), max(KS))  # what loads once is not the speed
     start = time.perf_counter()
-    labels, scores = classifier.model_.top_k(rows_of(classifier, known, report), max(KS), report=report)
+    labels, scores = model.top_k(rows_of(classifier, known, report), max(KS), report=report)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     return Measured(
         known,
         labels,
+        scores,
         model=evaluate(known.Y, labels, scores, counts, n_train, **rest),
         popular=evaluate(known.Y, *most_popular(counts, known.n_examples, max(KS)), counts, n_train, **rest),
         examples_per_second=known.n_examples / seconds,

@@ -8,7 +8,7 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.describing import choice_lines, command, data_lines, saved_line
-from rembrandt.cli.opened import READING
+from rembrandt.cli.opened import FIT_SECONDS, READING
 from rembrandt.cli.output import check_model_target, folder_size
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.screen import Screen
@@ -42,6 +42,7 @@ def fit(
     ] = None,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
+    device: options.Device = "cpu",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -61,15 +62,18 @@ def fit(
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
         "n_iter": n_iter,
         "random_state": seed,
+        "device": device,
     }
     given = {"kernel_scale": kernel_scale, "n_random_features": n_random_features}
     settings |= {name: value for name, value in given.items() if value is not None}
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
 
+    from rembrandt.engines.place import place_for
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.features.text import TextFeatures
 
+    place_for(device)  # refused before anything is read
     with screen.progress() as report:
         data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
     if vectorizer and data.texts is None:
@@ -82,7 +86,7 @@ def fit(
         except ValueError as error:  # data or settings that the library refuses without knowing the file
             raise RembrandtError(f"cannot fit {train}: {error}") from error
         seconds = time.perf_counter() - start
-        classifier.save(output, force=force, extra={READING: reading.to_remember()})
+        classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
     screen.say(*choice_lines(classifier), saved_line(output, seconds), "")
     screen.say(
         "Use it:",
