@@ -13,8 +13,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
+from rembrandt.data.stored import StoredRows
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
 from rembrandt.engines.place import place_for
+from rembrandt.engines.stored_place import is_dask, stored_place
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures
@@ -46,6 +48,12 @@ class _Base(BaseEstimator):
     """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
 
     def _features(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
+            self.n_features_in_ = X.shape[1]
+            return X
+        X = (
+            X[:] if isinstance(X, StoredRows) else X
+        )  # answers are as long as the data; blocks of it are asked for as such
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
         return as_csr(X) if is_sparse(X) else X
 
@@ -59,7 +67,8 @@ class _Base(BaseEstimator):
             raise DataError("sample_weight has negative entries; weights say how often an example counts")
         if targets.Y.nnz == 0:
             raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
-        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place_for(self.device))
+        place = stored_place(self.device) if isinstance(X, StoredRows) else place_for(self.device)
+        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place)
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:
         check_among("method", self.method, METHODS)
@@ -177,6 +186,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         check_memory(data, recipe)
         with bars(self.verbose > 0) as report:
             embedded = fit_embedding(data, recipe, report)
+        self.tally_ = getattr(data.place, "tally", None)
         self.classes_ = targets.classes
         self.embedding_ = as_numpy(embedded.embedding.V)
         self.singular_values_ = as_numpy(embedded.embedding.sigma)
@@ -434,7 +444,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def placed_model(self) -> Model:
         """The model where ``device`` is; what is copied there stays for the next call."""
         check_is_fitted(self)
-        if self.device == "cpu":
+        if self.device == "cpu" or is_dask(self.device):
             return self.model_
         placed = getattr(self, "_placed", None)
         if placed is None or placed[0] is not self.model_ or placed[1] != self.device:
@@ -445,8 +455,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
     def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
-        place_for(self.device)  # refused before anything is done
-        self.text_ = None
+        stored = isinstance(X, StoredRows)
+        (stored_place if stored else place_for)(self.device)  # refused before anything is done
+        self.text_ = X.store.text if stored else None
         if is_text(X):
             self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
             X = self.text_.fit_transform(X, report=report)
@@ -457,6 +468,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         check_memory(data, replace(recipe, decoder="transpose"))
         selection = select(data, recipe, self._choices(), report)
         self.model_ = fit_model(data, selection.recipe, report)
+        self.tally_ = getattr(data.place, "tally", None)
         self.selection_ = [vars(trial) for trial in selection.trials]
         self.classes_ = targets.classes
         self._dense_target = targets.dense
