@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, fitting, selection
+from rembrandt.decoders.decoder import Decoder
 from rembrandt.embeddings import Settings
 from rembrandt.fitting import Labelled, Recipe
 from rembrandt.selection import Open, select
@@ -103,13 +104,13 @@ def test_candidates_are_measured_on_rows_they_were_not_fitted_to(monkeypatch):
     X, y = blobs()
     X[:, 5] = np.arange(len(X))
     embedded, fitted, measured = [], [], []
-    wrapped = {name: getattr(selection, name) for name in ("RidgeStatistics", "fit_decoder")}
+    wrapped = {name: getattr(selection, name) for name in ("ridge_statistics", "fit_decoder")}
     measure = selection._View.quality
     monkeypatch.setattr(selection, "FOLDS", 1)
 
-    def ridge(H, Y, *rest):
-        fitted.append(Y.shape[0])
-        return wrapped["RidgeStatistics"](H, Y, *rest)
+    def ridge(H, data, *rest):
+        fitted.append(data.Y.shape[0])
+        return wrapped["ridge_statistics"](H, data, *rest)
 
     def decode(embedding, H, data, *rest):
         fitted.append(data.Y.shape[0])
@@ -178,10 +179,6 @@ def test_what_was_not_trained_on_changes_nothing():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_quality_by_hand(several):
-    class Fixed:
-        def scores(self, H):
-            return H
-
     H = np.float32([[3, 2, 1, 0, -1], [0, 1, 2, 3, 4]])
     Y = sparse.csr_array(np.float32([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0]]))
     held = Labelled(H, Y, np.arange(5), multiclass=not several)
@@ -189,4 +186,6 @@ def test_quality_by_hand(several):
     # The first row is ranked perfectly; the one label of the second comes fifth.
     ranking = np.mean([1, 1 / np.log2(6)])
     expected = np.mean([1 / 2, ranking]) if several else 1 / 2
-    assert view.quality(Fixed()) == pytest.approx(expected)
+    assert view.quality(Decoder(np.eye(5, dtype=np.float32), np.zeros(5, np.float32), "identity")) == pytest.approx(
+        expected
+    )

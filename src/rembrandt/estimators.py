@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
+from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures
@@ -28,9 +29,11 @@ from rembrandt.fitting import (
     make_engine,
     rank_limit,
 )
+from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
-from rembrandt.linalg.sparse import as_csr, is_sparse, project
+from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
+from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.selection import Auto, Open, select
@@ -56,7 +59,7 @@ class _Base(BaseEstimator):
             raise DataError("sample_weight has negative entries; weights say how often an example counts")
         if targets.Y.nnz == 0:
             raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
-        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
+        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place_for(self.device))
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:
         check_among("method", self.method, METHODS)
@@ -107,6 +110,9 @@ class LabelEmbedder(TransformerMixin, _Base):
     random_state : int, RandomState or None
     verbose : int
         Show progress when positive.
+    device : str
+        Where to work: "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU where
+        there is one.
 
     Attributes
     ----------
@@ -147,6 +153,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         center: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -159,6 +166,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         self.center = center
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Embed the labels of ``y``: classes (1-D), a 0/1 matrix, or a list of labels for each example."""
@@ -170,9 +178,9 @@ class LabelEmbedder(TransformerMixin, _Base):
         with bars(self.verbose > 0) as report:
             embedded = fit_embedding(data, recipe, report)
         self.classes_ = targets.classes
-        self.embedding_ = np.asarray(embedded.embedding.V)
-        self.singular_values_ = np.asarray(embedded.embedding.sigma)
-        self.projection_ = embedded.projection
+        self.embedding_ = as_numpy(embedded.embedding.V)
+        self.singular_values_ = as_numpy(embedded.embedding.sigma)
+        self.projection_ = as_numpy(embedded.projection)
         self.rank_reason_ = embedded.reason
         self.residual_ = embedded.embedding.residual
         self.n_iter_ = embedded.embedding.iterations
@@ -183,7 +191,8 @@ class LabelEmbedder(TransformerMixin, _Base):
         """The rows of ``X`` in the embedding: their predicted ``YV``, n × k."""
         check_is_fitted(self)
         X = self._features(X, reset=False)
-        return project(X, self.projection_)
+        place = place_for(self.device)
+        return as_numpy(place.project(X, place.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
         """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
@@ -208,7 +217,9 @@ class LabelEmbedder(TransformerMixin, _Base):
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[:-1] if self.center else self.projection_
-        return certificate(make_engine(data, self.center), recipe.embedding, vectors, self.singular_values_, n_probes)
+        with data.place.exactly():
+            engine = make_engine(data, self.center)
+            return certificate(engine, recipe.embedding, vectors, self.singular_values_, n_probes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -247,6 +258,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     random_state : int, RandomState or None
     verbose : int
         Show progress when positive.
+    device : str
+        Where to fit and predict, as in `LabelEmbedder`; the model is the same value wherever it was fitted.
 
     Attributes
     ----------
@@ -294,6 +307,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -314,6 +328,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example."""
@@ -331,8 +346,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         """The class of each row; for several labels a row, a 0/1 matrix of those with a probability of at least ½."""
         X = self._rows(X)
         if self.model_.multiclass:
-            return self.classes_[self.model_.top_k(X, 1)[0][:, 0]]
-        labels = self.model_.label_sets(X)
+            return self.classes_[self.placed_model().top_k(X, 1)[0][:, 0]]
+        labels = self.placed_model().label_sets(X)
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
@@ -355,18 +370,18 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
         X = self._rows(X)
         with bars(self.verbose > 0) as report:
-            return self.model_.top_k(X, k, self._allowed(include, exclude), report)
+            return self.placed_model().top_k(X, k, self._allowed(include, exclude), report)
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""
         X = self._rows(X)
-        scores = self.model_.scores(X)
+        scores = self.placed_model().scores(X)
         return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of all labels, n × c."""
         X = self._rows(X)
-        return self.model_.probabilities(X)
+        return self.placed_model().probabilities(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for one label a row, P@1 for several."""
@@ -387,6 +402,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             "extra": dict(extra or {}),
         }
         facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
+        facts["params"]["device"] = "cpu"  # a model belongs to no device: whoever loads it says where it runs
         save_model(path, self.model_, self.text_, facts, force)
 
     @property
@@ -417,7 +433,21 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def n_train_(self) -> int:
         return self.model_.n_train
 
+    def placed_model(self) -> Model:
+        """The model where ``device`` is; what is copied there stays for the next call."""
+        check_is_fitted(self)
+        if self.device == "cpu":
+            return self.model_
+        placed = getattr(self, "_placed", None)
+        if placed is None or placed[0] is not self.model_ or placed[1] != self.device:
+            placed = self._placed = self.model_, self.device, self.model_.on(place_for(self.device))
+        return placed[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
+
     def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
+        place_for(self.device)  # refused before anything is done
         self.text_ = None
         if _is_text(X):
             self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
@@ -499,14 +529,15 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return tags
 
 
-def load(path: str | Path, verify: bool = True) -> RembrandtClassifier:
+def load(path: str | Path, verify: bool = True, device: str = "cpu") -> RembrandtClassifier:
     """The classifier saved in the folder ``path``; its weights stay on disk until they are used.
 
-    ``verify=False`` skips the check sums: for a large model on a disk that is trusted.
+    ``verify=False`` skips the check sums: for a large model on a disk that is trusted. It predicts on ``device``.
     """
+    place_for(device)
     model, text, facts = load_model(path, verify)
     classifier = RembrandtClassifier(
-        **facts["params"], text=None if text is None else TextFeatures(**text.get_params())
+        **facts["params"] | {"device": device}, text=None if text is None else TextFeatures(**text.get_params())
     )
     classifier.model_ = model
     classifier.text_ = text

@@ -44,9 +44,10 @@ def measure(
 ) -> Measured:
     """Predict and compare with the truth; labels that training never saw count as true and are never found."""
     known = data.align_labels([str(name) for name in classifier.classes_])
-    classifier.model_.top_k(rows_of(classifier, known.rows([0])), max(KS))  # what loads once is not the speed
+    model = classifier.placed_model()
+    model.top_k(rows_of(classifier, known.rows([0])), max(KS))  # what loads once is not the speed
     start = time.perf_counter()
-    labels, scores = classifier.model_.top_k(rows_of(classifier, known, report), max(KS), report=report)
+    labels, scores = model.top_k(rows_of(classifier, known, report), max(KS), report=report)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}

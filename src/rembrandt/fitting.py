@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -13,10 +14,12 @@ from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
-from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.protocol import Engine
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
-from rembrandt.linalg.sparse import Matrix, append_constant, is_sparse, matmul, normalize_rows, project
+from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_columns
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 
@@ -61,6 +64,7 @@ class Labelled:
     classes: Array
     multiclass: bool
     weights: Array | None = None
+    place: Place = CPU  # where it is fitted
 
     def rows(self, index: Array) -> "Labelled":
         weights = None if self.weights is None else self.weights[index]
@@ -72,11 +76,12 @@ class Embedded:
     """Labels embedded, and the projection of the features on them with its constant row last."""
 
     embedding: Embedding
-    projection: Array
+    projection: Block
     reason: str = ""
+    place: Place = CPU
 
-    def project(self, X: Matrix) -> Array:
-        return project(X, self.projection)
+    def project(self, X: Matrix) -> Block:
+        return self.place.project(X, self.projection)
 
 
 def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
@@ -91,10 +96,10 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         classes=data.classes,
         multiclass=data.multiclass,
         normalize=recipe.normalize,
-        projection=embedded.projection,
-        decoder=decoder,
-        embedding=np.asarray(embedded.embedding.V),
-        singular_values=np.asarray(embedded.embedding.sigma),
+        projection=as_numpy(embedded.projection),
+        decoder=decoder.moved(as_numpy),
+        embedding=as_numpy(embedded.embedding.V),
+        singular_values=as_numpy(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
@@ -103,40 +108,42 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
 
 def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
-    engine = make_engine(data, recipe.center)
-    embedding = embed(engine, recipe.embedding, report)
-    reason = ""
-    if recipe.auto_rank:
-        rank, reason = choose_rank(embedding.sigma)
-        embedding = embedding.truncated(rank)
-    projection = engine.to_numpy(embedding.W)
-    if recipe.center:
-        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-        embedding = replace(embedding, means=engine.label_means())
-        shift = embedding.means @ embedding.V if embedding.back is not None else 0.0
-        constant = shift - engine.feature_means() @ projection
-        projection = np.vstack([projection, constant[None]]).astype(projection.dtype)
-    return Embedded(embedding, projection, reason)
+    with data.place.exactly():
+        engine = make_engine(data, recipe.center)
+        embedding = embed(engine, recipe.embedding, report)
+        reason = ""
+        if recipe.auto_rank:
+            rank, reason = choose_rank(as_numpy(embedding.sigma))
+            embedding = embedding.truncated(rank)
+        projection = embedding.W
+        if recipe.center:
+            # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
+            embedding = replace(embedding, means=engine.label_means())
+            constant = -(engine.feature_means() @ projection)
+            if embedding.back is not None:
+                constant = constant + embedding.means @ embedding.V
+            projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
+        return Embedded(embedding, projection, reason, data.place)
 
 
 def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """As `fit_embedding`, passing over features that no row has: hashed text leaves most columns empty."""
     d = data.X.shape[1]
-    used = np.unique(data.X.indices) if is_sparse(data.X) else np.arange(d)
+    used = used_columns(data.X)
     if len(used) == d:
         return fit_embedding(data, recipe, report)
     embedded = fit_embedding(replace(data, X=data.X[:, used]), recipe, report)
-    projection = np.zeros((d + 1, embedded.projection.shape[1]), dtype=embedded.projection.dtype)
-    projection[np.append(used, d)] = embedded.projection
+    found = embedded.projection
+    projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
+    projection[data.place.asarray(np.append(used, d))] = found
     return replace(embedded, projection=projection)
 
 
-def make_engine(data: Labelled, center: bool) -> CpuEngine:
-    X = data.X if center else append_constant(data.X)
-    return CpuEngine(X, data.Y, data.weights, center_features=center, center_labels=center)
+def make_engine(data: Labelled, center: bool) -> Engine:
+    return data.place.engine(data.X, data.Y, data.weights, center)
 
 
-def fit_decoder(embedding: Embedding, H: Array, data: Labelled, recipe: Recipe, report: Report = silent) -> Decoder:
+def fit_decoder(embedding: Embedding, H: Block, data: Labelled, recipe: Recipe, report: Report = silent) -> Decoder:
     """The decoder of ``recipe`` on the projected rows ``H``."""
     if recipe.decoder in ("transpose", "greedy"):
         if embedding.back is None:
@@ -147,14 +154,19 @@ def fit_decoder(embedding: Embedding, H: Array, data: Labelled, recipe: Recipe, 
         if recipe.kernel is not None:
             raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
         return replace(fit_transpose(embedding.back, embedding.unreached_means()), greedy=recipe.decoder == "greedy")
-    H = left_out(embedding, H, data, recipe.leave_out)
-    fourier = fourier_map(H, recipe)
-    if recipe.decoder == "ridge":
-        return RidgeStatistics(H, data.Y, fourier, data.weights, report).solve(recipe.decoder_ridge)
-    return fit_logistic(H, data.Y, logistic_settings(data, recipe), fourier, data.weights, report)
+    with data.place.exactly():
+        H = left_out(embedding, H, data, recipe.leave_out)
+        fourier = fourier_map(H, recipe)
+        if recipe.decoder == "ridge":
+            return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
+        return fit_logistic(H, data.Y, logistic_settings(data, recipe), fourier, data.weights, report, data.place)
 
 
-def left_out(embedding: Embedding, H: Array, data: Labelled, strength: float) -> Array:
+def ridge_statistics(H: Block, data: Labelled, fourier: FourierMap | None, report: Report = silent) -> RidgeStatistics:
+    return RidgeStatistics(H, data.Y, fourier, data.weights, report, data.place)
+
+
+def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) -> Block:
     """Training rows as they would be projected had they been left out of the regression, ``strength`` of the way.
 
     For ridge regression leaving row i out gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with ``lᵢ`` its leverage; the mean
@@ -163,7 +175,8 @@ def left_out(embedding: Embedding, H: Array, data: Labelled, strength: float) ->
     share = strength * min(embedding.leverage, 0.9)
     if share == 0 or embedding.back is None:
         return H
-    return ((H - share * matmul(data.Y, embedding.V)) / (1 - share)).astype(H.dtype)
+    left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
+    return array_namespace(H).astype(left, H.dtype, copy=False)
 
 
 def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:
@@ -176,7 +189,7 @@ def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:
     )
 
 
-def fourier_map(H: Array, recipe: Recipe) -> FourierMap | None:
+def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
     if recipe.kernel is None:
         return None
     return draw(recipe.kernel, H, n_random_features(recipe, *H.shape), recipe.kernel_scale, recipe.embedding.seed)
@@ -192,23 +205,27 @@ def n_random_features(recipe: Recipe, n: int, k: int) -> int:
 
 
 def check_memory(data: Labelled, recipe: Recipe) -> int:
-    """Refuse what would not fit in memory before it begins."""
+    """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
     n, d = data.X.shape
     nonzeros = (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
-    return memory.check(
-        memory.Shape(
-            n=n,
-            d=d + 1,
-            c=data.Y.shape[1],
-            nonzeros=int(nonzeros),
-            k=k,
-            width=k + recipe.embedding.n_oversamples,
-            mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
-            decoder=recipe.decoder,
-            itemsize=data.X.dtype.itemsize,
-        )
+    shape = memory.Shape(
+        n=n,
+        d=d + 1,
+        c=data.Y.shape[1],
+        nonzeros=int(nonzeros),
+        k=k,
+        width=k + recipe.embedding.n_oversamples,
+        mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
+        decoder=recipe.decoder,
+        itemsize=data.X.dtype.itemsize,
     )
+    if data.place == CPU:
+        return memory.check(shape)
+    # Independent labels take turns on a device that cannot hold them all; their weights are here then.
+    streams = recipe.decoder == "logistic" and not data.multiclass
+    placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
+    return memory.check(placed, data.place.available(), f" on {data.place.device}")
 
 
 def rank_limit(data: Labelled) -> int:

@@ -57,10 +57,10 @@ def available() -> int:
     return free
 
 
-def check(shape: Shape) -> int:
+def check(shape: Shape, free: int | None = None, where: str = "") -> int:
     """The estimate in bytes; refuses a fit that would not fit, and says which option lowers it."""
     parts = estimate(shape)
-    free = available()
+    free = available() if free is None else free
     if parts["total"] > free:
         remedies = [f"a smaller n_components (now {shape.k})"]
         if shape.decoder != "transpose":
@@ -69,7 +69,7 @@ def check(shape: Shape) -> int:
             remedies.append(f"fewer n_random_features (now {shape.mapped - shape.k}) or kernel=None")
         raise MemoryEstimateError(
             f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
-            f"embedding, {_gib(parts['decoder'])} decoder) and {_gib(free)} is free. "
+            f"embedding, {_gib(parts['decoder'])} decoder) and {_gib(free)} is free{where}. "
             f"What lowers it: {', '.join(remedies)}."
         )
     return parts["total"]

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.embeddings import Embedding
 from rembrandt.features.fourier import Kernel
 from rembrandt.fitting import (
@@ -26,10 +25,12 @@ from rembrandt.fitting import (
     left_out,
     n_random_features,
     rank_limit,
+    ridge_statistics,
 )
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import Block, spans
 from rembrandt.linalg.sparse import normalize_rows, row_sums_of_squares
-from rembrandt.metrics import ndcg_at_k, precision_at_k, top_k
+from rembrandt.metrics import ndcg_at_k, precision_at_k
+from rembrandt.model.ranking import best_labels
 from rembrandt.progress import Report, silent
 
 Auto = Literal["auto"]
@@ -182,7 +183,7 @@ class _Search:
             qualities = []  # one row for each view, one column for each strength
             for view in views:
                 H = left_out(view.embedding, view.fit_H, view.fit, share)
-                statistics = RidgeStatistics(H, view.fit.Y, fourier_map(H, recipe), view.fit.weights)
+                statistics = ridge_statistics(H, view.fit, fourier_map(H, recipe))
                 qualities.append([view.quality(statistics.solve(strength)) for strength in strengths])
             for strength, found in zip(strengths, zip(*qualities, strict=True), strict=True):
                 self._record(replace(recipe, leave_out=share, decoder_ridge=strength), list(found))
@@ -216,12 +217,12 @@ class _View:
 
     embedding: Embedding
     fit: Labelled
-    fit_H: Array
+    fit_H: Block
     held: Labelled
-    held_H: Array
+    held_H: Block
 
     def quality(self, decoder: Decoder) -> float:
         """How often the first answer is right; with several labels a row, as much again how well five are ranked."""
-        found = [top_k(decoder.scores(self.held_H[rows]), 5)[0] for rows in spans(len(self.held_H), 1024)]
+        found = [best_labels(decoder, self.held_H[rows], 5)[0] for rows in spans(self.held_H.shape[0], 1024)]
         first = precision_at_k(self.held.Y, np.vstack(found), 1)
         return first if self.held.multiclass else (first + ndcg_at_k(self.held.Y, np.vstack(found), 5)) / 2

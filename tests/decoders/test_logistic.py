@@ -12,13 +12,11 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import softmax
-from rembrandt.decoders.logistic import (
-    LogisticSettings,
-    Whitening,
-    _gradient,
-    _mean_loss,
-    fit_logistic,
-)
+from rembrandt.decoders.descent import gradient as gradient_of
+from rembrandt.decoders.descent import mean_loss
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.whitening import Whitening
+from rembrandt.engines.place import CPU
 from rembrandt.features.fourier import draw
 
 from .contract import C, DecoderContract, problem
@@ -86,11 +84,11 @@ def test_the_gradient_is_the_slope_of_the_loss(seed, multiclass):
     _, Y, _ = problem(seed, n=25, multiclass=multiclass)
     F, Q = rng.standard_normal((25, 4)), rng.standard_normal((4, C))
     rows = np.arange(25)
-    gradient = _gradient(F, Y, Q, np.ones(25), multiclass)
+    gradient = gradient_of(F, Y, Q, np.ones(25), multiclass)
     for _ in range(5):
         direction = rng.standard_normal(Q.shape)
         step = 1e-5
-        up, down = (_mean_loss(F, Y, rows, Q + s * step * direction, multiclass, np.ones(len(F))) for s in (1, -1))
+        up, down = (mean_loss(F, Y, rows, Q + s * step * direction, multiclass, np.ones(len(F))) for s in (1, -1))
         assert (gradient * direction).sum() == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
 
 
@@ -101,26 +99,26 @@ def test_weights_in_the_gradient_are_repetitions(multiclass):
     F, Q = rng.standard_normal((25, 4)), rng.standard_normal((4, C))
     w = rng.integers(0, 3, 25).astype(float)
     again = np.repeat(np.arange(25), w.astype(int))
-    repeated = _gradient(F[again], Y[again], Q, np.ones(len(again)), multiclass)
-    assert_allclose(_gradient(F, Y, Q, w, multiclass), repeated, atol=1e-12)
+    repeated = gradient_of(F[again], Y[again], Q, np.ones(len(again)), multiclass)
+    assert_allclose(gradient_of(F, Y, Q, w, multiclass), repeated, atol=1e-12)
 
 
-def test_the_mean_loss_by_hand():
+def test_themean_loss_by_hand():
     Y = sparse.csr_array(np.float32([[1, 0], [0, 1]]))
     F, Q = np.eye(2), np.array([[2.0, 0.0], [1.0, 0.0]])
     expected = np.mean([np.log1p(np.exp(-2)), np.log(np.exp(1) + 1)])
-    assert _mean_loss(F, Y, np.arange(2), Q, True, np.ones(len(F))) == pytest.approx(expected)
+    assert mean_loss(F, Y, np.arange(2), Q, True, np.ones(len(F))) == pytest.approx(expected)
     independent = np.logaddexp(0, [[2, 0], [1, 0]]) - [[2, 0], [0, 0]]
-    assert _mean_loss(F, Y, np.arange(2), Q, False, np.ones(len(F))) == pytest.approx(independent.sum(axis=1).mean())
+    assert mean_loss(F, Y, np.arange(2), Q, False, np.ones(len(F))) == pytest.approx(independent.sum(axis=1).mean())
 
 
 def test_the_loss_does_not_depend_on_blocks():
     _, Y, _ = problem(n=50)
     rng = np.random.default_rng(0)
     F, Q = rng.standard_normal((50, 4)), rng.standard_normal((4, C))
-    whole = _mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F)))
-    with mock.patch("rembrandt.decoders.logistic.LOGITS", 3 * C):
-        assert _mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F))) == pytest.approx(whole, rel=1e-12)
+    whole = mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F)))
+    with mock.patch("rembrandt.decoders.descent.LOGITS", 3 * C):
+        assert mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F))) == pytest.approx(whole, rel=1e-12)
 
 
 @pytest.mark.parametrize("multiclass", [True, False])
@@ -205,7 +203,7 @@ def test_whitened_features_are_white():
     H, _, _ = problem()
     H = H @ np.diag(np.logspace(0, 2, H.shape[1])).astype(np.float32) + 5
     w = np.random.default_rng(0).random(len(H))
-    whitening = Whitening.of(H, None, 0.0, w)
+    whitening = Whitening.of(H, None, 0.0, w, CPU)
     F = whitening(H).astype(np.float64)
     covariance = (F * w[:, None]).T @ F / w.sum()
     assert_allclose(covariance, np.eye(F.shape[1]), atol=1e-2)

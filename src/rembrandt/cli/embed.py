@@ -47,6 +47,7 @@ def embed(
     ridge: options.Ridge = 1.0,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
+    device: options.Device = "cpu",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -65,6 +66,7 @@ def embed(
         "ridge": ridge,
         "n_iter": n_iter,
         "random_state": seed,
+        "device": device,
     }
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_file_target(output, force)
@@ -73,6 +75,9 @@ def embed(
         opened = open_model(Path(source))
         found = Vectors(opened.names, opened.classifier.embedding_, opened.classifier.singular_values_)
     else:
+        from rembrandt.engines.place import place_for
+
+        place_for(device)  # refused before anything is read
         with screen.progress() as report:
             data, _ = read_training(source, Reading.given(format, text, labels, label_separator), report)
         found = _embedded(data, settings, vectorizer, not quiet)

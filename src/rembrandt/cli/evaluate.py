@@ -27,6 +27,7 @@ def evaluate(
     by_frequency: Annotated[
         bool, typer.Option("--by-frequency", help="Add the recall of common to rare labels.")
     ] = False,
+    device: options.Device = "cpu",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -38,7 +39,7 @@ def evaluate(
 
     screen = Screen(json, quiet)
     with screen.progress() as report:
-        opened = open_model(model)
+        opened = open_model(model, device)
         data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
         measured = measure(opened.classifier, data, report, propensity_a, propensity_b)
     screen.say(*data_lines(data, file))

@@ -19,7 +19,7 @@ REFUSED, INTERRUPTED = 1, 130
 
 _ARGUMENT = re.compile(
     r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
-    r"decoder_ridge|normalize|n_random_features|n_iter)= ?(?:'?(None|[a-z]\w*)'?)?"
+    r"decoder_ridge|normalize|n_random_features|n_iter|device)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
 )
 
 

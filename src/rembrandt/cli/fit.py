@@ -42,6 +42,7 @@ def fit(
     ] = None,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
+    device: options.Device = "cpu",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -61,15 +62,18 @@ def fit(
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
         "n_iter": n_iter,
         "random_state": seed,
+        "device": device,
     }
     given = {"kernel_scale": kernel_scale, "n_random_features": n_random_features}
     settings |= {name: value for name, value in given.items() if value is not None}
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
 
+    from rembrandt.engines.place import place_for
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.features.text import TextFeatures
 
+    place_for(device)  # refused before anything is read
     with screen.progress() as report:
         data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
     if vectorizer and data.texts is None:

@@ -101,9 +101,9 @@ class Opened:
         return rows_of(self.classifier, data, report)
 
 
-def open_model(path: Path) -> Opened:
-    """The model in a folder."""
+def open_model(path: Path, device: str = "cpu") -> Opened:
+    """The model in a folder, to predict on ``device``."""
     from rembrandt.estimators import load
 
-    classifier = load(path)
+    classifier = load(path, device=device)
     return Opened(path, classifier, Reading.remembered(classifier.extra_.get(READING, {})))

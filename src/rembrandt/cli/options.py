@@ -48,6 +48,9 @@ NGrams = Annotated[
     str | None, typer.Option("--ngrams", metavar="N|N-M", help="Words or characters in a feature: 1, 1-2, 3-4.")
 ]
 Hashed = Annotated[bool, typer.Option("--hashed", help="Hash the features of texts instead of learning them.")]
+Device = Annotated[
+    str, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto: a GPU if any.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

@@ -34,6 +34,7 @@ def predict(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead.")] = None,
     format: options.FormatOption = None,
     text: options.TextOption = None,
+    device: options.Device = "cpu",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -47,7 +48,7 @@ def predict(
     if output is not None:
         check_file_target(output, force)
     with screen.progress() as report:
-        opened = open_model(model)
+        opened = open_model(model, device)
         chosen = {"include": opened.find_all(include), "exclude": opened.find_all(exclude)}
         data = opened.read(file, Reading.given(format, text), report, unlabelled=True)
         answers = list(_answers(opened, opened.features(data, report), top_k, chosen, report))

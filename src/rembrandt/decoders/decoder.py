@@ -1,6 +1,7 @@
 """What every decoder comes down to: ``scores = φ(H) Q + b``, with ``H = XW`` the projected examples."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from array_api_compat import array_namespace
@@ -20,6 +21,11 @@ class Decoder:
     link: Link
     fourier: FourierMap | None = None
     greedy: bool = False  # pick labels by matching pursuit instead of by score
+
+    def moved(self, move: Callable[[Block], Block]) -> "Decoder":
+        """The same decoder with its arrays where ``move`` puts them."""
+        fourier = None if self.fourier is None else self.fourier.moved(move)
+        return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""

@@ -3,18 +3,18 @@
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
 
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.engines.place import CPU, Place
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import Block, spans
+from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.linalg.sparse import scale_rows
-from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
 
-ROWS = 8192  # examples mapped at a time
 LABELS = 4096  # labels solved for at a time
 
 
@@ -26,43 +26,53 @@ class RidgeStatistics:
 
     def __init__(
         self,
-        H: NDArray[Any],
+        H: Block,
         Y: sparse.csr_array,
         fourier: FourierMap | None,
         weights: NDArray[Any] | None = None,
         report: Report = silent,
+        place: Place = CPU,
     ) -> None:
         self.fourier = fourier
+        xp = array_namespace(H)
         n, c = Y.shape
         D = H.shape[1] if fourier is None else fourier.size
-        w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-        self.total = float(w.sum())
-        gram, cross, total = np.zeros((D, D)), np.zeros((c, D), dtype=H.dtype), np.zeros(D)
-        for rows in spans(n, ROWS):
+        on_host = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        w = place.asarray(on_host)
+        self.total = float(on_host.sum())
+        self.gram = xp.zeros((D, D), dtype=xp.float64, device=H.device)
+        self.cross = xp.zeros((c, D), dtype=H.dtype, device=H.device)
+        self.mean = xp.zeros((D,), dtype=xp.float64, device=H.device)
+        for rows in place.row_spans(n, D):
             report("ridge decoder", rows.start, n)
             Phi = H[rows] if fourier is None else fourier(H[rows])
-            wide = Phi.astype(np.float64) * np.sqrt(w[rows])[:, None]
-            gram += wide.T @ wide
-            total += w[rows] @ Phi
-            cross += Transposed.of(scale_rows(Y[rows], w[rows])) @ Phi
+            wide = xp.astype(Phi, xp.float64)
+            self.mean += w[rows] @ wide
+            wide = wide * xp.sqrt(w[rows])[:, None]
+            self.gram += wide.T @ wide
+            self.cross += place.times_t(scale_rows(Y[rows], on_host[rows]), Phi)
         report("ridge decoder", n, n)
-        self.mean = total / self.total
-        self.label_mean = np.asarray(Y.T @ w).ravel() / self.total
+        self.mean /= self.total
+        self.label_mean = place.asarray(np.asarray(Y.T @ on_host).ravel() / self.total)
         # Centred on both sides: the intercept is free, and a constant direction cannot swamp the rest.
-        self.gram = gram - self.total * np.outer(self.mean, self.mean)
-        self.cross = cross
-        self.cross -= (self.total * self.label_mean[:, None] * self.mean).astype(H.dtype)
+        self.gram -= self.total * self.mean[:, None] * self.mean
+        for labels in spans(c, LABELS):
+            shift = self.total * self.label_mean[labels, None] * self.mean
+            self.cross[labels] -= xp.astype(shift, H.dtype)
 
     def solve(self, strength: float) -> Decoder:
         """The decoder at ``strength``, relative to the mean squared length of a mapped, centred example.
 
         In that unit a strength means the same however many random features stand for the kernel.
         """
+        xp = array_namespace(self.gram)
         D, c = self.gram.shape[0], self.cross.shape[0]
-        level = max(strength, 1e-10) * np.trace(self.gram) / self.total
-        factor = cho_factor(self.gram + max(level, 1e-300) * np.eye(D), lower=True, check_finite=False)
-        weights = np.empty((D, c), dtype=self.cross.dtype)
+        level = max(strength, 1e-10) * float(xp.linalg.trace(self.gram)) / self.total
+        factor = CholeskyRidge(self.gram, max(level, 1e-300))
+        weights = xp.empty((D, c), dtype=self.cross.dtype, device=self.cross.device)
+        bias = xp.empty((c,), dtype=self.cross.dtype, device=self.cross.device)
         for labels in spans(c, LABELS):
-            weights[:, labels] = cho_solve(factor, self.cross[labels].T.astype(np.float64), check_finite=False)
-        bias = (self.label_mean - self.mean @ weights).astype(weights.dtype)
+            weights[:, labels] = xp.astype(factor.solve(xp.astype(self.cross[labels].T, xp.float64)), weights.dtype)
+            at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
+            bias[labels] = xp.astype(self.label_mean[labels] - at_mean, weights.dtype)
         return Decoder(weights, bias, "identity", self.fourier)

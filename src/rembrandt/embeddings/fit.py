@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rembrandt.embeddings.cca import cca
@@ -16,7 +17,7 @@ from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.linalg.blocks import Block, column_dots
-from rembrandt.linalg.eigen import Certificate, certify, gaussian, randomized_eigh
+from rembrandt.linalg.eigen import Certificate, certify, randomized_eigh
 from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
 from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
@@ -97,10 +98,11 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
     width = k + (max(settings.n_oversamples, k) if cheap else settings.n_oversamples)
     report(f"embedding ({settings.method})", 0, 2)
     if problem.operator is None:
-        V = engine.asarray(np.linalg.qr(gaussian(size, min(k, size), settings.seed))[0])
+        start = engine.gaussian(size, min(k, size), settings.seed)
+        V = array_namespace(start).linalg.qr(start)[0]
         sigma = column_dots(V, engine.label_gram(V))
     else:
-        start = engine.asarray(gaussian(size, min(width, size), settings.seed))
+        start = engine.gaussian(size, min(width, size), settings.seed)
         V, sigma = randomized_eigh(problem.operator, start, min(k, size), settings.n_iter, problem.metric)
         if V.shape[1] == 0:
             raise DataError(
@@ -124,8 +126,8 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
     else:
         W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
-        signs = np.sign(gaussian(engine.d, TRACE_PROBES, settings.seed + 2))
-        leverage = features.degrees_of_freedom(engine.asarray(signs)) / engine.n
+        drawn = engine.gaussian(engine.d, TRACE_PROBES, settings.seed + 2)
+        leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
     report(f"embedding ({settings.method})", 2, 2)
     residual, iterations = (0.0, 1) if features is None else (features.residual, features.iterations)
     if residual > POOR_RESIDUAL:
@@ -144,8 +146,8 @@ def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_
     problem = pose(engine, settings, features, silent)
     if problem.operator is None or problem.metric is not None:
         raise SettingsError(f"method={settings.method!r} has no certificate: it solves no symmetric eigenproblem")
-    probes = engine.asarray(gaussian(vectors.shape[0], n_probes, settings.seed + 1))
-    return certify(problem.operator, engine.asarray(vectors), sigma, probes)
+    probes = engine.gaussian(vectors.shape[0], n_probes, settings.seed + 1)
+    return certify(problem.operator, engine.asarray(vectors), engine.asarray(sigma), probes)
 
 
 def pose(engine: Engine, settings: Settings, features: Solver | None, report: Report) -> Problem:
@@ -184,6 +186,6 @@ def ridge_solver(
         matrix = engine.gram_matrix() if over == "features" else engine.label_gram(engine.asarray(np.eye(size)))
         # Without a ridge a duplicate feature makes the Gram matrix singular; a rounding's worth keeps it definite.
         return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms), 1e-100))
-    start = engine.asarray(gaussian(size, min(size, PRECONDITIONER_RANK + 8), settings.seed))
+    start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), settings.seed)
     preconditioner = SpectralPreconditioner.of(gram, strength, start)
     return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.linalg.blocks import gram64, spans
+from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
 from rembrandt.linalg.transposed import Transposed
 
@@ -67,6 +68,9 @@ class CpuEngine:
     def project(self, Z: Array) -> Iterator[tuple[slice, Array]]:
         for rows in spans(self.n, _width(Z.shape[1], Z.itemsize)):
             yield rows, matmul(self.X.A[rows], Z) - self.X.mean @ Z
+
+    def gaussian(self, size: int, width: int, seed: int) -> Array:
+        return self.asarray(gaussian(size, width, seed))
 
     def asarray(self, x: Array) -> Array:
         return np.asarray(x, dtype=self.dtype)

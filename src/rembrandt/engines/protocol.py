@@ -60,6 +60,10 @@ class Engine(Protocol):
         """``X Z`` in row blocks."""
         ...
 
+    def gaussian(self, size: int, width: int, seed: int) -> Block:
+        """A random block to start a search from; a wider one of the same seed begins with a narrower one."""
+        ...
+
     def asarray(self, x: NDArray[Any]) -> Block:
         """A block of this engine's own kind and precision."""
         ...

@@ -6,15 +6,16 @@ the kernel a sum: a shape for what is near and a slope for the rest. With it a t
 do without.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rembrandt.errors import SettingsError
-from rembrandt.linalg.blocks import Block
+from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
@@ -34,13 +35,18 @@ class FourierMap:
         """How many features come out."""
         return int(sum(self.frequencies.shape))
 
+    def moved(self, move: Callable[[Block], Block]) -> "FourierMap":
+        """The same map with its arrays where ``move`` puts them."""
+        return replace(self, frequencies=move(self.frequencies), offsets=move(self.offsets))
+
     def __call__(self, H: Block) -> Block:
         xp = array_namespace(H)
         return xp.concat([xp.cos(H @ self.frequencies + self.offsets), self.linear * H], axis=1)
 
 
-def draw(kernel: Kernel, H: NDArray[Any], n_features: int, scale: float = 1.0, seed: int = 0) -> FourierMap:
+def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0) -> FourierMap:
     """A map for ``kernel`` with the bandwidth ``scale`` times the median distance between rows of ``H``."""
+    xp = array_namespace(H)
     rng = np.random.default_rng(seed)
     k = H.shape[1]
     if kernel == "laplacian":
@@ -55,9 +61,12 @@ def draw(kernel: Kernel, H: NDArray[Any], n_features: int, scale: float = 1.0, s
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
     # The cosines of a row have the squared length D/2 on average; the linear part gets the same.
-    length = np.sqrt(np.mean(np.einsum("ij,ij->i", H, H, dtype=np.float64)))
+    length = (float(xp.sum(column_dots(H, H))) / max(1, H.shape[0])) ** 0.5
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
-    return FourierMap((directions / bandwidth).astype(H.dtype), offsets.astype(H.dtype), linear)
+    frequencies, offsets = (
+        xp.asarray(values, dtype=H.dtype, device=H.device) for values in (directions / bandwidth, offsets)
+    )
+    return FourierMap(frequencies, offsets, linear)
 
 
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -69,10 +78,11 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.fl
     return np.hstack(blocks)[:, :n] * np.sqrt(rng.chisquare(k, n))
 
 
-def median_distance(H: NDArray[Any], kernel: Kernel, rng: np.random.Generator) -> float:
+def median_distance(H: Block, kernel: Kernel, rng: np.random.Generator) -> float:
     """The median distance of random pairs of rows, in the norm that the kernel uses; 1 when all rows are equal."""
-    first, second = rng.integers(0, len(H), (2, _PAIRS))
-    difference = (H[first] - H[second])[first != second]
+    first, second = rng.integers(0, H.shape[0], (2, _PAIRS))
+    first, second = first[first != second], second[first != second]
+    difference = as_numpy(H[first] - H[second])
     distances = np.abs(difference).sum(axis=1) if kernel == "laplacian" else np.linalg.norm(difference, axis=1)
     median = float(np.median(distances)) if len(distances) else 0.0
     return median if median > 0 else 1.0

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from rembrandt.linalg.threads import own_threads
 
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
 ROWS = 65_536  # rows turned to float64 at a time
+SMALL_EIGH = 256  # rows: a device takes longer for such a matrix than the way to the processor and back
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
@@ -27,13 +31,32 @@ def gram64(A: Block, B: Block | None = None) -> Block:
         right = left if B is None else xp.astype(B[rows], xp.float64)
         part = left.T @ right
         total = part if total is None else total + part
-    return xp.zeros((A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64) if total is None else total
+    if total is None:
+        return xp.zeros((A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device)
+    return total
+
+
+def on_device(A: Block) -> bool:
+    """Whether ``A`` lives elsewhere than in this process's memory."""
+    return getattr(A.device, "type", "cpu") != "cpu"
+
+
+def as_numpy(A: Block) -> NDArray[Any]:
+    """``A`` in this process's memory."""
+    return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
 
 
 def cache_rows(A: Block) -> int:
-    """Rows of ``A`` that stay in a core's cache together; all of them on a device, where launches cost more."""
-    on_cpu = getattr(A.device, "type", "cpu") == "cpu"
-    return max(1, (1 << 18) // max(1, A.shape[1])) if on_cpu else A.shape[0]
+    """Rows of ``A`` that stay in a core's cache together; on a device many more, for launches cost more than misses."""
+    return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
+
+
+def add_scaled(A: Block, B: Block, factors: Block) -> None:
+    """``A += factors · B`` in place; in one trip through memory where the library has a word for it."""
+    if hasattr(A, "addcmul_"):
+        A.addcmul_(B, factors)
+    else:
+        A += factors * B
 
 
 def column_dots(A: Block, B: Block) -> Block:
@@ -47,8 +70,23 @@ def column_dots(A: Block, B: Block) -> Block:
 
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
+    xp = array_namespace(A)
     with own_threads():
-        return array_namespace(A).linalg.eigh(A)
+        if on_device(A) and A.shape[0] <= SMALL_EIGH:
+            values, vectors = xp.linalg.eigh(A.cpu())
+            return values.to(A.device), vectors.to(A.device)
+        values, vectors = xp.linalg.eigh(A)
+        return values, vectors
+
+
+def inverse_factor(A: Block) -> Block:
+    """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: what whitens vectors of covariance ``A``."""
+    xp = array_namespace(A)
+    factor = xp.linalg.cholesky(A)
+    identity = xp.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    if isinstance(factor, np.ndarray):
+        return solve_triangular(factor, identity, lower=True, check_finite=False).T
+    return xp.linalg.solve_triangular(factor, identity, upper=False).T
 
 
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:

@@ -6,13 +6,12 @@ Mineiro & Karampatziakis, "Fast Label Embeddings via Randomized Linear Algebra",
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from rembrandt.linalg.blocks import Block, column_dots, eigh, gram64, orthonormalize
+from rembrandt.linalg.blocks import Block, as_numpy, column_dots, eigh, gram64, orthonormalize
 
 Operator = Callable[[Block], Block]
 
@@ -91,8 +90,4 @@ def certify(operator: Operator, V: Block, sigma: Block, probes: Block) -> Certif
     gaps = image[:, :k] - V * xp.astype(sigma, V.dtype)
     rest = image[:, k:] - V @ (xp.astype(sigma, V.dtype)[:, None] * (V.T @ probes))
     remainder = 10 * (2 / np.pi) ** 0.5 * float(xp.max(xp.sqrt(column_dots(rest, rest))))
-    return Certificate(_numpy(xp.sqrt(column_dots(gaps, gaps))), remainder, 1 - 10.0**-r)
-
-
-def _numpy(x: Any) -> NDArray[np.float64]:
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x, dtype=np.float64)
+    return Certificate(as_numpy(xp.sqrt(column_dots(gaps, gaps))), remainder, 1 - 10.0**-r)

@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, cache_rows, column_dots, spans
+from rembrandt.linalg.blocks import Block, add_scaled, cache_rows, column_dots, spans
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
@@ -102,7 +102,8 @@ class ConjugateGradientRidge:
         for done in range(self.max_iter):
             self.report("solving", done, self.max_iter)
             self.iterations = max(self.iterations, done + 1)
-            AP = self.gram(P) + self.strength * P
+            AP = self.gram(P)
+            add_scaled(AP, P, xp.full((1,), self.strength, dtype=dtype, device=P.device))
             alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
             left = _advance(Z, R, P, AP, alpha)
             open_ = left > goal[active]
@@ -135,8 +136,8 @@ def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:
     xp = array_namespace(Z)
     left = xp.zeros((Z.shape[1],), dtype=xp.float64, device=Z.device)
     for rows in spans(Z.shape[0], cache_rows(Z)):
-        Z[rows] += alpha * P[rows]
-        R[rows] -= alpha * AP[rows]
+        add_scaled(Z[rows], P[rows], alpha)
+        add_scaled(R[rows], AP[rows], -alpha)
         left += xp.sum(R[rows] * R[rows], axis=0)
     return left
 

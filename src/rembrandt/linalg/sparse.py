@@ -93,6 +93,15 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     return A
 
 
+def used_columns(A: Matrix) -> NDArray[np.int64]:
+    """The columns that some row has an entry in; all of a dense matrix."""
+    used = np.ones(A.shape[1], dtype=bool)
+    if is_sparse(A):
+        used[:] = False
+        used[A.indices] = True
+    return np.flatnonzero(used)
+
+
 def append_constant(X: Matrix) -> Matrix:
     """``[X, 1]``: the constant feature that stands for an intercept."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)

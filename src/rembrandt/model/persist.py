@@ -64,7 +64,10 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             decoder=Decoder(weights, bias, metadata["link"], fourier, metadata["greedy"]),
             n_train=metadata["n_train"],
             settings=metadata["settings"],
-            **{name: arrays[name] for name in _PARTS},
+            projection=arrays["projection"],
+            embedding=arrays["embedding"],
+            singular_values=arrays["singular_values"],
+            label_counts=arrays["label_counts"],
         )
         config = metadata["text"]
         own = {name.removeprefix(_TEXT): array for name, array in arrays.items() if name.startswith(_TEXT)}

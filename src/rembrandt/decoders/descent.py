@@ -1,0 +1,179 @@
+"""The steps of the logistic fit: what a place must do for it, and how this process does.
+
+An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is judged and kept.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.decoders.whitening import Whitening, all_features
+from rembrandt.engines.place import CPU
+from rembrandt.linalg.blocks import Block, cache_rows, spans
+from rembrandt.linalg.threads import for_each, own_threads
+
+Array = NDArray[Any]
+
+PARTS = 4  # of a batch, for as many threads; more would make the products small
+LOGITS = 1 << 26  # entries of the largest block of logits: rows × labels
+
+
+@dataclass(frozen=True)
+class LogisticSettings:
+    """How to fit; the defaults serve from fifty to some thousands of features."""
+
+    multiclass: bool
+    max_epochs: int = 40
+    batch: int = 1000
+    step: float = 0.1  # of the whole way to the minimum of a label's quadratic model
+    reach: float = 10.0  # how far one example may move its own logit: whitened rows are as long as they have features
+    momentum: float = 0.9
+    dropout: float = 0.0  # of the features, drawn anew for each batch
+    l2: float = 0.0
+    floor: float = 1e-4  # of the mean eigenvalue, added to the covariance before it is inverted
+    patience: int = 4  # epochs without a better held-out loss, each at half the step, before stopping
+    smallest: float = 1 / 64  # of the first step: what is left to gain is noise
+    held_out: float = 0.05
+    seed: int = 0
+
+    def prior(self, rates: Array) -> Array:
+        """The logits of the base rates."""
+        return np.log(rates) if self.multiclass else np.log(rates) - np.log1p(-rates)
+
+    def longest(self, rates: Array, batch: int, size: int) -> Array:
+        """The step of each label: by its curvature, within the reach of one example."""
+        return np.minimum(self.step / (rates * (1 - rates)), self.reach * batch / (size + 1))
+
+
+class Descent(Protocol):
+    """The weights of all labels on their way down, where the data is."""
+
+    batch: int  # rows of a step
+
+    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+        """A step for each row of ``order``, the rows of a batch, on the features that are kept of it."""
+        ...
+
+    def loss(self, rows: NDArray[np.int64]) -> float:
+        """The weighted mean loss per example of the last epoch's mean; before the first, of the base rates."""
+        ...
+
+    def keep(self) -> None:
+        """The mean of the last epoch is the best so far."""
+        ...
+
+    def restart(self) -> None:
+        """Go on from the best so far, at rest."""
+        ...
+
+    def result(self) -> tuple[Block, Block]:
+        """The best weights and biases, for features that are not whitened."""
+        ...
+
+
+class NumpyDescent:
+    """In this process: a batch in parts on its threads."""
+
+    def __init__(
+        self,
+        whitening: Whitening,
+        H: Array,
+        Y: sparse.csr_array,
+        w: Array,
+        rates: Array,
+        settings: LogisticSettings,
+        n_train: int,
+    ) -> None:
+        self.whitening, self.Y, self.w, self.settings = whitening, Y, w, settings
+        self.F = all_features(whitening, H, CPU)
+        c = Y.shape[1]
+        # At least twenty steps an epoch, so that the mean of an epoch is one of many iterates.
+        self.batch = max(1, min(settings.batch, LOGITS // c, max(32, n_train // 20), n_train))
+        self.longest = settings.longest(rates, self.batch, whitening.size).astype(self.F.dtype)
+        self.curvature = (rates * (1 - rates)).astype(self.F.dtype)
+        self.Q = np.zeros((whitening.size + 1, c), dtype=self.F.dtype)
+        self.Q[-1] = settings.prior(rates)
+        self.velocity, self.mean = np.zeros_like(self.Q), self.Q.copy()
+        self.best = self.mean
+
+    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+        s = self.settings
+        step = scale * (1 - s.momentum) * self.longest
+        self.mean = np.zeros_like(self.Q)
+        with own_threads():
+            for rows, chosen in zip(order, kept, strict=True):
+                some: Any = slice(None) if chosen is None else np.append(chosen, self.whitening.size)
+                ahead = self.Q[some] + s.momentum * self.velocity[some]
+                seen = self.F[rows][:, some]
+                seen[:, :-1] /= 1 - s.dropout  # as large, on average, as all features together
+                slope = gradient(seen, self.Y[rows], ahead, self.w[rows], s.multiclass)
+                if s.l2:
+                    slope += s.l2 * self.curvature * ahead
+                self.velocity *= s.momentum
+                self.velocity[some] -= step * slope
+                self.Q += self.velocity
+                self.mean += self.Q
+        self.mean /= len(order)
+
+    def loss(self, rows: NDArray[np.int64]) -> float:
+        return mean_loss(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w)
+
+    def keep(self) -> None:
+        self.best = self.mean
+
+    def restart(self) -> None:
+        self.Q, self.velocity = self.best.copy(), np.zeros_like(self.Q)
+
+    def result(self) -> tuple[Block, Block]:
+        return self.whitening.undo(self.best)
+
+
+def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
+    """``probabilities − Y`` in the place of the logits ``P``, without a dense Y, a few rows in the cache at a time."""
+    for rows in spans(len(P), cache_rows(P)):
+        part = P[rows]
+        if multiclass:
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            part *= 1 / part.sum(axis=1, keepdims=True)
+        else:
+            np.negative(part, out=part)
+            np.exp(np.minimum(part, 60, out=part), out=part)
+            part += 1
+            np.reciprocal(part, out=part)
+    P[np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), Y.indices] -= 1
+    return P
+
+
+def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool) -> Array:
+    """The gradient of the weighted mean loss; parts of the rows side by side, always the same parts."""
+    share = (w / w.sum())[:, None].astype(F.dtype)
+    found: dict[int, Array] = {}
+
+    def add(rows: slice) -> None:
+        R = residual(F[rows] @ Q, Y[rows], multiclass)
+        found[rows.start] = (F[rows] * share[rows]).T @ R
+
+    for_each(add, ((rows,) for rows in spans(len(F), -(-len(F) // PARTS))))
+    return reduce(np.add, (found[start] for start in sorted(found)))
+
+
+def mean_loss(F: Array, Y: sparse.csr_array, rows: Array, Q: Array, multiclass: bool, w: Array) -> float:
+    """The weighted mean loss per example on ``rows``."""
+    total = 0.0
+    for part in spans(len(rows), max(1, LOGITS // Q.shape[1])):
+        chosen = rows[part]
+        P, truth = F[chosen] @ Q, Y[chosen]
+        at = np.repeat(np.arange(len(chosen)), np.diff(truth.indptr))
+        hits = np.bincount(at, weights=P[at, truth.indices], minlength=len(chosen))
+        if multiclass:
+            top = P.max(axis=1)
+            normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
+        else:
+            normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
+        total += float(w[chosen] @ (normalizers - hits))
+    return total / max(1e-300, float(w[rows].sum()))

@@ -1,0 +1,40 @@
+"""Work in blocks that shrink when a device has no room for them."""
+
+from collections.abc import Callable
+
+import torch
+
+from rembrandt.errors import MemoryEstimateError
+
+
+def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -> int:
+    """Call ``work`` for all of ``whole``, ``step`` at a time; where memory runs out, in halves of that.
+
+    Returns the step that did fit. ``work`` must leave nothing half done: it is called again for the same slice.
+    """
+    start = whole.start
+    while start < whole.stop:
+        stop = min(start + step, whole.stop)
+        try:
+            work(slice(start, stop))
+        except torch.OutOfMemoryError as error:
+            if stop - start <= 1:
+                raise too_small(what) from error
+            step = (stop - start) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            continue
+        start = stop
+    return step
+
+
+def too_small(what: str) -> MemoryEstimateError:
+    """The refusal when the smallest piece of work does not fit."""
+    room = ""
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        room = f" ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are free)"
+    return MemoryEstimateError(
+        f"the device's memory{room} does not hold the smallest piece of {what}: use a smaller n_components or fewer "
+        "n_random_features, another device, or device='cpu'."
+    )

@@ -1,0 +1,97 @@
+"""Sparse times dense on a device: the one function that a faster kernel would replace, and the layout it works on."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Csr:
+    """A sparse matrix by rows on a device."""
+
+    starts: Tensor  # where each row begins, and the end
+    columns: Tensor
+    values: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, A: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> "Csr":
+        index = np.int32 if max(A.nnz, A.shape[0], A.shape[1]) < 2**31 else np.int64
+        starts, columns = (torch.from_numpy(np.ascontiguousarray(x, dtype=index)) for x in (A.indptr, A.indices))
+        values = torch.from_numpy(np.ascontiguousarray(A.data)).to(device).to(dtype)
+        return cls(starts.to(device), columns.to(device), values, (int(A.shape[0]), int(A.shape[1])))
+
+    def to(self, device: torch.device) -> "Csr":
+        return Csr(self.starts.to(device), self.columns.to(device), self.values.to(device), self.shape)
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many entries each row has."""
+        return self.starts[1:] - self.starts[:-1]
+
+    def row_of_entry(self) -> Tensor:
+        rows = torch.arange(self.shape[0], device=self.starts.device, dtype=self.columns.dtype)
+        return torch.repeat_interleave(rows, self.lengths, output_size=len(self.columns))
+
+    def transposed(self) -> "Csr":
+        """The transpose by rows: entries of a column together, in the order of their rows."""
+        order = torch.argsort(self.columns, stable=True)
+        counts = torch.bincount(self.columns, minlength=self.shape[1])
+        starts = torch.zeros(self.shape[1] + 1, dtype=self.starts.dtype, device=self.starts.device)
+        starts[1:] = torch.cumsum(counts, 0)
+        n, d = self.shape
+        return Csr(starts, self.row_of_entry()[order], self.values[order], (d, n))
+
+    def with_constant(self) -> "Csr":
+        """``[A, 1]``."""
+        n, d = self.shape
+        rows, device = self.row_of_entry().long(), self.columns.device
+        at = torch.arange(len(self.columns), device=device) + rows
+        columns = torch.full((len(self.columns) + n,), d, dtype=self.columns.dtype, device=device)
+        values = torch.ones(len(columns), dtype=self.values.dtype, device=device)
+        columns[at], values[at] = self.columns, self.values
+        starts = self.starts + torch.arange(n + 1, dtype=self.starts.dtype, device=device)
+        return Csr(starts, columns, values, (n, d + 1))
+
+    def rows(self, span: slice) -> "Csr":
+        starts = self.starts[span.start : span.stop + 1]
+        first, last = (int(x) for x in starts[[0, -1]].tolist())
+        return Csr(
+            starts - first, self.columns[first:last], self.values[first:last], (span.stop - span.start, self.shape[1])
+        )
+
+    def scaled(self, factors: Tensor) -> "Csr":
+        """``diag(factors) A``."""
+        values = self.values * factors.to(self.values.dtype)[self.row_of_entry().long()]
+        return Csr(self.starts, self.columns, values, self.shape)
+
+    def dense(self, dtype: torch.dtype) -> Tensor:
+        out = torch.zeros(self.shape, dtype=dtype, device=self.values.device)
+        out[self.row_of_entry().long(), self.columns.long()] = self.values.to(dtype)
+        return out
+
+    def column_sums(self, weights: Tensor | None, squared: bool = False) -> Tensor:
+        """``Σ w a`` of each column, or ``Σ w a²``, in float64."""
+        entries = self.values.double()
+        entries = entries * entries if squared else entries
+        if weights is not None:
+            entries = entries * weights[self.row_of_entry().long()]
+        return torch.bincount(self.columns, entries, minlength=self.shape[1])
+
+
+def multiply(A: Csr, Z: Tensor) -> Tensor:
+    """``A Z`` in the precision of ``Z``."""
+    if A.values.numel() == 0 or Z.shape[1] == 0:
+        return torch.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        matrix = torch.sparse_csr_tensor(
+            A.starts, A.columns, A.values.to(Z.dtype), size=A.shape, check_invariants=False
+        )
+    found: Tensor = matrix @ Z
+    return found

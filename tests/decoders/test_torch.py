@@ -1,0 +1,195 @@
+"""Every decoder on devices: by the shared contract, and the same as NumPy's."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from rembrandt.decoders import torch_descent, torch_shards
+from rembrandt.decoders.greedy import pursue
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.torch_shards import Truth
+from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.engines.place import CPU
+from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.errors import MemoryEstimateError
+from rembrandt.features.fourier import draw
+from rembrandt.linalg.blocks import as_numpy
+from tests.devices import CPU_ONE, CPU_TWO, HALVES, PLACES
+
+from .contract import C, DecoderContract, problem
+
+FAST = {"max_epochs": 12, "batch": 100}
+ONE, TWO = TorchPlace(CPU_ONE, torch.float32), TorchPlace(CPU_TWO, torch.float32)
+
+
+def ridge(H, Y, place, kernel=None, weights=None):
+    H = place.asarray(H)
+    fourier = None if kernel is None else draw(kernel, H, 100)
+    return RidgeStatistics(H, Y, fourier, weights, place=place).solve(0.01).moved(as_numpy)
+
+
+def logistic(H, Y, place, kernel=None, weights=None, multiclass=True, **more):
+    H = place.asarray(H)
+    fourier = None if kernel is None else draw(kernel, H, 100)
+    dropout = 0.0 if kernel is None else 0.5
+    settings = LogisticSettings(**{"multiclass": multiclass, "dropout": dropout} | FAST | more)
+    return fit_logistic(H, Y, settings, fourier, weights, place=place).moved(as_numpy)
+
+
+class TestRidge(DecoderContract):
+    def fit(self, H, Y, places):
+        return ridge(H, Y, ONE, "gaussian")
+
+
+class TestSoftmax(DecoderContract):
+    place = ONE
+    more: ClassVar[dict] = {"kernel": "gaussian"}
+
+    def fit(self, H, Y, places):
+        return logistic(H, Y, self.place, multiclass=self.multiclass, **self.more)
+
+
+class TestIndependentOnTwoDevices(TestSoftmax):
+    multiclass = False
+    place = TWO
+    more: ClassVar[dict] = {}
+
+
+class TestHalfPrecision(TestSoftmax):
+    multiclass = False
+    place = TorchPlace(CPU_ONE, torch.bfloat16)
+
+    def test_labels_in_another_order(self, train, test):
+        """Rounded to eight bits, sums in another order differ: what is found stays the same."""
+        H, Y, places = train
+        order = np.random.default_rng(0).permutation(C)
+        found = self.ranked(self.fit(H, Y[:, order], places[order]), test[0], 1)
+        assert (order[found] == self.ranked(self.fit(*train), test[0], 1)).mean() > 0.97
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("multiclass", [True, False])
+@pytest.mark.parametrize("kernel", [None, "gaussian"])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_same_as_on_the_processor(place, kernel, multiclass, weighted):
+    H, Y, _ = problem(multiclass=multiclass)
+    w = np.random.default_rng(0).random(len(H)) if weighted else None
+    place = place()
+    assert_allclose(ridge(H, Y, place, kernel, w).scores(H), ridge(H, Y, CPU, kernel, w).scores(H), atol=1e-4)
+    found, expected = (logistic(H, Y, p, kernel, w, multiclass, l2=0.01, max_epochs=6).scores(H) for p in (place, CPU))
+    assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("multiclass", [True, False])
+@pytest.mark.parametrize("place", HALVES)
+def test_half_precision_learns_the_same(place, multiclass):
+    H, Y, _ = problem(multiclass=multiclass, noise=0.5)
+    expected = logistic(H, Y, CPU, "gaussian", None, multiclass).scores(H)
+    found = logistic(H, Y, place(), "gaussian", None, multiclass).scores(H)
+    assert np.abs(found - expected).mean() < 0.02 * np.abs(expected).mean()
+
+
+@pytest.mark.parametrize("multiclass", [True, False])
+@pytest.mark.parametrize("place", [ONE, TWO], ids=["one", "two"])
+def test_chunks_of_labels_do_not_change_the_result(place, multiclass, monkeypatch):
+    H, Y, _ = problem(multiclass=multiclass)
+    whole = logistic(H, Y, place, multiclass=multiclass)
+    monkeypatch.setattr(torch_shards, "GRAIN", 2)
+    monkeypatch.setattr(torch_descent, "GRAIN", 2)
+    monkeypatch.setattr(torch_descent, "LOGIT_BYTES", 100 * 4 * 2)
+    parts = logistic(H, Y, place, multiclass=multiclass)
+    assert_allclose(parts.weights, whole.weights, atol=1e-3)
+
+
+def test_labels_take_turns_where_a_device_cannot_hold_them(monkeypatch):
+    """Room for a few labels' weights and no features: shards come and go, features are made for each batch."""
+    H, Y, _ = problem(multiclass=False)
+    whole = logistic(H, Y, ONE, multiclass=False)
+    monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
+    made = []
+    real = torch_descent.Shard
+    monkeypatch.setattr(torch_descent, "Shard", lambda *a: made.append(real(*a)) or made[-1])
+    streamed = logistic(H, Y, ONE, multiclass=False)
+    assert len(made) > 1 and made[0].width < C
+    assert_allclose(streamed.weights, whole.weights, atol=1e-3)
+
+
+def test_a_softmax_that_does_not_fit_is_refused_with_the_estimate(monkeypatch):
+    H, Y, _ = problem()
+    monkeypatch.setattr(TorchPlace, "available", lambda _: 500)
+    with pytest.raises(MemoryEstimateError, match=r"12 classes of 9 features needs about .* GiB .*decoder='ridge'"):
+        logistic(H, Y, ONE)
+
+
+def test_a_step_that_does_not_fit_is_done_in_smaller_chunks(monkeypatch):
+    H, Y, _ = problem(multiclass=False)
+    whole = logistic(H, Y, ONE, multiclass=False)
+    monkeypatch.setattr(torch_shards, "GRAIN", 1)
+    monkeypatch.setattr(torch_descent, "GRAIN", 1)
+    real, widths = torch_descent.ahead, []
+
+    def limited(Q, *rest):
+        widths.append(Q.shape[1])
+        if Q.shape[1] > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(Q, *rest)
+
+    monkeypatch.setattr(torch_descent, "ahead", limited)
+    assert_allclose(logistic(H, Y, ONE, multiclass=False).weights, whole.weights, atol=1e-3)
+    assert widths[0] == C and widths.count(C) == 1, "what did fit is kept to"
+
+
+def test_a_step_that_never_fits_says_what_to_do(monkeypatch):
+    def never(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch_descent, "ahead", never)
+    H, Y, _ = problem(multiclass=False)
+    with pytest.raises(MemoryEstimateError, match="smallest piece of a step"):
+        logistic(H, Y, ONE, multiclass=False)
+
+
+def test_targets_stay_sparse(monkeypatch):
+    H, Y, _ = problem(multiclass=False)
+
+    def refuse(*_, **__):
+        raise AssertionError("the targets were made dense")
+
+    for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array):
+        monkeypatch.setattr(kind, "toarray", refuse)
+        monkeypatch.setattr(kind, "todense", refuse)
+    logistic(H, Y, TWO, multiclass=False)
+    ridge(H, Y, ONE)
+
+
+@pytest.mark.parametrize("grain", [1, 3, 5, 100])
+def test_true_labels_of_batches(grain, monkeypatch):
+    monkeypatch.setattr(torch_shards, "GRAIN", grain)
+    Y = sparse.random_array((30, 11), density=0.3, rng=np.random.default_rng(0)).tocsr()
+    order = np.random.default_rng(1).permutation(30).reshape(5, 6)
+    csr = tuple(torch.as_tensor(x.astype(np.int64)) for x in (Y.indptr, Y.indices))
+    truth = Truth.of(csr, torch.as_tensor(order), 11)
+    for batch, rows in enumerate(order):
+        for first in range(0, 11, grain):
+            labels = slice(first, min(first + grain, 11))
+            found = np.zeros((6, labels.stop - labels.start))
+            found[truth.within(batch, labels)] = 1
+            assert (found == (Y[rows].toarray()[:, labels] > 0)).all()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_transpose_and_pursuit(place):
+    H, _, places = problem()
+    place = place()
+    decoder = replace(fit_transpose(place.asarray(places)), greedy=True)
+    assert_allclose(as_numpy(decoder.scores(place.asarray(H))), H @ places.T, atol=1e-5)
+    found, scores = pursue(place.asarray(H), decoder.weights.T, 4)
+    expected, values = pursue(H, places, 4)
+    assert (as_numpy(found) == expected).mean() > 0.999
+    assert_allclose(as_numpy(scores), values, atol=1e-4)

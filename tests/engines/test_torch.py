@@ -1,0 +1,148 @@
+"""The engine of devices: the products that every engine must do, in one block and in many, on one device and two."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.embeddings import METHODS, Settings, certificate, embed
+from rembrandt.engines import torch as module
+from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.place import CPU
+from rembrandt.engines.torch import TorchEngine
+from rembrandt.engines.torch_memory import halving
+from rembrandt.engines.torch_products import Csr, multiply
+from rembrandt.errors import MemoryEstimateError
+from rembrandt.linalg.sparse import append_constant
+from tests.devices import CPU_ONE, CPU_TWO, PLACES, needs_gpu
+from tests.embeddings.contract import assert_same_embedding
+from tests.embeddings.problems import latent
+
+from .contract import EngineContract, case
+
+
+class TestTorch(EngineContract):
+    devices = CPU_ONE
+
+    def make(self, X, Y, weights=None, center_features=False, center_labels=False):
+        return TorchEngine(X, Y, weights, center_features, center_labels, self.devices)
+
+
+class TestTorchWithoutSmallProducts(TestTorch):
+    """Every product goes through the data, a few columns at a time."""
+
+    @pytest.fixture(autouse=True)
+    def _limits(self, monkeypatch):
+        monkeypatch.setattr(module, "SMALL_CROSS", 0)
+        monkeypatch.setattr(module, "BLOCK_BYTES", 512)
+        monkeypatch.setattr(module, "DENSE_BYTES", 1024)
+
+
+class TestTorchTwice(TestTorchWithoutSmallProducts):
+    devices = CPU_TWO
+
+
+@needs_gpu
+class TestGpu(TestTorch):
+    devices = (torch.device("cuda", 0),)
+
+
+@needs_gpu
+class TestGpuWithoutSmallProducts(TestTorchWithoutSmallProducts):
+    devices = (torch.device("cuda", 0),)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_constant_feature_is_appended(place, kind):
+    given, place = case(kind, weighted=True), place()
+    engine = place.engine(given.X, given.Y, given.weights, center=False)
+    expected = CpuEngine(append_constant(given.X), given.Y, given.weights)
+    assert (engine.d, engine.c) == (expected.d, expected.c)
+    assert_allclose(engine.to_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "pcg"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("place", PLACES)
+def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch):
+    monkeypatch.setattr(module, "SMALL_CROSS", 0)
+    data = latent()
+    settings = Settings(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
+    engine = place().engine(data.X, data.Y, None, center=False)
+    found = embed(engine, settings)
+    expected = embed(CPU.engine(data.X, data.Y, None, center=False), settings)
+    host = type(found)(
+        *(engine.to_numpy(x) for x in (found.V, found.sigma, found.W)),
+        None,
+        found.residual,
+        found.leverage,
+        found.iterations,
+    )
+    assert_same_embedding(host, expected, atol=5e-3)
+    assert found.leverage == pytest.approx(expected.leverage, rel=1e-2, abs=1e-6)
+
+
+def test_two_devices_give_the_embedding_of_one():
+    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=2)
+    one, two = (embed(TorchEngine(data.X, data.Y, devices=devices), settings) for devices in (CPU_ONE, CPU_TWO))
+    assert_allclose(one.V, two.V, atol=1e-5)
+    assert_allclose(one.sigma, two.sigma, rtol=1e-6)
+
+
+def test_the_certificate_runs_on_a_device():
+    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=4)
+    engine = TorchEngine(data.X, data.Y)
+    found = embed(engine, settings)
+    proof = certificate(engine, settings, found.V, found.sigma)
+    assert proof.residuals.max() < 0.05 * float(found.sigma[0])
+
+
+def test_a_transpose_and_rows_of_a_sparse_matrix():
+    A = sparse.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
+    placed = Csr.of(A, CPU_ONE[0], torch.float32)
+    assert_array_equal(placed.transposed().dense(torch.float32), A.toarray().T)
+    assert_array_equal(placed.rows(slice(7, 19)).dense(torch.float32), A.toarray()[7:19])
+    assert_array_equal(placed.with_constant().dense(torch.float32), append_constant(A).toarray())
+    Z = torch.randn(30, 5)
+    assert_allclose(multiply(placed, Z), A.toarray() @ Z.numpy(), atol=1e-5)
+    assert multiply(Csr.of(A[:0], CPU_ONE[0], torch.float32), Z).shape == (0, 5)
+
+
+def test_a_product_that_does_not_fit_is_done_in_smaller_blocks(monkeypatch):
+    """A device that holds no more than two columns at a time."""
+    given = case()
+    engine = TorchEngine(given.X, given.Y)
+    Z = engine.asarray(np.random.default_rng(0).standard_normal((engine.d, 7)))
+    expected, times, widths = engine.gram(Z), module._Operand.times, []
+
+    def limited(self, block):
+        widths.append(block.shape[1])
+        if block.shape[1] > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return times(self, block)
+
+    monkeypatch.setattr(module._Operand, "times", limited)
+    assert_allclose(engine.gram(Z), expected, atol=1e-5)
+    assert widths[0] == 7 and max(widths[3:]) <= 2
+
+
+def test_the_smallest_block_that_does_not_fit_is_an_error_with_what_to_do():
+    def never(_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(MemoryEstimateError, match=r"smallest piece of a product.*device='cpu'"):
+        halving(never, slice(0, 100), 64, "a product")
+
+
+def test_halving_covers_everything_once():
+    done = []
+
+    def work(part):
+        if part.stop - part.start > 9:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        done.extend(range(part.start, part.stop))
+
+    assert halving(work, slice(3, 100), 64, "work") <= 9
+    assert done == list(range(3, 100))

@@ -1,0 +1,139 @@
+"""Where an estimator works makes no difference to what it finds; devices that are not there are refused."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+from rembrandt import LabelEmbedder, RembrandtClassifier, load
+from rembrandt.engines import place as module
+from rembrandt.engines.place import CPU, place_for
+from rembrandt.errors import SettingsError
+from tests.devices import needs_gpu
+
+TWO = "cpu,cpu"
+DEVICES = [TWO, pytest.param("cuda", marks=needs_gpu)]
+
+
+def blobs(seed=0, n=400, d=60, c=12, several=False):
+    rng = np.random.default_rng(seed)
+    places = np.random.default_rng(9).standard_normal((c, d))
+    y = rng.integers(0, c, n)
+    X = (places[y] + 0.8 * rng.standard_normal((n, d))) * (rng.random((n, d)) < 0.5)
+    X = sparse.csr_array(X.astype(np.float32))
+    if not several:
+        return X, y
+    Y = np.zeros((n, c), dtype=np.int8)
+    Y[np.arange(n), y] = Y[np.arange(n), (y + 1) % c] = 1
+    return X, sparse.csr_array(Y)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("decoder", ["transpose", "ridge", "logistic", "greedy"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_same_answers_on_every_device(device, decoder, several):
+    X, y = blobs(several=several)
+    test, _ = blobs(1)
+    kernel = "gaussian" if decoder in ("ridge", "logistic") else None
+    here = RembrandtClassifier(
+        6,
+        decoder=decoder,
+        kernel=kernel,
+        n_random_features=60,
+        decoder_ridge=0.01,
+        normalize=True,
+        max_epochs=6,
+        random_state=0,
+    ).fit(X, y)
+    there = clone(here).set_params(device=device).fit(X, y)
+    assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-3)
+    same = (there.model_topk(test, 3)[0] == here.model_topk(test, 3)[0]).mean()
+    assert same > 0.98
+    there.device = "cpu"
+    again = there.model_topk(test, 3)
+    there.device = device
+    assert (again[0] == there.model_topk(test, 3)[0]).mean() > 0.99, "the model is the same wherever it predicts"
+    assert_allclose(there.predict_proba(test), here.predict_proba(test), atol=0.05)
+    assert (there.predict(test) != here.predict(test)).mean() < 0.03
+
+
+def test_settings_are_chosen_on_a_device_too():
+    X, y = blobs(n=160, d=20, c=5)
+    here, there = (RembrandtClassifier(random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO))
+    assert len(here.selection_) == len(there.selection_)
+    assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.02)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_embedder_on_a_device(device):
+    X, y = blobs()
+    here, there = (LabelEmbedder(5, n_iter=3, random_state=0, device=d).fit(X, y) for d in ("cpu", device))
+    for one in (there.embedding_, there.projection_, there.singular_values_, there.transform(X)):
+        assert isinstance(one, np.ndarray)
+    assert_allclose(there.embedding_, here.embedding_, atol=1e-3)
+    assert_allclose(there.transform(X), here.transform(X), atol=1e-3)
+    assert there.certify(X, y).residuals.shape == (5,)
+
+
+def test_a_model_belongs_to_no_device(tmp_path):
+    X, y = blobs()
+    fitted = RembrandtClassifier(4, decoder="ridge", kernel=None, random_state=0, device=TWO).fit(X, y)
+    fitted.predict(X)
+    fitted.save(tmp_path / "model")
+    assert load(tmp_path / "model").device == "cpu"
+    there = load(tmp_path / "model", device=TWO)
+    assert_array_equal(there.predict(X), fitted.predict(X))
+    assert_array_equal(load(tmp_path / "model").predict(X), fitted.predict(X))
+    assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+
+
+def test_names_of_devices():
+    assert place_for("cpu") is CPU
+    assert place_for(TWO).device == TWO
+    expected = "cuda:0" if torch.cuda.is_available() else "cpu"
+    assert place_for("auto").device == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        ("gpu7", "is no device: use 'cpu', 'cuda'"),
+        ("mps", "is not supported"),
+        ("cuda:99", "is not there" if torch.cuda.is_available() else "finds no GPU"),
+        ("", "must be a name"),
+        (3, "must be a name"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [RembrandtClassifier, LabelEmbedder])
+def test_a_device_that_is_not_there_is_refused(estimator, device, says):
+    X, y = blobs(n=50)
+    with pytest.raises(SettingsError, match=says):
+        estimator(2, device=device).fit(X, y)
+
+
+def test_without_torch_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    place_for.cache_clear()
+    with pytest.raises(SettingsError, match=r"pip install 'rembrandt\[gpu\]'"):
+        place_for("cuda")
+    assert place_for("auto") is CPU
+    place_for.cache_clear()
+
+
+def test_work_on_the_processor_never_imports_torch():
+    code = (
+        "import sys, numpy as np; from rembrandt import RembrandtClassifier, LabelEmbedder\n"
+        "X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 3\n"
+        "for decoder in ('ridge', 'logistic', 'transpose', 'greedy'):\n"
+        "    RembrandtClassifier(2, decoder=decoder, kernel=None, max_epochs=2).fit(X, y).predict(X)\n"
+        "LabelEmbedder(2).fit(X, y).transform(X)\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
