@@ -14,7 +14,7 @@ ROUNDS = 12  # of two-means in one cut; few are needed, and the last ones move n
 
 
 def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
-    """For every row of ``A`` its cluster, from 0 to ``2^depth``; a cluster's leading bits name the larger ones around it.
+    """For every row of ``A`` its cluster, from 0 to ``2^depth``; the leading bits name the larger one around it.
 
     Each cut is spherical two-means with both sides kept equal: rows are ranked by how much nearer they are to one
     centre than to the other.
@@ -40,10 +40,9 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, between: Array) -> None:
     """Reorder ``rows`` in place so that the first ``left`` are one half; ``between`` is a zero for each column."""
-    np.random.seed(seed)
     m = rows.shape[0]
-    one = np.random.randint(m)
-    other = (one + 1 + np.random.randint(m - 1)) % m
+    one = (seed * 7919) % m  # any two rows begin
+    other = (one + m // 2) % m
     side = np.zeros(m, np.bool_)
     farther = np.empty(m, np.float32)
     _add(indptr, indices, data, rows[one], np.float32(1), between)
@@ -92,6 +91,6 @@ def _forget(indptr: Array, indices: Array, rows: Array, between: Array) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add(indptr: Array, indices: Array, data: Array, row: int, factor: float, into: Array) -> None:
+def _add(indptr: Array, indices: Array, data: Array, row: int, factor: Any, into: Array) -> None:
     for at in range(indptr[row], indptr[row + 1]):
         into[indices[at]] += factor * data[at]

@@ -1,7 +1,7 @@
-"""Rows times a sparse matrix of labels, by lists: each feature has a list of the labels that give it weight.
+"""Rows times sparse weights: all nodes by lists of each feature, or the few labels that are asked for.
 
-A row adds up the lists of its own features. What it costs is the length of those lists, not the number of labels, and
-labels that share no feature with the row are never seen.
+With lists, a row adds up those of its own features: it costs their length, not the number of nodes. For a few labels a
+row is laid out densely once, and each label's own short list is read.
 """
 
 from typing import Any
@@ -9,73 +9,67 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy import sparse
-
-from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.threads import Workspace, for_each
 
 Array = NDArray[Any]
-ROWS = 512  # rows of one call: many calls balance the threads
-
-
-def list_top_k(X: sparse.csr_array, S: sparse.csr_array, bias: Array, k: int) -> tuple[NDArray[np.int32], Array]:
-    """The ``k`` best labels of every row by ``X S + bias`` among those that share a feature with it, in no order.
-
-    ``S`` is features × labels. Where fewer than ``k`` labels are met the rest is -1, with a score of -inf.
-    """
-    best = np.full((X.shape[0], k), -1, dtype=np.int32)
-    scores = np.full((X.shape[0], k), -np.inf, dtype=np.float32)
-    space = Workspace(lambda: np.zeros(S.shape[1], dtype=np.float32))
-    rest = (X.indptr, X.indices, X.data, S.indptr, S.indices, S.data, bias)
-
-    def fill(rows: slice) -> None:
-        with space.borrowed() as sums:
-            _top(*rest, sums, rows.start, best[rows], scores[rows])
-
-    for_each(fill, ((rows,) for rows in spans(X.shape[0], ROWS)))
-    return best, scores
-
-
-def list_above(
-    X: sparse.csr_array, S: sparse.csr_array, bias: Array, level: float, most: int
-) -> tuple[NDArray[np.int32], Array]:
-    """As `list_top_k` with those below ``level`` left out."""
-    best, scores = list_top_k(X, S, bias - np.float32(level), most)
-    best[scores <= 0] = -1
-    return best, scores + np.float32(level)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _top(
+def add_lists(
+    indptr: Array, indices: Array, data: Array, start: int, at: Array, nodes: Array, weights: Array, out: Array
+) -> None:
+    """Add ``X S`` to ``out`` for as many rows of X from ``start`` as it has; S, features × nodes, is CSR too."""
+    for row in range(out.shape[0]):
+        into = out[row]
+        for x in range(indptr[start + row], indptr[start + row + 1]):
+            value, feature = data[x], indices[x]
+            for t in range(at[feature], at[feature + 1]):
+                into[nodes[t]] += value * weights[t]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def best_members(
     indptr: Array,
     indices: Array,
     data: Array,
-    list_at: Array,
-    list_labels: Array,
-    list_weights: Array,
-    bias: Array,
-    sums: Array,
     start: int,
+    clusters: Array,
+    so_far: Array,
+    members_at: Array,
+    members: Array,
+    at: Array,
+    features: Array,
+    weights: Array,
+    bias: Array,
+    power: float,
+    allowed: Array,
+    dense: Array,
     best: Array,
     scores: Array,
 ) -> None:
+    """Keep each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``, in heap order.
+
+    ``clusters`` are ordered, best first, with what each brings ``so_far``; a label's own part is never positive, so
+    clusters that begin below the worst label kept are passed over. ``allowed`` says which labels may be answered.
+    ``dense`` is work space, a zero for each feature, and is left so.
+    """
     k = best.shape[1]
     for row in range(best.shape[0]):
-        i = start + row
-        for at in range(indptr[i], indptr[i + 1]):
-            x = data[at]
-            f = indices[at]
-            for t in range(list_at[f], list_at[f + 1]):
-                sums[list_labels[t]] += x * list_weights[t]
+        first, last = indptr[start + row], indptr[start + row + 1]
+        for x in range(first, last):
+            dense[indices[x]] = data[x]
         kept, owner = scores[row], best[row]
-        for at in range(indptr[i], indptr[i + 1]):
-            f = indices[at]
-            for t in range(list_at[f], list_at[f + 1]):
-                label = list_labels[t]
-                if sums[label] == 0:
+        for q in range(clusters.shape[1]):
+            base = so_far[row, q]
+            if not base > kept[0]:
+                break
+            for m in range(members_at[clusters[row, q]], members_at[clusters[row, q] + 1]):
+                label = members[m]
+                if not allowed[label]:
                     continue
-                score = sums[label] + bias[label]
-                sums[label] = 0
+                score = bias[label]
+                for t in range(at[label], at[label + 1]):
+                    score += weights[t] * dense[features[t]]
+                score = np.float32(base - max(0.0, 1.0 - score) ** power)
                 if not score > kept[0]:
                     continue
                 hole = 0
@@ -90,3 +84,5 @@ def _top(
                     kept[hole], owner[hole] = kept[child], owner[child]
                     hole = child
                 kept[hole], owner[hole] = score, label
+        for x in range(first, last):
+            dense[indices[x]] = 0

@@ -1,4 +1,4 @@
-"""Dual coordinate descent for one linear classifier per label, each on a few examples and features of its own.
+"""One linear classifier for each label, by dual coordinate descent, each on examples and features of its own.
 
 The squared hinge with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²``. A label has
 weights only for features that one of its positive examples has. Its examples are copied with those features alone, so
@@ -19,6 +19,7 @@ def squared_hinge(
     indptr: Array,
     indices: Array,
     data: Array,
+    costs: Array,
     positives_at: Array,
     positives: Array,
     pools_at: Array,
@@ -26,7 +27,6 @@ def squared_hinge(
     pool_of: Array,
     first_label: int,
     last_label: int,
-    cost: float,
     passes: int,
     tolerance: float,
     threshold: float,
@@ -36,8 +36,8 @@ def squared_hinge(
     """Fit a range of labels; returns where each one's weights end, their features, their values, and the biases.
 
     ``positives`` are the rows of each label and ``pools`` lists of rows, both cut by ``*_at``; a label's negatives are
-    the rows of its pool that are not positive. Weights below ``threshold`` are dropped. ``place`` is work space, a -1 for each
-    feature, and is left so.
+    the rows of its pool that are not positive. ``costs`` are the rows' Cᵢ. Weights below ``threshold``
+    are dropped. ``place`` is work space, a -1 for each feature, and is left so.
     """
     n = indptr.shape[0] - 1
     size = last_label - first_label
@@ -60,7 +60,8 @@ def squared_hinge(
                     own[width] = indices[at]
                     width += 1
         starts, local, shares = _restricted(indptr, indices, data, mine, others, place)
-        w, b = _solve(starts, local, shares, mine.shape[0], width, cost, passes, tolerance, seed + label)
+        inverse = np.float32(0.5) / np.concatenate((costs[mine], costs[others]))
+        w, b = _solve(starts, local, shares, inverse, mine.shape[0], width, passes, tolerance, seed + label)
         for f in range(width):
             place[own[f]] = -1
             if abs(w[f]) >= threshold:
@@ -102,13 +103,13 @@ def _solve(
     starts: Array,
     local: Array,
     shares: Array,
+    inverse: Array,
     n_positive: int,
     width: int,
-    cost: float,
     passes: int,
     tolerance: float,
     seed: int,
-) -> tuple[Array, float]:
+) -> tuple[Array, Any]:
     """Weights and bias of one label; the first ``n_positive`` rows are its own."""
     m = starts.shape[0] - 1
     w, b = np.zeros(width, np.float32), np.float32(0)
@@ -118,7 +119,6 @@ def _solve(
         for at in range(starts[i], starts[i + 1]):
             total += shares[at] * shares[at]
         lengths[i] = total
-    inverse = np.float32(0.5 / cost)
     active, highest = m, np.float32(np.inf)
     state = np.uint64(seed * 2 + 1) * np.uint64(0x9E3779B97F4A7C15)
     for _ in range(passes):
@@ -138,7 +138,7 @@ def _solve(
             for at in range(starts[i], starts[i + 1]):
                 dot += shares[at] * w[local[at]]
             a = alpha[i]
-            gradient = y * dot - np.float32(1) + a * inverse
+            gradient = y * dot - np.float32(1) + a * inverse[i]
             projected = gradient
             if a == 0:
                 if gradient > highest:  # far on the right side of its margin: left aside until the end
@@ -148,7 +148,7 @@ def _solve(
                 projected = min(gradient, np.float32(0))
             top, low = max(top, projected), min(low, projected)
             if abs(projected) > np.float32(1e-6):
-                new = max(a - gradient / (lengths[i] + inverse), np.float32(0))
+                new = max(a - gradient / (lengths[i] + inverse[i]), np.float32(0))
                 step = (new - a) * y
                 alpha[i] = new
                 b += step
