@@ -11,8 +11,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from rembrandt.blending import choose_blend
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, SettingsError
@@ -253,6 +255,12 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         Scale rows to length one first.
     max_epochs : int
         Passes of the logistic decoder at most.
+    sparse : bool
+        Add a sparse part: a tree of linear classifiers, with weights of its own for every label. It finds rare labels
+        that low rank cannot tell apart; how much it counts is chosen on held-out data.
+    sparse_pairs : float
+        What the sparse part may cost, in pairs of examples and nodes of its first level: more clusters are better and
+        slower, and where all examples × labels fit there are none.
     text : TextFeatures, optional
         How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
     random_state : int, RandomState or None
@@ -304,6 +312,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         max_iter: int = 10,
         center: bool = False,
         max_epochs: int = 40,
+        sparse: bool = False,
+        sparse_pairs: float = 3e7,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -325,6 +335,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.max_iter = max_iter
         self.center = center
         self.max_epochs = max_epochs
+        self.sparse = sparse
+        self.sparse_pairs = sparse_pairs
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
@@ -458,8 +470,13 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         recipe = self._recipe(data, **self._own_settings())
         check_memory(data, replace(recipe, decoder="transpose"))
         selection = select(data, recipe, self._choices(), report)
-        self.model_ = fit_model(data, selection.recipe, report)
-        self.selection_ = [vars(trial) for trial in selection.trials]
+        recipe, trials = selection.recipe, [vars(trial) for trial in selection.trials]
+        if self.sparse:
+            tree = TreeSettings(pairs=float(self.sparse_pairs), seed=recipe.embedding.seed)
+            recipe, blends = choose_blend(data, recipe, tree, report)
+            trials += [vars(trial) for trial in blends]
+        self.model_ = fit_model(data, recipe, report)
+        self.selection_ = trials
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
@@ -468,6 +485,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
+        check_among("sparse", self.sparse, (True, False))
+        check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
         features = self.n_random_features
         if features is not None:
             check_whole("n_random_features", features, 1)

@@ -13,6 +13,7 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.decoders.tree import TreeSettings, fit_tree
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.protocol import Engine
@@ -49,6 +50,8 @@ class Recipe:
     leave_out: float = 0.0
     n_random_features: int | None = None  # None: as many as the number of examples makes affordable
     max_epochs: int = 40
+    tree: TreeSettings | None = None  # the sparse part
+    blend: float = 0.5  # its share in the score
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
@@ -90,6 +93,9 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     X = normalize_rows(data.X) if recipe.normalize else data.X
     embedded = fit_used_features(replace(data, X=X), recipe, report)
     decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
+    tree = None
+    if recipe.tree is not None and recipe.blend > 0:
+        tree = fit_tree(X, data.Y, recipe.tree, data.weights, report)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -102,6 +108,8 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         singular_values=as_numpy(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
+        tree=tree,
+        blend=0.0 if tree is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
 

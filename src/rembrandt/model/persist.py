@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.tree import LabelTree, Level
 from rembrandt.errors import ModelError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
-from rembrandt.packing import pack_strings, unpack_strings
+from rembrandt.packing import Arrays, pack_csr, pack_strings, unpack_csr, unpack_strings
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
@@ -22,7 +23,7 @@ def save_model(
     path: str | Path, model: Model, text: TextFeatures | None, extra: dict[str, Any], force: bool = False
 ) -> None:
     """Write ``model``, its vectoriser where it reads texts, and ``extra`` facts (JSON) to a new folder."""
-    decoder = model.decoder
+    decoder, tree = model.decoder, model.tree
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     arrays |= {"decoder.weights": np.asarray(decoder.weights), "decoder.bias": np.asarray(decoder.bias)}
     if decoder.fourier is not None:
@@ -34,6 +35,8 @@ def save_model(
     arrays |= pack_strings("classes", [str(c) for c in model.classes]) if names_are_text else {"classes": model.classes}
     if text is not None:
         arrays |= {_TEXT + name: array for name, array in text.to_arrays().items()}
+    if tree is not None:
+        arrays |= _pack_tree(tree)
     metadata = {
         "multiclass": model.multiclass,
         "normalize": model.normalize,
@@ -41,6 +44,7 @@ def save_model(
         "greedy": decoder.greedy,
         "linear": None if decoder.fourier is None else decoder.fourier.linear,
         "n_train": model.n_train,
+        "tree": tree and {"levels": len(tree.levels), "power": tree.power, "beam": tree.beam, "blend": model.blend},
         "settings": model.settings,
         "text": None if text is None else text.to_config(),
         "extra": extra,
@@ -57,6 +61,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], metadata["linear"])
         weights, bias = arrays["decoder.weights"], arrays["decoder.bias"]
         classes = arrays["classes"] if "classes" in arrays else np.asarray(unpack_strings("classes", arrays))
+        facts = metadata.get("tree")  # models of version 0.1 have none
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
@@ -68,6 +73,8 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             embedding=arrays["embedding"],
             singular_values=arrays["singular_values"],
             label_counts=arrays["label_counts"],
+            tree=None if facts is None else _unpack_tree(arrays, facts),
+            blend=0.0 if facts is None else facts["blend"],
         )
         config = metadata["text"]
         own = {name.removeprefix(_TEXT): array for name, array in arrays.items() if name.startswith(_TEXT)}
@@ -76,3 +83,23 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         raise ModelError(
             f"{path}: the folder lacks {missing}, so it is not a classifier; fit and save it again"
         ) from missing
+
+
+def _pack_tree(tree: LabelTree) -> Arrays:
+    arrays: Arrays = {}
+    for number, level in enumerate(tree.levels):
+        arrays |= pack_csr(f"tree.{number}.weights", level.weights)
+        arrays |= {f"tree.{number}.bias": level.bias, f"tree.{number}.parent": level.parent.astype(np.int32)}
+    return arrays
+
+
+def _unpack_tree(arrays: Arrays, facts: dict[str, Any]) -> LabelTree:
+    levels = (
+        Level(
+            unpack_csr(f"tree.{number}.weights", arrays),
+            arrays[f"tree.{number}.bias"],
+            arrays[f"tree.{number}.parent"],
+        )
+        for number in range(facts["levels"])
+    )
+    return LabelTree(tuple(levels), facts["power"], facts["beam"])

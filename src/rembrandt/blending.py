@@ -1,0 +1,74 @@
+"""The sparse part's cost and its share in the score, chosen on a held-out part of the training data."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.tree import TreeSettings, fit_tree
+from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import ndcg_at_k, precision_at_k
+from rembrandt.model.ranking import LABELS
+from rembrandt.progress import Report, silent
+
+Array = NDArray[Any]
+
+SAMPLE = 12_000  # rows looked at
+FEWEST = 100  # with fewer, a held-out part says nothing and the usual cost and share stand
+HELD_OUT = 1 / 6
+RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one is judged, at most
+COSTS = (0.3, 1.0, 3.0)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+USUAL_COST = 1.0
+
+
+@dataclass(frozen=True)
+class BlendTrial:
+    """A cost of the sparse part and its share in the score, with the quality on held-out rows, from 0 to 1."""
+
+    cost: float
+    blend: float
+    quality: float
+
+
+def choose_blend(
+    data: Labelled, recipe: Recipe, settings: TreeSettings, report: Report = silent
+) -> tuple[Recipe, list[BlendTrial]]:
+    """``recipe`` with the sparse part that does best beside its low-rank part, and every trial.
+
+    With more labels than a dense block of scores takes, the sparse part answers alone: low rank would have to score
+    every label of every row, and a sample of the rows would hold next to none of the labels twice.
+    """
+    n, c = data.Y.shape
+    if c > LABELS:
+        return replace(recipe, tree=replace(settings, cost=USUAL_COST), blend=1.0), []
+    if n < FEWEST:
+        return replace(recipe, tree=replace(settings, cost=USUAL_COST)), []
+    seed = recipe.embedding.seed
+    _, chosen = draw_rows(n, 1.0, seed, most=SAMPLE)
+    sample = data.rows(chosen)
+    fit, held = (sample.rows(part) for part in draw_rows(len(chosen), HELD_OUT, seed + 1, most=SAMPLE))
+    rank = min(RANK, recipe.embedding.n_components, rank_limit(fit))
+    features = None if recipe.n_random_features is None else min(recipe.n_random_features, FEATURES)
+    embedding = replace(recipe.embedding, n_components=rank, at_most=True)
+    low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
+    short = replace(settings, pairs=settings.pairs * len(chosen) / n)
+    trials: list[BlendTrial] = []
+    for cost in COSTS:
+        report("choosing the sparse part", len(trials), len(COSTS) * len(SHARES))
+        model = replace(low_rank, tree=fit_tree(fit.X, fit.Y, replace(short, cost=cost), fit.weights))
+        for blend in SHARES:
+            found = [replace(model, blend=blend).top_k(held.X[rows], 5)[0] for rows in spans(held.X.shape[0], 1024)]
+            trials.append(BlendTrial(cost, blend, _quality(held, np.vstack(found))))
+    report("choosing the sparse part", len(trials), len(trials))
+    best = max(trials, key=lambda trial: trial.quality)
+    return replace(recipe, tree=replace(settings, cost=best.cost), blend=best.blend), trials
+
+
+def _quality(held: Labelled, found: Array) -> float:
+    """How often the first answer is right; with several labels a row, as much again how well five are ranked."""
+    first = precision_at_k(held.Y, found, 1)
+    return first if held.multiclass else (first + ndcg_at_k(held.Y, found, 5)) / 2
