@@ -1,16 +1,15 @@
-"""The sparse part's cost and its share in the score, chosen on a held-out part of the training data."""
+"""The sparse part's cost, its power and its share in the score, chosen on a held-out part of the training data."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.tree import TreeSettings, fit_tree
 from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
-from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import ndcg_at_k, precision_at_k
+from rembrandt.model.model import Model
 from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, silent
 
@@ -21,15 +20,17 @@ FEWEST = 100  # with fewer, a held-out part says nothing and the usual cost and 
 HELD_OUT = 1 / 6
 RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one is judged, at most
 COSTS = (0.3, 1.0, 3.0)
+POWERS = (2.0, 3.0)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 USUAL_COST = 1.0
 
 
 @dataclass(frozen=True)
 class BlendTrial:
-    """A cost of the sparse part and its share in the score, with the quality on held-out rows, from 0 to 1."""
+    """A sparse part and its share in the score, with the quality on held-out rows, from 0 to 1."""
 
     cost: float
+    power: float
     blend: float
     quality: float
 
@@ -57,15 +58,22 @@ def choose_blend(
     low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
     short = replace(settings, pairs=settings.pairs * len(chosen) / n)
     trials: list[BlendTrial] = []
-    for cost in COSTS:
-        report("choosing the sparse part", len(trials), len(COSTS) * len(SHARES))
-        model = replace(low_rank, tree=fit_tree(fit.X, fit.Y, replace(short, cost=cost), fit.weights))
-        for blend in SHARES:
-            found = [replace(model, blend=blend).top_k(held.X[rows], 5)[0] for rows in spans(held.X.shape[0], 1024)]
-            trials.append(BlendTrial(cost, blend, _quality(held, np.vstack(found))))
-    report("choosing the sparse part", len(trials), len(trials))
+    for done, cost in enumerate(COSTS):
+        report("choosing the sparse part", done, len(COSTS))
+        tree = fit_tree(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
+        for power in POWERS:
+            model = replace(low_rank, tree=replace(tree, power=power))
+            qualities = _qualities(model, held)
+            trials += [BlendTrial(cost, power, share, q) for share, q in zip(SHARES, qualities, strict=True)]
+    report("choosing the sparse part", len(COSTS), len(COSTS))
     best = max(trials, key=lambda trial: trial.quality)
-    return replace(recipe, tree=replace(settings, cost=best.cost), blend=best.blend), trials
+    return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
+
+
+def _qualities(model: Model, held: Labelled) -> list[float]:
+    """The quality of ``model`` at each share of its sparse part."""
+    models = [replace(model, blend=share) for share in SHARES]
+    return [_quality(held, one.top_k(held.X, 5)[0]) for one in models]
 
 
 def _quality(held: Labelled, found: Array) -> float:

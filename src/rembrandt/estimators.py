@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rembrandt.blending import choose_blend
+from rembrandt.blending import BlendTrial, choose_blend
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.decoders.tree import TreeSettings
@@ -278,6 +278,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         What was chosen, and why.
     selection_ : list of dict
         Every candidate that was tried on held-out data, with its quality.
+    blends_ : list of dict
+        Every sparse part that was tried beside the low-rank one, with its share in the score and the quality.
     model_ : Model
         The fitted value itself.
 
@@ -409,6 +411,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             "params": {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
             "dense_target": self._dense_target,
             "selection": self.selection_,
+            "blends": self.blends_,
             "feature_names": self.feature_names_,
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
@@ -470,13 +473,13 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         recipe = self._recipe(data, **self._own_settings())
         check_memory(data, replace(recipe, decoder="transpose"))
         selection = select(data, recipe, self._choices(), report)
-        recipe, trials = selection.recipe, [vars(trial) for trial in selection.trials]
+        recipe, blends = selection.recipe, list[BlendTrial]()
         if self.sparse:
             tree = TreeSettings(pairs=float(self.sparse_pairs), seed=recipe.embedding.seed)
             recipe, blends = choose_blend(data, recipe, tree, report)
-            trials += [vars(trial) for trial in blends]
         self.model_ = fit_model(data, recipe, report)
-        self.selection_ = trials
+        self.selection_ = [vars(trial) for trial in selection.trials]
+        self.blends_ = [vars(trial) for trial in blends]
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
@@ -564,6 +567,7 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     classifier.n_features_in_ = model.n_features
     classifier._dense_target = facts["dense_target"]
     classifier.selection_ = facts["selection"]
+    classifier.blends_ = facts.get("blends", [])  # models of version 0.1 have none
     classifier.feature_names_ = facts["feature_names"]
     classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]

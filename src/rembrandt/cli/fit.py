@@ -110,5 +110,6 @@ def fit(
             "notes": data.notes.sentences(),
             "settings": classifier.settings_,
             "selection": classifier.selection_,
+            "blends": classifier.blends_,
         }
     )
