@@ -93,3 +93,13 @@ def test_an_absurd_shape_is_refused():
     Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**5)), shape=(60, 16 * 10**6))
     with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 5000\)"):
         RembrandtClassifier(5000, **SETTLED).fit(X, Y)
+
+
+def test_a_device_has_a_memory_of_its_own(monkeypatch):
+    """A fit that a device cannot hold is refused by its name, with the estimate."""
+    from rembrandt.engines.torch_place import TorchPlace
+
+    monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
+    X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    with pytest.raises(MemoryEstimateError, match=r"needs about .* 0.0 GiB is free on cpu,cpu"):
+        RembrandtClassifier(2, **SETTLED, device="cpu,cpu").fit(X, np.arange(240) % 3)

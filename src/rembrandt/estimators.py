@@ -358,7 +358,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
 
     def predict(self, X: Any) -> Any:
         """The class of each row; for several labels a row, a 0/1 matrix of those with a probability of at least ½."""
-        X = self._rows(X)
+        X = self.model_rows(X)
         if self.model_.multiclass:
             return self.classes_[self.placed_model().top_k(X, 1)[0][:, 0]]
         labels = self.placed_model().label_sets(X)
@@ -382,20 +382,18 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self, X: Any, k: int, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
     ) -> tuple[NDArray[np.int64], Array]:
         """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
-        X = self._rows(X)
+        X = self.model_rows(X)
         with bars(self.verbose > 0) as report:
             return self.placed_model().top_k(X, k, self._allowed(include, exclude), report)
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""
-        X = self._rows(X)
-        scores = self.placed_model().scores(X)
+        scores = self.placed_model().scores(self.model_rows(X))
         return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of all labels, n × c."""
-        X = self._rows(X)
-        return self.placed_model().probabilities(X)
+        return self.placed_model().probabilities(self.model_rows(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for one label a row, P@1 for several."""
@@ -464,7 +462,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
         place_for(self.device)  # refused before anything is done
         self.text_ = None
-        if _is_text(X):
+        if is_text(X):
             self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
             X = self.text_.fit_transform(X, report=report)
         X = self._features(X, reset=True)
@@ -510,9 +508,10 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             kernel = None  # they decode the projection itself
         return Open(decoder, kernel, penalty if isinstance(penalty, str) else float(penalty), self.normalize)
 
-    def _rows(self, X: Any) -> Any:
+    def model_rows(self, X: Any) -> Any:
+        """Features or texts as the model's rows, checked."""
         check_is_fitted(self)
-        if self.text_ is not None and _is_text(X):
+        if self.text_ is not None and is_text(X):
             X = self.text_.transform(X)
         return self._features(X, reset=False)
 
@@ -520,11 +519,12 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         if include is None and exclude is None:
             return None
         chosen = np.zeros(len(self.classes_), dtype=bool)
-        chosen[slice(None) if include is None else self._columns(include)] = True
-        chosen[self._columns(() if exclude is None else exclude)] = False
+        chosen[slice(None) if include is None else self.model_columns(include)] = True
+        chosen[self.model_columns(() if exclude is None else exclude)] = False
         return np.flatnonzero(chosen)
 
-    def _columns(self, labels: Iterable[Any]) -> list[int]:
+    def model_columns(self, labels: Iterable[Any]) -> list[int]:
+        """The column numbers of labels; one that the model does not know is refused."""
         place = {label: column for column, label in enumerate(self.classes_.tolist())}
         wanted = [label.item() if isinstance(label, np.generic) else label for label in labels]
         unknown = [label for label in wanted if label not in place]
@@ -574,7 +574,7 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     return classifier
 
 
-def _is_text(X: Any) -> bool:
+def is_text(X: Any) -> bool:
     """A list, tuple, array or series of strings, one for each example."""
     if is_sparse(X) or isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
         return isinstance(X, str)

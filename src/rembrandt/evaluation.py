@@ -18,6 +18,7 @@ class Measured:
 
     data: Dataset  # over the model's labels
     labels: Any  # predicted, n × 5
+    scores: Any  # of them
     model: dict[str, float]
     popular: dict[str, float]
     examples_per_second: float
@@ -54,6 +55,7 @@ def measure(
     return Measured(
         known,
         labels,
+        scores,
         model=evaluate(known.Y, labels, scores, counts, n_train, **rest),
         popular=evaluate(known.Y, *most_popular(counts, known.n_examples, max(KS)), counts, n_train, **rest),
         examples_per_second=known.n_examples / seconds,

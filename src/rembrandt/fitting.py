@@ -232,8 +232,11 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         return memory.check(shape)
     # Independent labels take turns on a device that cannot hold them all; their weights are here then.
     streams = recipe.decoder == "logistic" and not data.multiclass
+    free = data.place.available()
+    if streams and memory.estimate(shape)["decoder"] > free:
+        memory.check(shape)
     placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
-    return memory.check(placed, data.place.available(), f" on {data.place.device}")
+    return memory.check(placed, free, f" on {data.place.device}")
 
 
 def rank_limit(data: Labelled) -> int:

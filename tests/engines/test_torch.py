@@ -146,3 +146,11 @@ def test_halving_covers_everything_once():
 
     assert halving(work, slice(3, 100), 64, "work") <= 9
     assert done == list(range(3, 100))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(place):
+    before = torch.backends.cuda.matmul.allow_tf32
+    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().exactly():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    assert torch.backends.cuda.matmul.allow_tf32 == before

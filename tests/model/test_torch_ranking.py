@@ -51,3 +51,24 @@ def test_the_best_labels_in_blocks(place, allowed, monkeypatch):
     assert (found[0] == expected[0]).mean() > 0.99, "but where rounding decides between two"
     np.testing.assert_allclose(found[1], expected[1], atol=1e-4)
     assert found[0].shape == (40, 8)
+
+
+def test_rough_scores_choose_candidates_that_are_scored_again(monkeypatch):
+    """As on a GPU: products in bfloat16 first, and yet the labels and scores of full precision."""
+    rng = np.random.default_rng(0)
+    weights, bias = rng.standard_normal((32, 5000)).astype(np.float32), rng.standard_normal(5000).astype(np.float32)
+    weights[:, 4000], bias[4000] = weights[:, 7], bias[7]  # equal scores
+    decoder = Decoder(weights, bias, "identity")
+    H = rng.standard_normal((200, 32)).astype(np.float32)
+    expected = best_labels(decoder, H, 5)
+    placed, used = decoder.moved(torch.as_tensor), []
+
+    def rough(given):
+        used.append(given)
+        return torch_ranking._Rough(given.to(torch.bfloat16), given.T.contiguous())
+
+    monkeypatch.setattr(torch_ranking, "_rough", rough)
+    found = best_labels(placed, torch.as_tensor(H), 5)
+    assert used
+    assert (found[0] == expected[0]).mean() > 0.999
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-4)

@@ -6,7 +6,22 @@ import typer
 from typer.core import TyperGroup
 
 from rembrandt import __version__
-from rembrandt.cli import data, demo, embed, evaluate, fit, neighbors, predict, reproduce, siblings, spectrum
+from rembrandt.cli import (
+    confusions,
+    data,
+    demo,
+    embed,
+    evaluate,
+    explain,
+    fit,
+    map,
+    neighbors,
+    predict,
+    report,
+    reproduce,
+    siblings,
+    spectrum,
+)
 from rembrandt.cli.failure import explained
 
 
@@ -48,9 +63,13 @@ for verb in (
     predict.predict,
     evaluate.evaluate,
     embed.embed,
+    explain.explain,
+    confusions.confusions,
     neighbors.neighbors,
     siblings.siblings,
     spectrum.spectrum,
+    map.map,
+    report.report,
     reproduce.reproduce,
 ):
     app.command()(verb)

@@ -12,7 +12,7 @@ import typer
 
 from rembrandt.cli import measuring, options
 from rembrandt.cli.describing import choice_lines, command, data_lines, saved_line
-from rembrandt.cli.opened import READING, Opened
+from rembrandt.cli.opened import FIT_SECONDS, READING, Opened
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen
@@ -71,7 +71,7 @@ def demo(
     screen.say(f"On {material.test.n_examples:,} examples that it has not seen:", "")
     measuring.show(screen, measured)
     _show_examples(screen, opened, measured)
-    classifier.save(output, force=force, extra={READING: material.reading.to_remember()})
+    classifier.save(output, force=force, extra={READING: material.reading.to_remember(), FIT_SECONDS: seconds})
     screen.say("", saved_line(output, seconds), "", "Use it:", *_next_steps(opened, material, measured))
     screen.result(
         {

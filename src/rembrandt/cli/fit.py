@@ -8,7 +8,7 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.describing import choice_lines, command, data_lines, saved_line
-from rembrandt.cli.opened import READING
+from rembrandt.cli.opened import FIT_SECONDS, READING
 from rembrandt.cli.output import check_model_target, folder_size
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.screen import Screen
@@ -90,7 +90,7 @@ def fit(
         except ValueError as error:  # data or settings that the library refuses without knowing the file
             raise RembrandtError(f"cannot fit {train}: {error}") from error
         seconds = time.perf_counter() - start
-        classifier.save(output, force=force, extra={READING: reading.to_remember()})
+        classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
     screen.say(*choice_lines(classifier), saved_line(output, seconds), "")
     screen.say(
         "Use it:",

@@ -29,13 +29,14 @@ def show_deciles(screen: Screen, deciles: list[Decile]) -> None:
     from rembrandt.evaluation import KS
 
     screen.table(
-        ["labels by frequency", "in training", "true here", f"recall@{max(KS)}", "found at least once"],
+        ["labels by frequency", "in training", "true here", f"recall@{max(KS)}", "precision", "found at least once"],
         (
             [
                 f"tenth {i}",
                 f"{decile.rarest:,} to {decile.commonest:,}",
                 f"{decile.n_true:,}",
                 f"{decile.recall:.1%}" if decile.n_true else "-",
+                f"{decile.precision:.1%}" if decile.n_predicted else "-",
                 f"{decile.covered:.1%}" if decile.n_true else "-",
             ]
             for i, decile in enumerate(deciles, 1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rembrandt.estimators import RembrandtClassifier
 
 READING = "reading"  # what the model keeps of how its training data was read
+FIT_SECONDS = "fit_seconds"  # and of how long it took to fit
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scipy import sparse
 from rembrandt.decoders.descent import LogisticSettings
 from rembrandt.decoders.torch_shards import GRAIN, Features, Shard, Truth
 from rembrandt.decoders.whitening import Whitening
-from rembrandt.engines.torch_kernels import advance_, ahead, probabilities_
+from rembrandt.engines.torch_kernels import advance_, ahead, log_sums, probabilities_
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.errors import MemoryEstimateError
@@ -129,7 +129,7 @@ class TorchDescent:
         normalizers: Tensor | None = None
         for shard, labels in chunks:
             P = self._logits(shard, batches[shard.device], labels)
-            part = torch.logsumexp(P.to(shard.Q.dtype) + self._bias(shard, labels), dim=1).to(self.place.first)
+            part = log_sums(P, self._bias(shard, labels)).to(self.place.first)
             normalizers = part if normalizers is None else torch.logaddexp(normalizers, part)
             logits.append(P)
         assert normalizers is not None

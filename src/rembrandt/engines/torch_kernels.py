@@ -1,15 +1,36 @@
-"""The passes over large blocks that the logistic fit makes on a device: one trip through memory each.
+"""The passes over large blocks that the logistic fit makes on a device: one trip through memory each, by Triton.
 
-Every function has a plain torch form, which is the reference and what runs where Triton is not.
+The plain torch form of each is the reference, and what runs on the processor or where Triton is not.
 """
+
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 
 Tensor = torch.Tensor
 
 
+@lru_cache(maxsize=1)
+def _triton() -> Any:
+    if find_spec("triton") is None:
+        return None
+    from rembrandt.engines import triton_kernels
+
+    return triton_kernels
+
+
+def _fused(A: Tensor, weights: Tensor) -> Any:
+    """The kernels for ``A``, where there are any: on a GPU, with weights in float32 and rows one after the other."""
+    return _triton() if A.is_cuda and weights.dtype == torch.float32 and A.stride(1) == 1 else None
+
+
 def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
     """Logits ``P`` without their bias turned into probabilities, in place: sigmoid, or softmax with its normalizers."""
+    if kernels := _fused(P, bias):
+        kernels.probabilities_(P, bias, normalizers)
+        return
     P += bias
     if normalizers is None:
         torch.sigmoid_(P)
@@ -18,8 +39,19 @@ def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
         torch.exp_(P)
 
 
+def log_sums(P: Tensor, bias: Tensor) -> Tensor:
+    """``log Σ exp`` of each row of logits ``P``, without their bias."""
+    if kernels := _fused(P, bias):
+        found: Tensor = kernels.log_sums(P, bias)
+        return found
+    return torch.logsumexp(P.to(bias.dtype) + bias, dim=1)
+
+
 def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype) -> Tensor:
     """``Q + momentum · velocity`` on the rows ``kept``: where the gradient is taken."""
+    if kernels := _fused(Q, velocity):
+        found: Tensor = kernels.ahead(Q, velocity, kept, momentum, dtype)
+        return found
     if kept is None:
         return torch.add(Q, velocity, alpha=momentum).to(dtype)
     return torch.add(Q[kept], velocity[kept], alpha=momentum).to(dtype)
@@ -39,6 +71,9 @@ def advance_(
 
     ``penalty`` is what each label's weights are drawn to zero by; ``kept`` are the rows that the gradient is about.
     """
+    if kernels := _fused(Q, velocity):
+        kernels.advance_(Q, velocity, mean, gradient, kept, step, momentum, penalty)
+        return
     slope = gradient.to(Q.dtype)
     if penalty is not None:
         slope = slope + penalty * ahead(Q, velocity, kept, momentum, Q.dtype)

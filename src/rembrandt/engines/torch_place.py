@@ -13,7 +13,7 @@ from scipy import sparse
 from rembrandt import memory
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.torch import TorchEngine
-from rembrandt.engines.torch_memory import halving
+from rembrandt.engines.torch_memory import halving, too_small
 from rembrandt.engines.torch_products import Csr, Tensor, multiply
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
@@ -59,6 +59,8 @@ class TorchPlace:
         matmul.allow_bf16_reduced_precision_reduction = False  # sums of the decoder's products are in float32
         try:
             yield
+        except torch.OutOfMemoryError as error:
+            raise too_small("this work") from error
         finally:
             matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction = before
 

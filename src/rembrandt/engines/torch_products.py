@@ -1,7 +1,10 @@
-"""Sparse times dense on a device: the one function that a faster kernel would replace, and the layout it works on."""
+"""Sparse times dense on a device: one function, and the layout it works on."""
 
 import warnings
 from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,6 +61,13 @@ class Csr:
         starts = self.starts + torch.arange(n + 1, dtype=self.starts.dtype, device=device)
         return Csr(starts, columns, values, (n, d + 1))
 
+    @cached_property
+    def split(self) -> Any:
+        """Cut in even pieces for the GPU's own product, which is faster than the vendor's; see `triton_spmm`."""
+        from rembrandt.engines.triton_spmm import SplitCsr
+
+        return SplitCsr(self.starts, self.columns, self.values, self.shape[1])
+
     def rows(self, span: slice) -> "Csr":
         starts = self.starts[span.start : span.stop + 1]
         first, last = (int(x) for x in starts[[0, -1]].tolist())
@@ -88,10 +98,19 @@ def multiply(A: Csr, Z: Tensor) -> Tensor:
     """``A Z`` in the precision of ``Z``."""
     if A.values.numel() == 0 or Z.shape[1] == 0:
         return torch.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
+    found: Tensor
+    if Z.is_cuda and Z.dtype == torch.float32 and A.values.dtype == torch.float32 and _has_triton():
+        found = A.split @ Z
+        return found
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         matrix = torch.sparse_csr_tensor(
             A.starts, A.columns, A.values.to(Z.dtype), size=A.shape, check_invariants=False
         )
-    found: Tensor = matrix @ Z
+    found = matrix @ Z
     return found
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

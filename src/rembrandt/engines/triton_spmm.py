@@ -37,6 +37,7 @@ class SplitCsr:
     def __init__(self, indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n_columns: int) -> None:
         self.shape = (len(indptr) - 1, n_columns)
         self.indices, self.values = indices, values
+        indptr = indptr.long()
         counts = indptr[1:] - indptr[:-1]
         light = torch.nonzero(counts <= PIECE)[:, 0]
         self.light = Pieces(light, indptr[light], indptr[light + 1])
@@ -91,7 +92,7 @@ def _add_pieces(sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple
 
 
 @triton.jit
-def _multiply(  # type: ignore[no-untyped-def]
+def _multiply(
     rows,
     starts,
     ends,
@@ -125,9 +126,7 @@ def _multiply(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _sum_pieces(  # type: ignore[no-untyped-def]
-    rows, starts, ends, part, out, part_row, out_row, width, BLOCK: tl.constexpr
-):
+def _sum_pieces(rows, starts, ends, part, out, part_row, out_row, width, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width

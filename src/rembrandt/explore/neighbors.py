@@ -5,6 +5,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import top_k
+from rembrandt.progress import Report, silent
+
+_COSINES = 1 << 24  # entries of the largest block of them: 64 MB
+
 
 class Embedded(Protocol):
     """Whatever has embedded labels: a fitted classifier, or the embedder alone."""
@@ -39,3 +45,21 @@ def nearest_rows(vectors: NDArray[Any], index: int, allowed: NDArray[Any], k: in
     cosines = vectors[rows] @ vectors[index] / (lengths[rows] * lengths[index])
     best = np.argsort(-cosines, kind="stable")[:k]
     return list(zip(rows[best].tolist(), cosines[best].tolist(), strict=True))
+
+
+def nearest_of_each(vectors: NDArray[Any], k: int, report: Report = silent) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The ``k`` other rows at the smallest angle to each row, and the cosines; -1 where there are fewer.
+
+    A row of zeros has no direction, and no neighbours.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    n = len(unit)
+    nearest, cosines = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=unit.dtype)
+    for rows in spans(n, max(1, _COSINES // max(1, n))):
+        report("comparing labels", rows.start, n)
+        block = unit[rows] @ unit.T
+        block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = -np.inf
+        nearest[rows], cosines[rows] = top_k(block, k)
+    report("comparing labels", n, n)
+    return nearest, cosines

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
-from rembrandt.features import counting, terms
+from rembrandt.features import counting, places, terms
 from rembrandt.packing import Arrays, pack_strings, unpack_strings
 from rembrandt.progress import Report, silent
 
@@ -116,14 +116,22 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "n_features_out_")
         parts = []
         for _, _, found in self._terms(_as_texts(texts), report):
-            if self.weighting == "hashed":
-                columns = ((found.hashes >> np.uint64(32)) % np.uint64(self.n_features)).astype(np.int32)
-            else:
-                columns = self._vocabulary.numbers(found.hashes)
-            parts.append(counting.count(columns, found.ends, self.n_features_out_))
+            parts.append(counting.count(self._columns(found.hashes), found.ends, self.n_features_out_))
         X = _as_matrix(parts, self.n_features_out_)
         X.sort_indices()
         return self._weigh(X)
+
+    def locate(self, texts: Iterable[str]) -> places.Places:
+        """Return where in the texts, as they were given, the terms of each column stand."""
+        check_is_fitted(self, "n_features_out_")
+        documents = _as_texts(texts)
+        columns, sightings = [np.empty(0, np.int32)], [_NOWHERE]
+        for begin, chunk, found in self._terms(documents, silent):
+            numbers = self._columns(found.hashes)
+            known = np.flatnonzero(numbers >= 0)
+            columns.append(numbers[known])
+            sightings.append(_sightings(found, known, chunk, begin))
+        return places.in_originals(documents, self.lowercase, np.concatenate(columns), np.concatenate(sightings))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the term of each column; hashed columns have no single term and are numbered."""
@@ -131,6 +139,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting == "hashed":
             return np.array([f"hashed{column}" for column in range(self.n_features_out_)], dtype=object)
         return np.array(self._names, dtype=object)
+
+    @property
+    def terms_(self) -> list[str] | None:
+        """The term of each column, None where they are hashed."""
+        check_is_fitted(self, "n_features_out_")
+        return None if self.weighting == "hashed" else self._names
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON-able values; with `to_arrays` they are the whole transformer."""
@@ -176,6 +190,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             else:
                 yield begin, texts, terms.words(texts, smallest, largest, stop)
             report("reading texts", end, len(documents))
+
+    def _columns(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the column of each term, -1 for those never learned."""
+        if self.weighting == "hashed":
+            return ((hashes >> np.uint64(32)) % np.uint64(self.n_features)).astype(np.int32)
+        return self._vocabulary.numbers(hashes)
 
     def _choose(
         self, X: sparse.csr_array, documents: list[str], sightings: NDArray[np.int64]

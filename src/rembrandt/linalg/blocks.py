@@ -1,6 +1,8 @@
 """Small exact pieces over tall blocks, for NumPy and torch arrays alike."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from rembrandt.linalg.threads import own_threads
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
 ROWS = 65_536  # rows turned to float64 at a time
-SMALL_EIGH = 256  # rows: a device takes longer for such a matrix than the way to the processor and back
+APART = 1e-3  # a Cholesky factor's smallest pivot beside its largest, where columns are well enough apart for it
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
@@ -51,16 +53,24 @@ def cache_rows(A: Block) -> int:
     return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
 
 
-def add_scaled(A: Block, B: Block, factors: Block) -> None:
-    """``A += factors · B`` in place; in one trip through memory where the library has a word for it."""
-    if hasattr(A, "addcmul_"):
-        A.addcmul_(B, factors)
-    else:
-        A += factors * B
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def fused(*blocks: Block) -> Any:
+    """The kernels that do the work on ``blocks`` in one trip through memory, where there are any: see their module."""
+    if not (on_device(blocks[0]) and _has_triton()):
+        return None
+    from rembrandt.linalg import triton_columns
+
+    return triton_columns if triton_columns.usable(*blocks) else None
 
 
 def column_dots(A: Block, B: Block) -> Block:
     """The inner product of each column of ``A`` with that of ``B``: short sums as they come, their total in float64."""
+    if kernels := fused(A, B):
+        return kernels.column_dots(A, B)
     xp = array_namespace(A)
     total = xp.zeros((A.shape[1],), dtype=xp.float64, device=A.device)
     for rows in spans(A.shape[0], cache_rows(A)):
@@ -68,25 +78,32 @@ def column_dots(A: Block, B: Block) -> Block:
     return total
 
 
+def plus_product(A: Block, B: Block, C: Block) -> Block:
+    """``A + BC``, without a block for the product where the library can."""
+    xp = array_namespace(A)
+    return A + B @ C if isinstance(A, np.ndarray) else xp.addmm(A, B, C)
+
+
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
     xp = array_namespace(A)
     with own_threads():
-        if on_device(A) and A.shape[0] <= SMALL_EIGH:
-            values, vectors = xp.linalg.eigh(A.cpu())
-            return values.to(A.device), vectors.to(A.device)
         values, vectors = xp.linalg.eigh(A)
         return values, vectors
 
 
 def inverse_factor(A: Block) -> Block:
     """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: what whitens vectors of covariance ``A``."""
-    xp = array_namespace(A)
-    factor = xp.linalg.cholesky(A)
-    identity = xp.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    return inverse_of_lower(array_namespace(A).linalg.cholesky(A)).T
+
+
+def inverse_of_lower(factor: Block) -> Block:
+    """The inverse of a lower triangle."""
+    xp = array_namespace(factor)
+    identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     if isinstance(factor, np.ndarray):
-        return solve_triangular(factor, identity, lower=True, check_finite=False).T
-    return xp.linalg.solve_triangular(factor, identity, upper=False).T
+        return solve_triangular(factor, identity, lower=True, check_finite=False)
+    return xp.linalg.solve_triangular(factor, identity, upper=False)
 
 
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
@@ -99,7 +116,22 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        eigenvalues, E = eigh(gram64(A, metric and metric(A)))
-        kept = eigenvalues > (xp.finfo(A.dtype).eps ** 2) * eigenvalues[-1]
-        A = A @ xp.astype(E[:, kept] / xp.sqrt(eigenvalues[kept]), A.dtype)
+        A = A @ xp.astype(_inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
     return A
+
+
+def _inverse_root(G: Block, smallest: float) -> Block:
+    """``T`` with ``TᵀGT = I``, over the directions of ``G`` that are more than ``smallest`` of its largest.
+
+    Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
+    """
+    xp = array_namespace(G)
+    try:
+        pivots = xp.linalg.diagonal(factor := xp.linalg.cholesky(0.5 * (G + G.T)))
+        if float(xp.min(pivots) / xp.max(pivots)) > APART:
+            return inverse_of_lower(factor).T
+    except (np.linalg.LinAlgError, RuntimeError):
+        pass
+    eigenvalues, E = eigh(G)
+    kept = eigenvalues > smallest * eigenvalues[-1]
+    return E[:, kept] / xp.sqrt(eigenvalues[kept])

@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, add_scaled, cache_rows, column_dots, spans
+from rembrandt.linalg.blocks import Block, cache_rows, column_dots, fused, plus_product, spans
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
@@ -64,7 +64,7 @@ class SpectralPreconditioner:
         return cls(U, xp.astype(theta[-1] / theta - 1.0, U.dtype)[:, None])
 
     def __call__(self, R: Block) -> Block:
-        return R + self.U @ (self.shrink * (self.U.T @ R))
+        return plus_product(R, self.U, self.shrink * (self.U.T @ R))
 
 
 @dataclass
@@ -94,33 +94,38 @@ class ConjugateGradientRidge:
         dtype = B.dtype
         sizes = column_dots(B, B)
         goal = self.tol**2 * sizes
-        solution = xp.zeros_like(B)
+        solution = None  # of the columns that are done, once some are
         active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
         Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
         P = self.precondition(R)
         rs = column_dots(R, P)
+        left = sizes
         for done in range(self.max_iter):
             self.report("solving", done, self.max_iter)
             self.iterations = max(self.iterations, done + 1)
             AP = self.gram(P)
-            add_scaled(AP, P, xp.full((1,), self.strength, dtype=dtype, device=P.device))
-            alpha = xp.astype(_ratio(rs, column_dots(P, AP)), dtype)
-            left = _advance(Z, R, P, AP, alpha)
+            bend = column_dots(P, AP) + self.strength * column_dots(P, P)
+            left = _advance(Z, R, P, AP, xp.astype(_ratio(rs, bend), dtype), self.strength)
+            del AP
             open_ = left > goal[active]
             n_open = int(xp.sum(xp.astype(open_, xp.int64)))
-            if n_open == 0:
+            if n_open == 0 or done + 1 == self.max_iter:
                 break
             # Dropping columns copies the rest: worth it when a quarter are done.
             if n_open <= 0.75 * active.shape[0]:
                 self._note(left[~open_], sizes[active][~open_])
+                solution = xp.zeros_like(B) if solution is None else solution
                 solution[:, active] = Z
                 active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
+                left = left[open_]
             S = self.precondition(R)
             rs, old = column_dots(R, S), rs
             _redirect(P, S, xp.astype(_ratio(rs, old), dtype))
         self.report("solving", self.max_iter, self.max_iter)
+        self._note(left, sizes[active])
+        if solution is None:
+            return Z
         solution[:, active] = Z
-        self._note(column_dots(R, R), sizes[active])
         return solution
 
     def _note(self, left: Block, sizes: Block) -> None:
@@ -131,19 +136,27 @@ class ConjugateGradientRidge:
             self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
 
 
-def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block) -> Block:
-    """``Z += αP`` and ``R −= αAP`` in place; the squared lengths of the new residuals. One trip through memory."""
+def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block, strength: float) -> Block:
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; the squared lengths of the new residuals."""
+    if kernels := fused(Z, R, P, AP):
+        return kernels.advance(Z, R, P, AP, alpha, strength)
     xp = array_namespace(Z)
     left = xp.zeros((Z.shape[1],), dtype=xp.float64, device=Z.device)
     for rows in spans(Z.shape[0], cache_rows(Z)):
-        add_scaled(Z[rows], P[rows], alpha)
-        add_scaled(R[rows], AP[rows], -alpha)
+        step = alpha * P[rows]
+        Z[rows] += step
+        step *= strength
+        R[rows] -= step
+        R[rows] -= alpha * AP[rows]
         left += xp.sum(R[rows] * R[rows], axis=0)
     return left
 
 
 def _redirect(P: Block, S: Block, beta: Block) -> None:
     """``P = S + βP`` in place."""
+    if kernels := fused(P, S):
+        kernels.redirect(P, S, beta)
+        return
     for rows in spans(P.shape[0], cache_rows(P)):
         P[rows] *= beta
         P[rows] += S[rows]

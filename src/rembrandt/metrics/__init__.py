@@ -14,15 +14,20 @@ The rules, which are those of the Extreme Classification Repository's scripts:
 * a true label that training never saw, and hence has no column, still counts: see ``missing_labels`` of `evaluate`.
 """
 
+from rembrandt.metrics.calibration import Bin, calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
+from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
 from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k, rank, top_k
 from rembrandt.metrics.sets import hamming, macro_f1, micro_f1
 from rembrandt.metrics.siblings import most_fraternal, sibling_fraction
-from rembrandt.metrics.summary import evaluate, most_popular
+from rembrandt.metrics.summary import evaluate, most_popular, row_terms
 
 __all__ = [
+    "Bin",
     "Decile",
+    "bootstrap",
+    "calibration_error",
     "coverage_by_decile",
     "error",
     "evaluate",
@@ -36,6 +41,8 @@ __all__ = [
     "precision_at_k",
     "psp_at_k",
     "rank",
+    "reliability",
+    "row_terms",
     "sibling_fraction",
     "top_k",
 ]

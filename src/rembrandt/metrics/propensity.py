@@ -44,7 +44,9 @@ def psp_at_k(
     """
     Y = as_truth(truth)
     missing = as_missing(missing_labels, Y.shape[0])
-    return psp(Y, np.asarray(labels), hits(Y, labels), np.asarray(inverse), missing, missing_inverse, [k])[0]
+    ranked, worth = np.asarray(labels), np.asarray(inverse)
+    [(gained, ideal)] = psp(Y, ranked, hits(Y, ranked), worth, missing, missing_inverse, [k])
+    return float(gained.sum() / ideal.sum()) if ideal.any() else 0.0
 
 
 def psp(
@@ -55,18 +57,19 @@ def psp(
     missing: NDArray[np.int64],
     missing_inverse: float,
     ks: Sequence[int],
-) -> list[float]:
-    """Return PSP@k for every k, of predictions whose hits are known."""
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return for every k what each row gained and what the ideal would have; PSP@k is the quotient of their sums."""
     if inverse.shape != (Y.shape[1],):
         raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; count the training labels by column")
+    n = Y.shape[0]
     rows = rows_of(Y)
     worth = inverse[Y.indices]
     worth = worth[np.lexsort((-worth, rows))]  # each row's true labels, dearest first
     place = np.arange(Y.nnz) - Y.indptr[rows] + missing[rows]  # the missing ones are dearer still
+    value = np.where(found, inverse[labels], 0.0)
 
-    def share(k: int) -> float:
-        gained = inverse[labels[:, :k][first(found, k)]].sum()
-        ideal = worth[place < k].sum() + missing_inverse * np.minimum(missing, k).sum()
-        return float(gained / ideal) if ideal else 0.0
+    def sums(k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        best = np.bincount(rows, np.where(place < k, worth, 0.0), minlength=n)
+        return first(value, k).sum(axis=1), best + missing_inverse * np.minimum(missing, k)
 
-    return [share(k) for k in ks]
+    return [sums(k) for k in ks]

@@ -88,7 +88,8 @@ def ndcg_at_k(truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike |
     ``missing_labels`` is each row's number of true labels that have no column; the ideal ranking would hold them too.
     """
     Y = as_truth(truth)
-    return ndcg(hits(Y, labels), np.diff(Y.indptr) + as_missing(missing_labels, Y.shape[0]), k)
+    gains = ndcg(hits(Y, labels), np.diff(Y.indptr) + as_missing(missing_labels, Y.shape[0]), k)
+    return float(gains.sum() / max(len(gains), 1))
 
 
 def precision(found: NDArray[np.bool_], k: int) -> float:
@@ -96,15 +97,15 @@ def precision(found: NDArray[np.bool_], k: int) -> float:
     return float(first(found, k).sum() / (k * max(len(found), 1)))
 
 
-def ndcg(found: NDArray[np.bool_], n_true: NDArray[np.int64], k: int) -> float:
-    """Return nDCG@k of rows whose hits and numbers of true labels are known."""
+def ndcg(found: NDArray[np.bool_], n_true: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Return nDCG@k of each row, from its hits and its number of true labels."""
     discounts = 1.0 / np.log2(np.arange(2, k + 2))
     gains = first(found, k) @ discounts[: found.shape[1]]
     ideal = np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]  # a row without labels has no gains, whatever divides them
-    return float((gains / ideal).sum() / max(len(found), 1))
+    return gains / ideal
 
 
-def first(found: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+def first(found: NDArray[Any], k: int) -> NDArray[Any]:
     """Return the first k columns, or all when there are fewer: ranks that nobody predicted are misses."""
     if k < 1:
         raise DataError(f"k must be at least 1, not {k}")

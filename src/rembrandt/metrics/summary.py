@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from rembrandt.errors import DataError
 from rembrandt.metrics.hits import as_ranked, as_truth, hits
 from rembrandt.metrics.propensity import inverse_propensity, psp
-from rembrandt.metrics.ranking import as_missing, ndcg, precision, rank
+from rembrandt.metrics.ranking import as_missing, first, ndcg, rank
 
 
 def evaluate(
@@ -41,6 +41,26 @@ def evaluate(
         predict them, but the ideal of nDCG and PSP holds them: the result is the same as with an empty column of
         training count 0 for each.
     """
+    terms = row_terms(truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels)
+    table = {name: quotient(above.sum(), below.sum()) for name, (above, below) in terms.items()}
+    return {"error": 1.0 - table.pop("hit"), **table}
+
+
+def row_terms(
+    truth: Any,
+    labels: ArrayLike,
+    scores: ArrayLike | None,
+    train_counts: ArrayLike,
+    n_train: int,
+    A: float = 0.55,
+    B: float = 1.5,
+    ks: Sequence[int] = (1, 3, 5),
+    missing_labels: ArrayLike | None = None,
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return what each row adds above and below the line: every measure of `evaluate` is a quotient of two sums.
+
+    ``hit`` stands for P@1, which the error rate is one less.
+    """
     Y = as_truth(truth)
     if scores is not None:
         labels, _ = rank(labels, scores)
@@ -50,12 +70,18 @@ def evaluate(
     n_true = np.diff(Y.indptr) + missing
     inverse = inverse_propensity(train_counts, n_train, A, B)
     unseen = float(inverse_propensity(0, n_train, A, B))
+    ones = np.ones(len(found))
 
-    table = {"error": 1.0 - precision(found, 1)}
-    table |= {f"p@{k}": precision(found, k) for k in ks}
-    table |= {f"ndcg@{k}": ndcg(found, n_true, k) for k in ks}
+    terms = {"hit": (first(found, 1).sum(axis=1), ones)}
+    terms |= {f"p@{k}": (first(found, k).sum(axis=1), k * ones) for k in ks}
+    terms |= {f"ndcg@{k}": (ndcg(found, n_true, k), ones) for k in ks}
     scored = psp(Y, ranked, found, inverse, missing, unseen, ks)
-    return table | {f"psp@{k}": value for k, value in zip(ks, scored, strict=True)}
+    return terms | {f"psp@{k}": sums for k, sums in zip(ks, scored, strict=True)}
+
+
+def quotient(above: float, below: float) -> float:
+    """Return the quotient, 0 where there is nothing to divide by."""
+    return float(above / below) if below else 0.0
 
 
 def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

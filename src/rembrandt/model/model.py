@@ -63,12 +63,14 @@ class Model:
         move = place.asarray
         return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
 
+    def rows(self, X: Matrix) -> Matrix:
+        """``x̂``: rows as the model takes them, the constant left out."""
+        X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
+        return normalize_rows(X) if self.normalize else X
+
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
-        X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
-        if self.normalize:
-            X = normalize_rows(X)
-        return self.place.project(X, self.projection)
+        return self.place.project(self.rows(X), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
@@ -95,7 +97,8 @@ class Model:
         large = self.blend == 1 or (self.place != CPU and self.tree is None)
         for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
             report("predicting", rows.start, n)
-            best[rows], scores[rows] = self._best(X[rows], k, allowed)
+            with self.place.exactly():
+                best[rows], scores[rows] = self._best(X[rows], k, allowed)
         report("predicting", n, n)
         return best, scores
 

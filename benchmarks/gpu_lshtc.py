@@ -1,0 +1,340 @@
+"""LSHTC's shape on a GPU: how long an embedding, an epoch, the whole job and a prediction take, and how good they are.
+
+python -m benchmarks.gpu_lshtc [--device cuda] [--only embed,epoch,job,inference,precision,aloi,pubmed] [--scale 1]
+
+Beside each time stands the work that was counted, and its share of what this device was measured to do at best: copies
+of its memory, and products in bfloat16. ``--scale 0.001 --device cpu,cpu`` tries the same code without a GPU.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.gpu_data import Data, generate
+from rembrandt import RembrandtClassifier
+from rembrandt.data import catalogue
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.logistic import LogisticSettings
+from rembrandt.decoders.torch_descent import TorchDescent
+from rembrandt.decoders.whitening import Whitening
+from rembrandt.embeddings import Settings, embed
+from rembrandt.engines.place import place_for
+from rembrandt.engines.torch import TorchEngine
+from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.evaluation import measure
+from rembrandt.features.fourier import draw
+from rembrandt.fitting import Labelled, Recipe, fit_decoder, fit_embedding, fit_model
+from rembrandt.metrics import error, precision_at_k
+from rembrandt.model.model import Model
+from rembrandt.reproduce.runner import machine
+
+PARTS = ("embed", "epoch", "job", "inference", "precision", "aloi", "pubmed")
+
+
+class Bench:
+    """One device, one scale; data and embeddings are made once."""
+
+    def __init__(self, device: str, scale: float, tol: float, epochs: int) -> None:
+        place = place_for(device)
+        if not isinstance(place, TorchPlace):
+            raise SystemExit(f"--device {device} is not one that torch drives; use cuda, or cpu,cpu to try the code")
+        self.place, self.scale, self.tol, self.epochs = place, scale, tol, epochs
+
+    @cached_property
+    def data(self) -> Data:
+        start = time.perf_counter()
+        data = generate(self.scale, self.place.first)
+        shape = f"{data.X.shape[0]:,} × {data.X.shape[1]:,}, {data.X.nnz:,} non-zeros, {data.Y.shape[1]:,} labels"
+        print(f"data: {shape}, made in {time.perf_counter() - start:.1f} s", flush=True)
+        return data
+
+    @cached_property
+    def labelled(self) -> Labelled:
+        return Labelled(self.data.X, self.data.Y, np.arange(self.data.Y.shape[1]), False, None, self.place)
+
+    def small(self, full: int) -> int:
+        """A size that shrinks with the data, so that a trial stays a trial."""
+        return max(8, round(full * min(1.0, self.scale**0.5)))
+
+    def timed(self, work: Callable[..., Any], *given: Any, **more: Any) -> tuple[Any, float, float | None]:
+        """What ``work`` returns, its seconds, and the most memory in use meanwhile in GB."""
+        cuda = self.place.first.type == "cuda"
+        if cuda:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+        start = time.perf_counter()
+        found = work(*given, **more)
+        if cuda:
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+        return found, seconds, torch.cuda.max_memory_allocated() / 1e9 if cuda else None
+
+    @cached_property
+    def roofline(self) -> dict[str, float]:
+        """The best this device was measured to do: bytes and operations in a second."""
+        cuda = self.place.first.type == "cuda"
+        size = 8192 if cuda else 256
+        A = torch.randn(size, size, device=self.place.first, dtype=torch.bfloat16)
+        source = torch.empty((1 << 30) if cuda else 1 << 22, device=self.place.first, dtype=torch.uint8)
+        target, product = torch.empty_like(source), torch.empty_like(A)
+        copy = min(self.timed(target.copy_, source)[1] for _ in range(10))
+        times = min(self.timed(lambda: [torch.mm(A, A, out=product) for _ in range(10)])[1] for _ in range(5))
+        return {"bytes_per_second": 2 * len(source) / copy, "flops_per_second": 10 * 2 * size**3 / times}
+
+    def embed(self) -> dict[str, Any]:
+        """The embedding as the paper has it, and as the authors' log does."""
+        results = {}
+        for name, k, n_iter, max_iter in (("k = 500, q = 1", 500, 1, 10), ("k = 800, q = 2", 800, 2, 50)):
+            settings = Settings(
+                n_components=self.small(k), n_iter=n_iter, max_iter=max_iter, tol=self.tol, at_most=True, solver="pcg"
+            )
+            with self.place.exactly():
+                engine, placing, _ = self.timed(
+                    Counted, self.data.X, self.data.Y, devices=self.place.devices, constant=True
+                )
+                embed(engine, replace(settings, n_components=8, n_iter=0, max_iter=1))  # what loads and sorts once
+                engine.columns.clear()
+                found, seconds, memory = self.timed(embed, engine, settings)
+            work = engine.work()
+            results[name] = {
+                "seconds": seconds,
+                "placing_seconds": placing,
+                "gigabytes": memory,
+                "residual": found.residual,
+                "iterations": found.iterations,
+                **work,
+                "share_of_bandwidth": work["bytes"] / seconds / self.roofline["bytes_per_second"],
+            }
+            del engine, found
+        return results
+
+    def epoch(self) -> dict[str, Any]:
+        """One pass of the logistic fit over all labels, on 4,000 features: random ones and 500 linear."""
+        H, fourier = self._mapped
+        w = np.ones(H.shape[0])
+        rates = np.clip(np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w), 0.5 / len(w), 1)
+        rows, held = np.arange(len(w) // 100, len(w)), np.arange(min(5000, len(w) // 100))
+        results = {}
+        with self.place.exactly():
+            for name, dropout in (("all features", 0.0), ("half dropped", 0.5)):
+                settings = LogisticSettings(multiclass=False, dropout=dropout)
+                whitening, whitening_seconds, _ = self.timed(Whitening.of, H, fourier, 1e-4, w, self.place)
+                descent, placing, _ = self.timed(
+                    TorchDescent, self.place, whitening, H, self.data.Y, w, rates, settings, len(rows)
+                )
+                rng = np.random.default_rng(0)
+                steps = len(rows) // descent.batch
+                size = whitening.size
+                times = []
+                for _ in range(2):
+                    order = np.sort(rng.permutation(rows)[: steps * descent.batch].reshape(steps, -1), axis=1)
+                    kept = [np.sort(rng.permutation(size)[: size // 2]) if dropout else None for _ in order]
+                    _, seconds, memory = self.timed(descent.epoch, order, kept, 1.0)
+                    times.append(seconds)
+                loss, loss_seconds, _ = self.timed(descent.loss, held)
+                width = (size if not dropout else size // 2) + 1
+                flops = 4.0 * steps * descent.batch * width * self.data.Y.shape[1]
+                results[name] = {
+                    "seconds": times[1],
+                    "first_seconds": times[0],
+                    "whitening_seconds": whitening_seconds,
+                    "placing_seconds": placing,
+                    "loss_seconds": loss_seconds,
+                    "loss": loss,
+                    "gigabytes": memory,
+                    "features": size,
+                    "batch": descent.batch,
+                    "flops": flops,
+                    "share_of_flops": flops / times[1] / self.roofline["flops_per_second"],
+                }
+                del descent
+        return results
+
+    @cached_property
+    def _mapped(self) -> tuple[Any, Any]:
+        k = self.small(500)
+        settings = Settings(n_components=k, n_iter=1, max_iter=10, tol=0.02, at_most=True)
+        embedded = fit_embedding(self.labelled, Recipe(settings))
+        H = embedded.project(self.data.X)
+        return H, draw("gaussian", H, self.small(4000) - H.shape[1])
+
+    def job(self) -> dict[str, Any]:
+        """The authors' whole job: k = 800, 4,000 features, 20 epochs at most, stopped by held-out rows."""
+        self.__dict__.pop("_mapped", None)
+        k = self.small(800)
+        recipe = Recipe(
+            Settings(n_components=k, n_iter=2, max_iter=50, tol=self.tol, at_most=True),
+            decoder="logistic",
+            decoder_ridge=0.0,
+            kernel="gaussian",
+            n_random_features=self.small(4000) - k,
+            max_epochs=self.epochs,
+            leave_out=0.5,
+        )
+        stages: dict[str, float] = {}
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            stages.setdefault(stage, time.perf_counter())
+            print(f"  {stage} {done}/{total}", end="\r", flush=True)
+
+        start = time.perf_counter()
+        model, seconds, memory = self.timed(fit_model, self.labelled, recipe, report)
+        return {
+            "seconds": seconds,
+            "gigabytes": memory,
+            "began": {stage: at - start for stage, at in stages.items()},
+            **self._quality(model),
+        }
+
+    def _quality(self, model: Model) -> dict[str, float]:
+        labels, _ = model.on(self.place).top_k(self.data.held_X, 5)
+        return {f"p@{k}": precision_at_k(self.data.held_Y, labels, k) for k in (1, 3, 5)}
+
+    def inference(self) -> dict[str, Any]:
+        """Examples answered in a second: rows go to the device, five labels come back."""
+        k, c, d = self.small(500), self.data.Y.shape[1], self.data.X.shape[1]
+        rng = np.random.default_rng(0)
+        decoder = Decoder(
+            rng.standard_normal((k, c), dtype=np.float32), rng.standard_normal(c, dtype=np.float32), "identity"
+        )
+        W = rng.standard_normal((d + 1, k), dtype=np.float32)
+        empty = np.zeros((c, 0), np.float32)
+        model = Model(np.arange(c), False, False, W, decoder, empty, empty[0], np.zeros(c, np.int64), 1).on(self.place)
+        X = self.data.X[: min(self.data.X.shape[0], 400_000)]
+        model.top_k(X[:1000], 5)
+        (labels, _), seconds, memory = self.timed(model.top_k, X, 5)
+        some = X[:2000]
+        exact = np.argsort(-(model.scores(some).astype(np.float64)), axis=1, kind="stable")[:, :5]
+        return {
+            "examples": X.shape[0],
+            "examples_per_second": X.shape[0] / seconds,
+            "gigabytes": memory,
+            "same_labels_as_float32": float((exact == labels[: len(exact)]).mean()),
+            "share_of_flops": 2.0 * X.shape[0] * k * c / seconds / self.roofline["flops_per_second"],
+        }
+
+    def precision(self) -> dict[str, Any]:
+        """The decoder's products in float32 and in bfloat16: what that changes, on a smaller set of the same kind."""
+        scale = min(self.scale, 0.03)
+        small = Bench(self.place.device, scale, self.tol, self.epochs)
+        results = {}
+        for name, compute in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+            place = replace(self.place, compute=compute)
+            recipe = Recipe(
+                Settings(n_components=small.small(800), at_most=True), decoder="logistic", decoder_ridge=0.0,
+                kernel="gaussian", n_random_features=small.small(4000), max_epochs=self.epochs,
+            )  # fmt: skip
+            model, seconds, _ = self.timed(fit_model, replace(small.labelled, place=place), recipe)
+            results[name] = {"seconds": seconds, **small._quality(model)}
+        return results
+
+    def aloi(self) -> dict[str, Any]:
+        """The paper's first set: the embedding once everything is warm, and 12,000 random features end to end."""
+        train, test = self._known("aloi")
+        labelled = Labelled(train.X, train.Y, np.arange(train.Y.shape[1]), True, None, self.place)
+        settings = Settings(n_components=50)
+        with self.place.exactly():
+            engine = self.place.engine(train.X, train.Y, None, center=False)
+            warm = min(self.timed(embed, engine, settings)[1] for _ in range(10))
+        recipe = Recipe(settings, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", n_random_features=12_000)
+        results: dict[str, Any] = {"embedding_milliseconds": 1000 * warm}
+
+        def train_it() -> Any:
+            embedded = fit_embedding(labelled, recipe)
+            return embedded, fit_decoder(embedded.embedding, embedded.project(train.X), labelled, recipe)
+
+        _, results["first_seconds"], _ = self.timed(train_it)
+        (embedded, decoder), results["warm_seconds"], memory = self.timed(train_it)
+        H = embedded.project(test.X)
+        found = torch.cat([decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)])
+        return results | {"error": error(test.Y, found.cpu().numpy()[:, None]), "gigabytes": memory}
+
+    def pubmed(self) -> dict[str, Any]:
+        """Texts to a measured model, as a user fits one."""
+        train, test = self._known("pubmed-mesh")
+        classifier = RembrandtClassifier(device=self.place.device, random_state=0)
+        _, seconds, memory = self.timed(classifier.fit_dataset, train)
+        measured = measure(classifier, test)
+        found = {name: measured.model[name] for name in ("p@1", "p@3", "p@5")}
+        rate = measured.examples_per_second
+        return {"seconds": seconds, "gigabytes": memory, "examples_per_second": rate, **found}
+
+    def _known(self, name: str) -> tuple[Any, Any]:
+        folder = Path(os.environ.get("REMBRANDT_DATA", "../shared/data"))
+        if not (folder / name).is_dir():
+            raise FileNotFoundError(f"there is no {folder / name}; set REMBRANDT_DATA to the folder that holds {name}/")
+        train, test = (catalogue.load(name, part, folder=folder) for part in ("train", "test"))
+        return train, test if train.feature_names is None else test.align_features(train.feature_names)
+
+
+class Counted(TorchEngine):
+    """An engine that counts the columns of its products."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.columns: dict[tuple[str, str], int] = {}
+
+    def _through(self, left: str, right: str, Q: torch.Tensor) -> torch.Tensor:
+        self.columns[left, right] = self.columns.get((left, right), 0) + Q.shape[1]
+        return super()._through(left, right, Q)
+
+    def work(self) -> dict[str, float]:
+        """Operations, and bytes at least: blocks read and written, entries read for every 128 columns of a block."""
+        assert self.Y is not None
+        size = {"X": self.d, "Y": self.c}
+        nonzeros = {"X": len(self.X.A.values), "Y": len(self.Y.A.values)}
+        flops = moved = gathered = 0.0
+        for (left, right), columns in self.columns.items():
+            both = nonzeros[left] + nonzeros[right]
+            flops += 2.0 * both * columns
+            gathered += 4.0 * both * columns
+            moved += 4.0 * columns * (size[left] + 2 * self.n + size[right]) + 8.0 * both * -(-columns // 128)
+        return {"flops": flops, "bytes": moved, "bytes_if_nothing_is_cached": gathered}
+
+
+def main(given: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the data: 0.01 for a trial")
+    parser.add_argument(
+        "--tol", type=float, default=0.0, help="where a column of the regressions stops; 0: never early"
+    )
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--output", type=Path, default=Path("bench-results/gpu_lshtc.json"))
+    options = parser.parse_args(given)
+    chosen = options.only.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    bench = Bench(options.device, options.scale, options.tol, options.epochs)
+    cuda = bench.place.first.type == "cuda"
+    results: dict[str, Any] = {
+        "machine": machine() | {"gpu": torch.cuda.get_device_name() if cuda else None, "torch": torch.__version__},
+        "scale": options.scale,
+        "tol": options.tol,
+        "roofline": bench.roofline,
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    for name in chosen:
+        print(f"== {name}", flush=True)
+        try:
+            results[name] = getattr(bench, name)()
+        except FileNotFoundError as missing:
+            print(f"skipped: {missing}")
+            continue
+        print(json.dumps(results[name], indent=2), flush=True)
+        options.output.write_text(json.dumps(results, indent=2))
+    return results
+
+
+if __name__ == "__main__":
+    main()

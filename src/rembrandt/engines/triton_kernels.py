@@ -1,0 +1,123 @@
+"""The same passes as in `torch_kernels`, each one kernel: everything is read once and written once."""
+
+import torch
+import triton
+import triton.language as tl
+
+Tensor = torch.Tensor
+
+BLOCK = 2048  # columns of a row that a program works on
+
+
+@triton.jit
+def _probabilities(P, bias, normalizers, columns, stride, SOFTMAX: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < columns
+    z = tl.load(P + row * stride + at, mask=inside, other=0.0).to(tl.float32)
+    z += tl.load(bias + at, mask=inside, other=0.0)
+    if SOFTMAX:  # noqa: SIM108
+        p = tl.exp(z - tl.load(normalizers + row))
+    else:
+        p = 1.0 / (1.0 + tl.exp(-z))
+    tl.store(P + row * stride + at, p.to(P.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _log_sums(P, bias, out, columns, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    top = -float("inf")
+    total = 0.0
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < columns
+        z = tl.load(P + row * stride + at, mask=inside, other=0.0).to(tl.float32)
+        z = tl.where(inside, z + tl.load(bias + at, mask=inside, other=0.0), -float("inf"))
+        higher = tl.maximum(top, tl.max(z, axis=0))
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(z - higher), axis=0)
+        top = higher
+    tl.store(out + row, top + tl.log(total))
+
+
+@triton.jit
+def _ahead(Q, V, kept, out, momentum, columns, stride, out_stride, KEPT: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < columns
+    source = row
+    if KEPT:
+        source = tl.load(kept + row)
+    q = tl.load(Q + source * stride + at, mask=inside, other=0.0)
+    v = tl.load(V + source * stride + at, mask=inside, other=0.0)
+    tl.store(out + row * out_stride + at, (q + momentum * v).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _advance(
+    Q, V, M, G, place, step, penalty, momentum, columns, stride, g_stride,
+    KEPT: tl.constexpr, PENALTY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < columns
+    here = row * stride + at
+    q = tl.load(Q + here, mask=inside, other=0.0)
+    v = tl.load(V + here, mask=inside, other=0.0)
+    m = tl.load(M + here, mask=inside, other=0.0)
+    source = row
+    if KEPT:
+        source = tl.load(place + row)
+    v *= momentum
+    if source >= 0:  # a row that was not kept has no gradient
+        g = tl.load(G + source * g_stride + at, mask=inside, other=0.0).to(tl.float32)
+        if PENALTY:
+            g += tl.load(penalty + at, mask=inside, other=0.0) * (q + v)
+        v -= tl.load(step + at, mask=inside, other=0.0) * g
+    q += v
+    tl.store(V + here, v, mask=inside)
+    tl.store(Q + here, q, mask=inside)
+    tl.store(M + here, m + q, mask=inside)
+
+
+def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
+    rows = bias if normalizers is None else normalizers
+    _probabilities[_grid(P)](P, bias, rows, P.shape[1], P.stride(0), normalizers is not None, BLOCK)
+
+
+def log_sums(P: Tensor, bias: Tensor) -> Tensor:
+    out = torch.empty(P.shape[0], dtype=torch.float32, device=P.device)
+    _log_sums[(P.shape[0],)](P, bias, out, P.shape[1], P.stride(0), BLOCK)
+    return out
+
+
+def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype) -> Tensor:
+    out = torch.empty((Q.shape[0] if kept is None else len(kept), Q.shape[1]), dtype=dtype, device=Q.device)
+    chosen = Q if kept is None else kept
+    _ahead[_grid(out)](
+        Q, velocity, chosen, out, momentum, Q.shape[1], Q.stride(0), out.stride(0), kept is not None, BLOCK
+    )
+    return out
+
+
+def advance_(
+    Q: Tensor,
+    velocity: Tensor,
+    mean: Tensor,
+    gradient: Tensor,
+    kept: Tensor | None,
+    step: Tensor,
+    momentum: float,
+    penalty: Tensor | None,
+) -> None:
+    place = step
+    if kept is not None:  # where the gradient of each row is, -1 where it has none
+        place = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)
+        place[kept] = torch.arange(len(kept), device=Q.device)
+    _advance[_grid(Q)](
+        Q, velocity, mean, gradient, place, step, step if penalty is None else penalty, momentum,
+        Q.shape[1], Q.stride(0), gradient.stride(0), kept is not None, penalty is not None, BLOCK,
+    )  # fmt: skip
+
+
+def _grid(A: Tensor) -> tuple[int, int]:
+    return A.shape[0], triton.cdiv(A.shape[1], BLOCK)

@@ -1,0 +1,149 @@
+"""Why this label for this row: what each feature adds to the score, exactly.
+
+A score is a sum of parts, and each part says what it gives to an empty row and what every feature of the row adds:
+``score = base + Σ contributions``.
+
+A linear decoder is such a sum as it stands: feature f adds ``x̂_f W_f · q``. For a kernel map ``[cos(hΩ + b), s·h]``
+the gradient is averaged along the straight line from the empty row ``h₀`` to ``h`` (integrated gradients, or the
+Aumann-Shapley value), which for cosines has a closed form. With the phases ``p = hΩ + b`` and ``p₀ = h₀Ω + b``,
+
+    cos p − cos p₀ = (p − p₀) m,    m = −sin((p + p₀)/2) · sinc((p − p₀)/2),
+
+and ``p − p₀`` is linear in the features. So ``g = Ω (m ∘ q_cos) + s q_lin`` is a direction in the embedding along which
+feature f adds ``x̂_f W_f · g``, and nothing is left over.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.errors import DataError
+from rembrandt.estimators import RembrandtClassifier, is_text
+from rembrandt.explore.explanation import Explanation, Words
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import Matrix, as_csr, csr_matmul
+from rembrandt.model.model import Model
+
+Array = NDArray[Any]
+_ENTRIES = 1 << 23  # of the largest block of pairs × random features: 64 MB
+
+
+class Part(NamedTuple):
+    """What one part of a model adds to the scores of labels: to an empty row, and by each feature of a row."""
+
+    base: Array  # n × m
+    contributions: Array  # non-zeros × m, in the order of the rows' entries
+
+
+def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> Part:
+    """The part ``φ(x̂W)Q + b``."""
+    empty = model.projection[-1].astype(np.float64)
+    base, directions = _directions(model, csr_matmul(rows, model.projection[:-1]).astype(np.float64), empty, labels)
+    return Part(base, _products(rows.indptr, rows.indices, rows.data, model.projection, directions))
+
+
+# A model that has a further additive part adds a function here; everything else follows.
+PARTS: tuple[Callable[[Model, sparse.csr_array, NDArray[np.int64]], Part], ...] = (low_rank,)
+
+
+def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | None = None, k: int = 5) -> Explanation:
+    """Why ``classifier`` gives these scores: for the given labels, or for the ``k`` best of each row.
+
+    ``X`` are texts, where the classifier was fitted on texts, or features. The scores are those of
+    ``decision_function``; a greedy decoder picks labels by what the others leave of a row, and what is explained is
+    the match with the whole row that it starts from.
+
+    Examples
+    --------
+    >>> texts = ["red apple", "green apple", "red car", "fast car"] * 10
+    >>> classifier = RembrandtClassifier(random_state=0).fit(texts, ["fruit", "fruit", "vehicle", "vehicle"] * 10)
+    >>> explain(classifier, ["an apple"], ["fruit"]).document(0)["words"][0]["word"]
+    'apple'
+    """
+    rows = classifier.model_rows(X)
+    if labels is None:
+        found = classifier.model_.top_k(rows, min(k, classifier.model_.n_labels))[0]
+        columns = found[:, (found >= 0).all(axis=0)]
+    else:
+        columns = np.asarray(classifier.model_columns(labels), dtype=np.int64)
+    return explain_rows(classifier.model_, rows, columns, words_of(classifier, X))
+
+
+def words_of(classifier: RembrandtClassifier, X: Any) -> Words:
+    """What the features of ``X`` are called and, for texts, where they stand."""
+    text = classifier.text_
+    if text is None:
+        return Words(classifier.feature_names_)
+    if not is_text(X):
+        return Words(text.terms_)
+    return Words(text.terms_, list(X), text.locate(X))
+
+
+def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Words | None = None) -> Explanation:
+    """As `explain`, of a model and its rows; ``labels`` are columns, those of all rows (m) or of each row (n × m).
+
+    The result is dense over labels, so keep their number small where there are many rows.
+    """
+    rows = as_csr(model.rows(X))
+    wanted = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
+    if wanted.size and not (wanted.min() >= 0 and wanted.max() < model.n_labels):
+        raise DataError(f"labels lie in {wanted.min()}…{wanted.max()}; give columns from 0 to {model.n_labels - 1}")
+    parts = [part(model, rows, wanted) for part in PARTS]
+    return Explanation(
+        labels=wanted,
+        base=np.sum([part.base for part in parts], axis=0),
+        indptr=rows.indptr,
+        features=rows.indices,
+        contributions=np.sum([part.contributions for part in parts], axis=0),
+        names=model.classes,
+        words=words or Words(),
+    )
+
+
+def _directions(model: Model, moved: Array, empty: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+    """The scores of the empty row, n × m, and the directions in the embedding that rows add to them along, n × m × k.
+
+    ``moved`` is ``h − h₀``, the rows without the constant.
+    """
+    decoder = model.decoder
+    n, m = labels.shape
+    k = len(empty)
+    bias = np.asarray(decoder.bias)[labels]
+    if decoder.fourier is None:
+        # gathered along labels, so that no label is read twice and nothing is made of those that were not asked for
+        directions = np.asarray(decoder.weights)[:, labels].transpose(1, 2, 0).astype(np.float64)
+        return directions @ empty + bias, directions
+    frequencies = np.asarray(decoder.fourier.frequencies, dtype=np.float64)
+    start = empty @ frequencies + decoder.fourier.offsets
+    half = (moved @ frequencies) / 2
+    slopes = -np.sin(start + half) * np.sinc(half / np.pi)
+    size = frequencies.shape[1]
+    base, directions = np.empty(n * m), np.empty((n * m, k))
+    row, label = np.repeat(np.arange(n), m), labels.ravel()
+    for pairs in spans(n * m, max(1, _ENTRIES // max(1, size))):
+        q = np.asarray(decoder.weights)[:, label[pairs]].T.astype(np.float64)
+        waves, lines = q[:, :size], decoder.fourier.linear * q[:, size:]
+        directions[pairs] = (slopes[row[pairs]] * waves) @ frequencies.T + lines
+        base[pairs] = waves @ np.cos(start) + lines @ empty
+    return base.reshape(n, m) + bias, directions.reshape(n, m, k)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+def _products(indptr: Any, indices: Any, data: Any, W: Any, directions: Any) -> Any:
+    """``x̂_f W_f · g`` for every feature f of a row and each of the row's directions g."""
+    m, k = directions.shape[1:]
+    out = np.empty((len(data), m))
+    for row in range(len(indptr) - 1):
+        for at in range(indptr[row], indptr[row + 1]):
+            feature = W[indices[at]]
+            for j in range(m):
+                direction = directions[row, j]
+                total = 0.0
+                for i in range(k):
+                    total += feature[i] * direction[i]
+                out[at, j] = data[at] * total
+    return out

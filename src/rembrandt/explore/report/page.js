@@ -1,0 +1,433 @@
+"use strict";
+// Shows the data of the page. Values reach the page as text only, never as markup.
+const data = JSON.parse(document.getElementById("data").textContent);
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+
+// --- small helpers -------------------------------------------------------------------------------------------------
+function make(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "class") node.className = value;
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+function draw(name, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+const whole = new Intl.NumberFormat("en");
+const count = (value) => whole.format(Math.round(value));
+const per = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`);
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+const seconds = (value) => (value < 90 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`);
+function section(id, title, about, ...children) {
+  nav.append(make("a", { href: `#${id}` }, title));
+  main.append(make("section", { id }, make("h2", {}, title), about ? make("p", { class: "about" }, about) : null, ...children));
+}
+function table(header, rows, numbers = []) {
+  const kind = (i) => (numbers.includes(i) ? { class: "number" } : {});
+  return make("div", { class: "scroll" }, make("table", {},
+    make("thead", {}, make("tr", {}, ...header.map((name, i) => make("th", kind(i), name)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", kind(i), cell)))))));
+}
+function key(...entries) {
+  return make("div", { class: "key" }, ...entries.map(([kind, name]) => make("span", {}, make("i", { class: kind }), name)));
+}
+
+// --- light and dark ------------------------------------------------------------------------------------------------
+const root = document.documentElement;
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const redraws = [];
+function setTheme(theme) {
+  root.dataset.theme = theme;
+  redraws.forEach((redraw) => redraw());
+}
+setTheme(prefersDark.matches ? "dark" : "light");
+prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dark" : "light"));
+document.getElementById("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
+const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+// --- what was trained, and how good it is --------------------------------------------------------------------------
+const model = data.model;
+const metric = Object.fromEntries(data.metrics.map((each) => [each.name, each]));
+const kind = model.texts ? "texts" : "examples";
+document.getElementById("lead").textContent =
+  `A model that learned from ${count(model.n_train)} ${kind} to choose among ${count(model.n_labels)} labels, ` +
+  `measured on ${count(model.n_test)} ${kind} that it had not seen.`;
+
+function figure(value, what, more) {
+  return make("div", { class: "card figure" }, make("div", { class: "value" }, value), make("div", { class: "what" }, what),
+    more ? make("div", { class: "more" }, more) : null);
+}
+const first = metric["p@1"];
+const range = (m) => `${(100 * m.low).toFixed(1)} to ${(100 * m.high).toFixed(1)} % with ${Math.round(100 * data.level)} % confidence`;
+section("glance", "At a glance",
+  `Of its first suggestions ${per(first.value)} are right. Always naming the most popular label would be right ${per(first.popular)} of the time.`,
+  make("div", { class: "figures" },
+    figure(per(first.value), "of first suggestions are right (P@1)", range(first)),
+    model.multiclass ? null : figure(per(metric["p@5"].value), "of the first five are right (P@5)", range(metric["p@5"])),
+    figure(per(metric["ndcg@5"].value), "of the best possible ranking (nDCG@5)", range(metric["ndcg@5"])),
+    figure(count(data.examples_per_second), `${kind} answered in a second`, data.fit_seconds ? `trained in ${seconds(data.fit_seconds)}` : null)));
+
+const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@" };
+function metricTitle(name) {
+  if (name === "error") return "Error";
+  const [family, k] = name.split("@");
+  return titles[family] + k;
+}
+function intervals() {
+  const shown = data.metrics.filter((each) => each.name !== "error");
+  const row = 26, left = 74, width = 520, height = shown.length * row + 26;
+  const x = (value) => left + value * (width - left - 96);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with intervals" });
+  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append(draw("line", { class: "axis", x1: x(tick), x2: x(tick), y1: 4, y2: height - 20 }),
+      draw("text", { x: x(tick), y: height - 4, "text-anchor": "middle" }, per(tick, 0)));
+  }
+  shown.forEach((m, i) => {
+    const y = i * row + 17;
+    svg.append(draw("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, metricTitle(m.name)),
+      draw("circle", { class: "second", cx: x(m.popular), cy: y, r: 3.5 }),
+      draw("line", { class: "whisker", x1: x(m.low), x2: x(m.high), y1: y, y2: y }),
+      draw("circle", { class: "dot", cx: x(m.value), cy: y, r: 5 }),
+      draw("text", { x: width - 84, y: y + 4 }, `${(100 * m.low).toFixed(1)} – ${(100 * m.high).toFixed(1)}`));
+  });
+  return svg;
+}
+section("measures", "Measures",
+  "P@k: how many of the first k suggestions are right. nDCG@k: the same, with more weight on the first places, relative to the best possible order. PSP@k: a right suggestion counts for more when the label is rare.",
+  make("div", { class: "grid" },
+    make("div", { class: "card" }, key(["first", "this model, with its interval"], ["second", "most popular labels"]), intervals()),
+    make("div", { class: "card" }, table(["", "this model", "interval", "most popular"],
+      data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), m.name === "error" ? "" : `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
+
+// --- by frequency, reliability, spectrum ---------------------------------------------------------------------------
+function deciles() {
+  const width = 520, height = 250, left = 40, bottom = 44, top = 8, n = data.deciles.length;
+  const y = (value) => top + (1 - value) * (height - top - bottom), step = (width - left) / n;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Precision and recall by label frequency" });
+  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append(draw("line", { class: "axis", x1: left, x2: width, y1: y(tick), y2: y(tick) }),
+      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, per(tick, 0)));
+  }
+  data.deciles.forEach((d, i) => {
+    const x = left + i * step, wide = step * 0.36;
+    [["first", d.precision, 0.1], ["second", d.recall, 0.5]].forEach(([name, value, at]) => {
+      if (value === null) return;
+      svg.append(draw("rect", { class: name, x: x + at * step, y: y(value), width: wide, height: Math.max(0, y(0) - y(value)), rx: 2 },
+        draw("title", {}, `${name === "first" ? "precision" : "recall"} ${per(value)} · ${count(d.n_true)} times true, ${count(d.n_predicted)} times predicted`)));
+    });
+    const label = d.rarest === d.commonest ? count(d.rarest) : `${count(d.rarest)}–${count(d.commonest)}`;
+    svg.append(draw("text", { x: x + step / 2, y: height - 26, "text-anchor": "middle", "font-size": 10 }, String(i + 1)),
+      draw("text", { x: x + step / 2, y: height - 10, "text-anchor": "middle", "font-size": 9.5 }, label.length > 11 ? `≥ ${count(d.rarest)}` : label));
+  });
+  return svg;
+}
+function reliabilityCurve() {
+  const size = 300, width = 520, left = 44, bottom = 40, top = 8, bins = data.calibration.bins;
+  const x = (value) => left + value * (width - left - 10), y = (value) => top + (1 - value) * (size - top - bottom);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", "aria-label": "Reliability curve" });
+  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append(draw("line", { class: "axis", x1: left, x2: width - 10, y1: y(tick), y2: y(tick) }),
+      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, per(tick, 0)),
+      draw("text", { x: x(tick), y: size - 20, "text-anchor": "middle" }, per(tick, 0)));
+  }
+  const most = Math.max(...bins.map((bin) => bin.n), 1);
+  bins.forEach((bin) => svg.append(draw("rect", { class: "light", x: x(bin.predicted) - 12, width: 24, rx: 2, y: y(0.25 * bin.n / most), height: y(0) - y(0.25 * bin.n / most) })));
+  svg.append(draw("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
+    draw("polyline", { class: "curve", points: bins.map((bin) => `${x(bin.predicted)},${y(bin.observed)}`).join(" ") }));
+  bins.forEach((bin) => svg.append(draw("circle", { class: "dot", cx: x(bin.predicted), cy: y(bin.observed), r: 4 },
+    draw("title", {}, `said ${per(bin.predicted)}, came ${per(bin.observed)}, ${count(bin.n)} predictions`))));
+  svg.append(draw("text", { x: (left + width) / 2, y: size - 3, "text-anchor": "middle" }, "probability that the model gave"));
+  return svg;
+}
+function spectrumCurve() {
+  const { ranks, values, rank } = data.spectrum;
+  const width = 520, height = 270, left = 52, bottom = 40, top = 8;
+  const positive = values.filter((value) => value > 0);
+  if (!positive.length) return make("p", { class: "soft" }, "This embedding has no spectrum.");
+  const low = Math.floor(Math.log10(Math.min(...positive))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
+  const widest = Math.max(Math.log10(ranks[ranks.length - 1]), 0.5);
+  const x = (value) => left + Math.log10(value) / widest * (width - left - 14);
+  const y = (value) => top + (high - Math.log10(value)) / (high - low) * (height - top - bottom);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Spectrum" });
+  for (let power = low; power <= high; power += Math.ceil((high - low) / 6)) {
+    svg.append(draw("line", { class: "axis", x1: left, x2: width - 14, y1: y(10 ** power), y2: y(10 ** power) }),
+      draw("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, power >= 0 && power < 6 ? count(10 ** power) : `1e${power}`));
+  }
+  for (let power = 0; power <= widest; power += 1) svg.append(draw("text", { x: x(10 ** power), y: height - 20, "text-anchor": "middle" }, count(10 ** power)));
+  const points = ranks.map((r, i) => [r, values[i]]).filter(([, value]) => value > 0).map(([r, value]) => `${x(r)},${y(value)}`);
+  svg.append(draw("polyline", { class: "curve", points: points.join(" ") }));
+  const at = Math.min(x(rank), width - 14);
+  svg.append(draw("line", { class: "ideal", x1: at, x2: at, y1: top, y2: height - bottom }),
+    draw("text", { x: at - 6, y: top + 12, "text-anchor": "end" }, `rank ${count(rank)}`),
+    draw("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "direction of the embedding"));
+  return svg;
+}
+section("frequency", "Common and rare labels",
+  `Labels in ten equal shares, from the most to the least frequent in training. Precision: how many of the predictions of such labels are right. Recall: how many of their true uses are among the first ${model.top_k}.`,
+  make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), make("div", { class: "chart" }, deciles()),
+    make("p", { class: "sum" }, "Below each share: its place, and how often its labels occur in training.")));
+const reason = data.spectrum.reason;
+section("trust", "Can its probabilities be trusted?", null,
+  make("div", { class: "grid" },
+    make("div", { class: "card" }, make("h3", {}, "Reliability"), reliabilityCurve(),
+      make("p", { class: "sum" }, `On the dashed line a prediction made with 70 % is right 70 times of 100. On average the model is off by ${per(data.calibration.error)}. The pale bars say how many predictions there are.`)),
+    make("div", { class: "card" }, make("h3", {}, "Spectrum of the labels"), spectrumCurve(),
+      make("p", { class: "sum" }, `How strong each direction of the ${data.spectrum.method} embedding is. The rank is ${count(data.spectrum.rank)}: ${reason}.`))));
+
+// --- the map of labels ---------------------------------------------------------------------------------------------
+function labelMap(map) {
+  const n = map.names.length;
+  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `Map of ${count(n)} labels; plus, minus and the arrow keys move it` });
+  const tip = make("div", { class: "tip", hidden: "" });
+  const input = make("input", { type: "search", placeholder: "Find a label", "aria-label": "Find a label on the map" });
+  const list = make("ul", { class: "found" });
+  const ramp = make("canvas", { class: "ramp", width: "90", height: "8" });
+  const zoomBy = (factor) => { zoomAt(canvas.clientWidth / 2, canvas.clientHeight / 2, factor); };
+  const box = make("div", { class: "card mapbox" }, canvas, tip,
+    make("div", { class: "tools" }, make("div", { class: "search" }, input, list),
+      make("button", { type: "button", "aria-label": "Nearer", onclick: () => zoomBy(1.5) }, "+"),
+      make("button", { type: "button", "aria-label": "Farther", onclick: () => zoomBy(1 / 1.5) }, "−"),
+      make("button", { type: "button", onclick: () => { chosen = -1; home(); paint(); } }, "All")),
+    make("div", { class: "mapfoot" }, "never found", ramp, "always found", "· pale: not in the test"));
+  const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
+  let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
+  const screenX = (i) => map.x[i] * scale + shiftX, screenY = (i) => map.y[i] * scale + shiftY;
+
+  function home() {
+    scale = Math.min(canvas.clientWidth, canvas.clientHeight) / (map.grid * 1.06);
+    shiftX = (canvas.clientWidth - map.grid * scale) / 2;
+    shiftY = (canvas.clientHeight - map.grid * scale) / 2;
+  }
+  function shade(value, palette) {
+    return value === null ? palette.none : palette.steps[Math.round(value * 10)];
+  }
+  function palette() {
+    const dark = root.dataset.theme === "dark";
+    const from = dark ? [96, 130, 160] : [120, 158, 184], to = dark ? [255, 178, 92] : [196, 84, 10];
+    const steps = Array.from({ length: 11 }, (_, i) => `rgb(${from.map((c, j) => Math.round(c + (to[j] - c) * i / 10)).join(",")})`);
+    return { none: dark ? "rgb(74,69,60)" : "rgb(206,200,190)", steps };
+  }
+  function paint() {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; paintNow(); });
+  }
+  function paintNow() {
+    const ratio = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;
+    if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
+      canvas.width = Math.round(wide * ratio);
+      canvas.height = Math.round(high * ratio);
+    }
+    const pen = canvas.getContext("2d"), colours = palette();
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, wide, high);
+    const near = Math.sqrt(Math.max(1, scale * map.grid / high)), inside = [];
+    pen.globalAlpha = 0.85;
+    for (let i = n - 1; i >= 0; i -= 1) {
+      const x = screenX(i), y = screenY(i);
+      if (x < -9 || y < -9 || x > wide + 9 || y > high + 9) continue;
+      inside.push(i);
+      pen.fillStyle = shade(map.recall[i], colours);
+      pen.beginPath();
+      pen.arc(x, y, Math.min(dot[i] * near, 11), 0, 7);
+      pen.fill();
+    }
+    pen.globalAlpha = 1;
+    const marked = hovered >= 0 ? hovered : chosen;
+    if (marked >= 0) {
+      pen.strokeStyle = colour("--ink");
+      pen.lineWidth = 1;
+      for (const other of map.neighbours[marked]) {
+        pen.globalAlpha = 0.55;
+        pen.beginPath();
+        pen.moveTo(screenX(marked), screenY(marked));
+        pen.lineTo(screenX(other), screenY(other));
+        pen.stroke();
+      }
+      pen.globalAlpha = 1;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.arc(screenX(marked), screenY(marked), Math.min(dot[marked] * near, 11) + 3, 0, 7);
+      pen.stroke();
+    }
+    names(pen, inside, marked, wide, high);
+    const strip = ramp.getContext("2d");
+    colours.steps.forEach((step, i) => { strip.fillStyle = step; strip.fillRect(i * 90 / 11, 0, 9, 8); });
+  }
+  function names(pen, inside, marked, wide, high) {
+    // The most frequent labels in view get their names, as long as these do not overlap.
+    pen.font = "500 12px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.lineJoin = "round";
+    const boxes = [];
+    const wanted = marked >= 0 ? [marked, ...map.neighbours[marked]] : [];
+    for (const i of [...wanted, ...inside.reverse()]) {
+      if (boxes.length > 42) break;
+      const text = map.names[i].length > 34 ? `${map.names[i].slice(0, 33)}…` : map.names[i];
+      const half = pen.measureText(text).width / 2 + 4, x = screenX(i), y = screenY(i) - 9;
+      if (x - half < 0 || x + half > wide || y < 58 || y > high - 34) continue;
+      if (boxes.some((b) => Math.abs(b[0] - x) < b[2] + half && Math.abs(b[1] - y) < 17)) continue;
+      boxes.push([x, y, half]);
+      pen.strokeStyle = colour("--card");
+      pen.lineWidth = 3.5;
+      pen.strokeText(text, x, y);
+      pen.fillStyle = colour(wanted.includes(i) ? "--accent" : "--ink");
+      pen.fillText(text, x, y);
+    }
+  }
+  function zoomAt(x, y, factor) {
+    const least = Math.min(canvas.clientWidth, canvas.clientHeight) / (map.grid * 2);
+    const next = Math.min(Math.max(scale * factor, least), least * 400);
+    shiftX = x - (x - shiftX) * next / scale;
+    shiftY = y - (y - shiftY) * next / scale;
+    scale = next;
+    paint();
+  }
+  function nearestTo(x, y) {
+    let best = -1, least = 144;
+    for (let i = 0; i < n; i += 1) {
+      const a = screenX(i) - x, b = screenY(i) - y, distance = a * a + b * b;
+      if (distance < least) { least = distance; best = i; }
+    }
+    return best;
+  }
+  function say(i) {
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    tip.replaceChildren(make("strong", {}, map.names[i]),
+      make("div", { class: "soft" }, `${count(map.counts[i])} times in training` + (map.recall[i] === null ? "" : ` · ${per(map.recall[i], 0)} found`)),
+      make("div", {}, map.neighbours[i].length ? `Near: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
+    const x = screenX(i), y = screenY(i);
+    tip.style.left = `${Math.max(8, Math.min(x + 16, canvas.clientWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${Math.max(8, Math.min(y + 16, canvas.clientHeight - tip.offsetHeight - 8))}px`;
+  }
+  function go(i) {
+    chosen = i;
+    scale = Math.max(scale, 6 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
+    shiftX = canvas.clientWidth / 2 - map.x[i] * scale;
+    shiftY = canvas.clientHeight / 2 - map.y[i] * scale;
+    list.replaceChildren();
+    paint();
+    say(i);
+  }
+  function search() {
+    const words = input.value.trim().toLowerCase();
+    const hits = [];
+    for (let i = 0; i < n && words && hits.length < 12; i += 1) if (map.names[i].toLowerCase().includes(words)) hits.push(i);
+    list.replaceChildren(...hits.map((i) => make("li", {}, make("button", { type: "button", onclick: () => go(i) }, map.names[i]))));
+    return hits;
+  }
+  let dragging = null;
+  canvas.addEventListener("pointerdown", (event) => { dragging = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); canvas.classList.add("moving"); });
+  canvas.addEventListener("pointerup", () => { dragging = null; canvas.classList.remove("moving"); });
+  canvas.addEventListener("pointermove", (event) => {
+    const place = canvas.getBoundingClientRect();
+    if (dragging) {
+      shiftX += event.clientX - dragging[0];
+      shiftY += event.clientY - dragging[1];
+      dragging = [event.clientX, event.clientY];
+      say(-1);
+      paint();
+      return;
+    }
+    const found = nearestTo(event.clientX - place.left, event.clientY - place.top);
+    if (found !== hovered) { hovered = found; say(found >= 0 ? found : chosen); paint(); }
+  });
+  canvas.addEventListener("pointerleave", () => { hovered = -1; say(chosen); paint(); });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const place = canvas.getBoundingClientRect();
+    zoomAt(event.clientX - place.left, event.clientY - place.top, Math.exp(-event.deltaY * 0.0015));
+    say(-1);
+  }, { passive: false });
+  canvas.addEventListener("dblclick", () => { chosen = -1; say(-1); home(); paint(); });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
+    if (step) { shiftX += step[0]; shiftY += step[1]; paint(); } else if (event.key === "+") zoomBy(1.3); else if (event.key === "-") zoomBy(1 / 1.3); else return;
+    event.preventDefault();
+  });
+  input.addEventListener("input", search);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") { const hits = search(); if (hits.length) go(hits[0]); }
+    if (event.key === "Escape") { input.value = ""; list.replaceChildren(); chosen = -1; say(-1); paint(); }
+  });
+  new ResizeObserver(() => { home(); paint(); }).observe(canvas);
+  redraws.push(paint);
+  return box;
+}
+if (data.map) {
+  const part = data.map.names.length < data.map.n_labels ? `The ${count(data.map.names.length)} most frequent of ${count(data.map.n_labels)} labels. ` : "";
+  section("map", "Map of the labels",
+    `${part}Labels that the model predicts for the same examples lie together. Larger dots are more frequent, warmer ones are found more often. Scroll to zoom, drag to move, point at a label for its neighbours.`,
+    labelMap(data.map));
+}
+
+// --- labels, confusions, explanations ------------------------------------------------------------------------------
+const labelRows = (rows) => table(["label", "in training", "in the test", "precision", "recall", "F1"],
+  rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
+section("labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.least)} times or more in the test, among the first ${model.top_k} suggestions.`,
+  make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows(data.labels.best)),
+    make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows(data.labels.worst))));
+
+section("confusions", "What it mixes up",
+  data.confusions.length ? "One label was true and missed while the other was suggested and wrong, more often than chance would have it." : "No two labels are mixed up more often than by chance.",
+  data.confusions.length ? make("div", { class: "card" }, ...data.confusions.map((pair) => make("details", {},
+    make("summary", {}, make("b", {}, pair.true), " taken for ", make("b", {}, pair.predicted),
+      make("span", { class: "soft" }, ` · ${count(pair.count)} times, ${per(pair.rate, 0)} of its examples · the other way ${count(pair.reverse)} times`)),
+    ...(pair.examples.length ? pair.examples.map((text) => make("p", { class: "quote" }, text)) : [make("p", { class: "quote" }, "The examples are features, not texts.")])))) : null);
+
+function explained(example, number) {
+  const words = make("div", { class: "words" }), sum = make("div", { class: "sum" });
+  const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, onclick: () => show(prediction) },
+    `${prediction.name} `, make("small", {}, prediction.score.toFixed(2))));
+  function show(prediction) {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(example.predictions[i] === prediction)));
+    words.replaceChildren();
+    if (example.text !== null) {
+      // Places count characters, and a character of JavaScript may be half of one.
+      const characters = Array.from(example.text);
+      const densest = Math.max(...prediction.segments.map(([start, stop, value]) => Math.abs(value)), 1e-9);
+      let at = 0;
+      for (const [start, stop, value] of prediction.segments) {
+        words.append(characters.slice(at, start).join(""));
+        const mark = make("mark", { title: signed(value) }, characters.slice(start, stop).join(""));
+        const strength = Math.min(1, Math.abs(value) / densest) ** 0.7;
+        if (strength > 0.06) mark.style.backgroundColor = `rgba(${colour(value > 0 ? "--plus" : "--minus")}, ${(0.62 * strength).toFixed(2)})`;
+        words.append(mark);
+        at = stop;
+      }
+      words.append(characters.slice(at).join(""));
+    }
+    const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
+    sum.replaceChildren(make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for any text`,
+      ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
+      ` and ${signed(prediction.score - prediction.base - listed)} from all others`);
+  }
+  if (example.predictions.length) show(example.predictions[0]);
+  redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });
+  return make("div", { class: "card example" }, make("div", {}, ...buttons), words, sum,
+    make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true labels`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
+}
+section("explained", "Why it says so",
+  "Test examples at random. Choose a label to see what each word adds to its score (warm) or takes from it (cool). The parts add up to the score exactly.",
+  ...data.explained.map(explained));
+
+// --- settings ------------------------------------------------------------------------------------------------------
+const value = (each) => (each === null ? "none" : typeof each === "number" && !Number.isInteger(each) ? String(Number(each.toPrecision(4))) : String(each));
+section("settings", "Settings and timings", null,
+  make("div", { class: "grid" },
+    make("div", { class: "card" }, make("h3", {}, "Settings"), table(["setting", "value"], data.settings.map(([name, each]) => [name, value(each)]))),
+    make("div", { class: "card" }, make("h3", {}, "Timings"), table(["step", "time"],
+      [...(data.fit_seconds ? [["training", seconds(data.fit_seconds)]] : []), ...data.timings.map(([name, each]) => [name, seconds(each)])], [1]),
+      ...(data.selection.length ? [make("h3", {}, " "), make("h3", {}, "Candidates, on held-out training data"), table(["decoder", "kernel", "penalty", "rows", "quality"],
+        data.selection.map((trial) => [trial.decoder, trial.kernel || "none", value(trial.decoder_ridge), trial.normalize ? "length one" : "as they are", per(trial.quality)]), [2, 4])] : []),
+      ...(data.notes.length ? [make("h3", {}, " "), make("h3", {}, "About the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note))] : []))));
+document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file needs no network and sends nothing.`;

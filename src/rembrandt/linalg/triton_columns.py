@@ -1,0 +1,112 @@
+"""What conjugate gradients do to tall blocks between products, in one trip through a GPU's memory each.
+
+A block of LSHTC's size is 3.4 GB: a step is bound by how often it is read. Sums over columns are taken in float32 over
+``ROWS`` rows and in float64 over those partial sums, in a fixed order.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+Tensor = torch.Tensor
+
+ROWS = 512  # added up by one program
+TILE = 8  # of them at a time
+COLUMNS = 128
+
+
+def column_dots(A: Tensor, B: Tensor) -> Tensor:
+    """``Σ A ∘ B`` over rows."""
+    partial, grid = _partial_sums(A)
+    _dots[grid](A, B, partial, *A.shape, A.stride(0), B.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    return partial.sum(dim=0, dtype=torch.float64)
+
+
+def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength: float) -> Tensor:
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; the squared lengths of the new residuals."""
+    partial, grid = _partial_sums(Z)
+    strides = (Z.stride(0), R.stride(0), P.stride(0), AP.stride(0))
+    _advance[grid](Z, R, P, AP, alpha, strength, partial, *Z.shape, *strides, ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    return partial.sum(dim=0, dtype=torch.float64)
+
+
+def redirect(P: Tensor, S: Tensor, beta: Tensor) -> None:
+    """``P = S + βP`` in place."""
+    _redirect[_grid(P)](P, S, beta, *P.shape, P.stride(0), S.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+
+
+def usable(*blocks: Any) -> bool:
+    """Whether these are blocks that the kernels read: float32, rows one after the other."""
+    return all(A.dtype == torch.float32 and A.stride(1) == 1 and A.numel() for A in blocks)
+
+
+def _grid(A: Tensor) -> tuple[int, int]:
+    return triton.cdiv(A.shape[0], ROWS), triton.cdiv(A.shape[1], COLUMNS)
+
+
+def _partial_sums(A: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    grid = _grid(A)
+    return torch.empty((grid[0], A.shape[1]), dtype=torch.float32, device=A.device), grid
+
+
+@triton.jit
+def _dots(A, B, partial, n, width, a_row, b_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((TILE, COLUMNS), tl.float32)
+    for first in range(0, ROWS, TILE):
+        row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
+        inside = (row < n)[:, None] & (columns < width)[None, :]
+        a = tl.load(A + row[:, None] * a_row + columns[None, :], mask=inside, other=0.0)
+        b = tl.load(B + row[:, None] * b_row + columns[None, :], mask=inside, other=0.0)
+        total += a * b
+    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
+
+
+@triton.jit
+def _advance(
+    Z,
+    R,
+    P,
+    AP,
+    alpha,
+    strength,
+    partial,
+    n,
+    width,
+    z_row,
+    r_row,
+    p_row,
+    ap_row,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    step = tl.load(alpha + columns, mask=columns < width, other=0.0)[None, :]
+    total = tl.zeros((TILE, COLUMNS), tl.float32)
+    for first in range(0, ROWS, TILE):
+        row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
+        inside = (row < n)[:, None] & (columns < width)[None, :]
+        z_at = Z + row[:, None] * z_row + columns[None, :]
+        r_at = R + row[:, None] * r_row + columns[None, :]
+        p = tl.load(P + row[:, None] * p_row + columns[None, :], mask=inside, other=0.0)
+        ap = tl.load(AP + row[:, None] * ap_row + columns[None, :], mask=inside, other=0.0)
+        tl.store(z_at, tl.load(z_at, mask=inside, other=0.0) + step * p, mask=inside)
+        r = tl.load(r_at, mask=inside, other=0.0) - step * (ap + strength * p)
+        tl.store(r_at, r, mask=inside)
+        total += r * r
+    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
+
+
+@triton.jit
+def _redirect(P, S, beta, n, width, p_row, s_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    turn = tl.load(beta + columns, mask=columns < width, other=0.0)[None, :]
+    for first in range(0, ROWS, TILE):
+        row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
+        inside = (row < n)[:, None] & (columns < width)[None, :]
+        at = P + row[:, None] * p_row + columns[None, :]
+        s = tl.load(S + row[:, None] * s_row + columns[None, :], mask=inside, other=0.0)
+        tl.store(at, s + turn * tl.load(at, mask=inside, other=0.0), mask=inside)
