@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rembrandt.reproduce.runner import described, machine
 
-NAMES = ("sparse_products", "parse_rate", "text_features", "quality")
+NAMES = ("sparse_products", "parse_rate", "text_features", "quality", "tail")
 
 
 def main(names: list[str]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, blending, load
+from rembrandt import RembrandtClassifier, blending, estimators, load
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Settings
 from rembrandt.fitting import Labelled, Recipe, fit_model
@@ -41,9 +41,12 @@ def test_where_it_does_not_help_it_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_with_more_labels_than_a_block_it_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blending, "LABELS", 10)
-    chosen, trials = blending.choose_blend(labelled(), recipe(), TreeSettings())
-    assert (chosen.blend, trials) == (1.0, [])
+    monkeypatch.setattr(estimators, "LABELS", 10)
+    data = labelled()
+    fitted = RembrandtClassifier(sparse=True, random_state=0).fit(data.X, data.Y)
+    assert fitted.model_.blend == 1
+    assert fitted.selection_ == fitted.blends_ == []
+    assert precision_at_k(data.Y, fitted.model_topk(data.X, 1)[0], 1) > 0.9
 
 
 @pytest.mark.parametrize("decoder", ["ridge", "logistic"])

@@ -10,7 +10,6 @@ from rembrandt.decoders.tree import TreeSettings, fit_tree
 from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.model.model import Model
-from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -23,6 +22,7 @@ COSTS = (0.3, 1.0, 3.0)
 POWERS = (2.0, 3.0)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 USUAL_COST = 1.0
+ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alone: to look at, not to predict by
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,8 @@ class BlendTrial:
 def choose_blend(
     data: Labelled, recipe: Recipe, settings: TreeSettings, report: Report = silent
 ) -> tuple[Recipe, list[BlendTrial]]:
-    """``recipe`` with the sparse part that does best beside its low-rank part, and every trial.
-
-    With more labels than a dense block of scores takes, the sparse part answers alone: low rank would have to score
-    every label of every row, and a sample of the rows would hold next to none of the labels twice.
-    """
-    n, c = data.Y.shape
-    if c > LABELS:
-        return replace(recipe, tree=replace(settings, cost=USUAL_COST), blend=1.0), []
+    """``recipe`` with the sparse part that does best beside its low-rank part, and every trial."""
+    n = data.Y.shape[0]
     if n < FEWEST:
         return replace(recipe, tree=replace(settings, cost=USUAL_COST)), []
     seed = recipe.embedding.seed
@@ -68,6 +62,18 @@ def choose_blend(
     report("choosing the sparse part", len(COSTS), len(COSTS))
     best = max(trials, key=lambda trial: trial.quality)
     return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
+
+
+def sparse_alone(recipe: Recipe, settings: TreeSettings) -> Recipe:
+    """``recipe`` for more labels than a dense block of scores takes: the sparse part answers, with its usual cost.
+
+    Low rank would have to score every label of every row. And a sample of the rows would hold hardly a label twice, so
+    there is nothing to choose on.
+    """
+    rank = min(recipe.embedding.n_components, ALONE_RANK) if recipe.auto_rank else recipe.embedding.n_components
+    embedding = replace(recipe.embedding, n_components=rank)
+    tree = replace(settings, cost=USUAL_COST)
+    return replace(recipe, embedding=embedding, decoder="transpose", kernel=None, leave_out=0.0, tree=tree, blend=1.0)
 
 
 def _qualities(model: Model, held: Labelled) -> list[float]:

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rembrandt.blending import BlendTrial, choose_blend
+from rembrandt.blending import BlendTrial, choose_blend, sparse_alone
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.decoders.tree import TreeSettings
@@ -37,8 +37,9 @@ from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
+from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
-from rembrandt.selection import Auto, Open, select
+from rembrandt.selection import Auto, Open, Trial, select
 from rembrandt.targets import Targets, read_targets
 
 Array = NDArray[Any]
@@ -469,14 +470,18 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         targets = read()
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
-        check_memory(data, replace(recipe, decoder="transpose"))
-        selection = select(data, recipe, self._choices(), report)
-        recipe, blends = selection.recipe, list[BlendTrial]()
-        if self.sparse:
-            tree = TreeSettings(pairs=float(self.sparse_pairs), seed=recipe.embedding.seed)
-            recipe, blends = choose_blend(data, recipe, tree, report)
+        tree = TreeSettings(pairs=float(self.sparse_pairs), seed=recipe.embedding.seed) if self.sparse else None
+        trials, blends = list[Trial](), list[BlendTrial]()
+        if tree is not None and data.Y.shape[1] > LABELS:
+            recipe = sparse_alone(recipe, tree)
+        else:
+            check_memory(data, replace(recipe, decoder="transpose"))
+            selection = select(data, recipe, self._choices(), report)
+            recipe, trials = selection.recipe, selection.trials
+            if tree is not None:
+                recipe, blends = choose_blend(data, recipe, tree, report)
         self.model_ = fit_model(data, recipe, report)
-        self.selection_ = [vars(trial) for trial in selection.trials]
+        self.selection_ = [vars(trial) for trial in trials]
         self.blends_ = [vars(trial) for trial in blends]
         self.classes_ = targets.classes
         self._dense_target = targets.dense
