@@ -227,6 +227,7 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
+        together=0 if recipe.tree is None else _together(data),
     )
     if data.place == CPU:
         return memory.check(shape)
@@ -237,6 +238,12 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         memory.check(shape)
     placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
     return memory.check(placed, free, f" on {data.place.device}")
+
+
+def _together(data: Labelled) -> int:
+    """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
+    return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 
 
 def rank_limit(data: Labelled) -> int:
