@@ -37,7 +37,7 @@ def test_where_it_does_not_help_it_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(blending, "_qualities", lambda model, held: [1 - share for share in blending.SHARES])
     chosen, _ = blending.choose_blend(labelled(), recipe(), TreeSettings())
     assert chosen.blend == 0
-    assert fit_model(labelled(), chosen).tree is None
+    assert fit_model(labelled(), chosen).forest is None
 
 
 def test_with_more_labels_than_a_block_it_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +53,10 @@ def test_with_more_labels_than_a_block_it_answers_alone(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("blend", [0.3, 1.0])
 def test_the_best_labels_are_those_of_full_decoding(decoder: str, blend: float) -> None:
     data = labelled()
-    model = fit_model(data, recipe(decoder=decoder, tree=TreeSettings(pairs=4e3, beam=1000), blend=blend, max_epochs=3))
-    assert model.tree is not None
-    assert len(model.tree.levels) == 2
+    tree = TreeSettings(pairs=4e3, beam=1000, trees=2)
+    model = fit_model(data, recipe(decoder=decoder, tree=tree, blend=blend, max_epochs=3))
+    assert model.forest is not None
+    assert [len(tree.levels) for tree in model.forest.trees] == [2, 2]
     full = model.scores(data.X)
     labels, scores = model.top_k(data.X, 3)
     np.testing.assert_allclose(scores, top_k(full, 3)[1], rtol=1e-3, atol=1e-5)
@@ -68,8 +69,10 @@ def test_the_best_labels_are_those_of_full_decoding(decoder: str, blend: float) 
 
 def test_a_classifier_with_a_sparse_part_is_saved_whole(tmp_path) -> None:
     data = labelled()
-    fitted = RembrandtClassifier(**FIXED, sparse=True, sparse_pairs=4e3, random_state=0).fit(data.X, data.Y)
-    assert fitted.model_.tree is not None
+    fitted = RembrandtClassifier(**FIXED, sparse=True, sparse_pairs=4e3, sparse_trees=2, random_state=0).fit(
+        data.X, data.Y
+    )
+    assert fitted.model_.forest is not None
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.decision_function(data.X), fitted.decision_function(data.X))

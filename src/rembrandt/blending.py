@@ -6,7 +6,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.tree import TreeSettings, fit_tree
+from rembrandt.decoders.forest import fit_forest
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.model.model import Model
@@ -51,13 +52,13 @@ def choose_blend(
     features = None if recipe.n_random_features is None else min(recipe.n_random_features, FEATURES)
     embedding = replace(recipe.embedding, n_components=rank, at_most=True)
     low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
-    short = replace(settings, pairs=settings.pairs * len(chosen) / n)
+    short = replace(settings, trees=1, pairs=settings.pairs * len(chosen) / n)
     trials: list[BlendTrial] = []
     for done, cost in enumerate(COSTS):
         report("choosing the sparse part", done, len(COSTS))
-        tree = fit_tree(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
+        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
         for power in POWERS:
-            model = replace(low_rank, tree=replace(tree, power=power))
+            model = replace(low_rank, forest=forest.with_power(power))
             qualities = _qualities(model, held)
             trials += [BlendTrial(cost, power, share, q) for share, q in zip(SHARES, qualities, strict=True)]
     report("choosing the sparse part", len(COSTS), len(COSTS))

@@ -262,6 +262,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     sparse_pairs : float
         What the sparse part may cost, in pairs of examples and nodes of its first level: more clusters are better and
         slower, and where all examples × labels fit there are none.
+    sparse_trees : int
+        Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
     text : TextFeatures, optional
         How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
     random_state : int, RandomState or None
@@ -317,6 +319,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         max_epochs: int = 40,
         sparse: bool = False,
         sparse_pairs: float = 3e7,
+        sparse_trees: int = 1,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -340,6 +343,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.max_epochs = max_epochs
         self.sparse = sparse
         self.sparse_pairs = sparse_pairs
+        self.sparse_trees = sparse_trees
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
@@ -470,7 +474,10 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         targets = read()
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
-        tree = TreeSettings(pairs=float(self.sparse_pairs), seed=recipe.embedding.seed) if self.sparse else None
+        tree = None
+        if self.sparse:
+            pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
+            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
         trials, blends = list[Trial](), list[BlendTrial]()
         if tree is not None and data.Y.shape[1] > LABELS:
             recipe = sparse_alone(recipe, tree)
@@ -492,6 +499,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
         check_among("sparse", self.sparse, (True, False))
+        check_whole("sparse_trees", self.sparse_trees, 1)
         check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
         features = self.n_random_features
         if features is not None:

@@ -10,10 +10,11 @@ from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
-from rembrandt.decoders.tree import TreeSettings, fit_tree
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.protocol import Engine
@@ -93,9 +94,9 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     X = normalize_rows(data.X) if recipe.normalize else data.X
     embedded = fit_used_features(replace(data, X=X), recipe, report)
     decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
-    tree = None
+    forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        tree = fit_tree(X, data.Y, recipe.tree, data.weights, report)
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -108,8 +109,8 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         singular_values=as_numpy(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
-        tree=tree,
-        blend=0.0 if tree is None else recipe.blend,
+        forest=forest,
+        blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
 

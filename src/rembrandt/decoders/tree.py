@@ -42,6 +42,7 @@ class TreeSettings:
     passes: int = 8  # over a label's examples, at most
     power: float = 3.0
     beam: int = 10  # clusters that prediction looks into
+    trees: int = 1  # each with clusters of its own; their mean is better, and costs as many times more
     seed: int = 0
 
 

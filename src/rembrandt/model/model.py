@@ -1,7 +1,7 @@
 """A fitted model as a value: arrays and what they mean. Prediction is a function of it.
 
 ``scores(x) = φ(x̂ W) Q + b``, with ``x̂`` the row, scaled to length one where the model says so, and a constant appended.
-A model may have a sparse part, a tree over the labels; then the score is a blend of the two.
+A model may have a sparse part, trees over the labels; then the score is a blend of the two.
 Rows and labels are scored in blocks, so memory stays bounded however many there are.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.tree import LabelTree
+from rembrandt.decoders.forest import Forest
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
@@ -45,7 +45,7 @@ class Model:
     n_train: int
     settings: dict[str, Any] = field(default_factory=dict)  # how it was made, for people
     place: Place = CPU  # where prediction runs; not saved
-    tree: LabelTree | None = None  # the sparse part
+    forest: Forest | None = None  # the sparse part
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
 
     @property
@@ -74,9 +74,9 @@ class Model:
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
-        if self.tree is None:
+        if self.forest is None:
             return as_numpy(self.decoder.scores(self.project(X), labels))
-        return self._low_rank(X)[:, labels] + self.dtype(self.blend) * self.tree.probabilities(X, labels)
+        return self._low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
 
     def _low_rank(self, X: Matrix) -> Array:
         """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
@@ -94,7 +94,7 @@ class Model:
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
-        large = self.blend == 1 or (self.place != CPU and self.tree is None)
+        large = self.blend == 1 or (self.place != CPU and self.forest is None)
         for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
             report("predicting", rows.start, n)
             with self.place.exactly():
@@ -103,9 +103,9 @@ class Model:
         return best, scores
 
     def _best(self, X: Matrix, k: int, allowed: Array | None) -> tuple[Array, Array]:
-        if self.tree is None:
+        if self.forest is None:
             return best_labels(self.decoder, self.project(X), k, allowed)
-        found, values = self.tree.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
+        found, values = self.forest.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
         if self.blend == 1:
             return found, np.where(found < 0, -np.inf, values)
         block = self._low_rank(X)
@@ -138,7 +138,7 @@ class Model:
 
     def _likely(self, X: Matrix) -> Array:
         """The probability of each label alone."""
-        if self.tree is None:
+        if self.forest is None:
             return as_numpy(self.decoder.probabilities(self.decoder.scores(self.project(X))))
         return np.clip(self.scores(X), 1e-6, 1 - 1e-6)
 

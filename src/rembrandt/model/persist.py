@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.tree import LabelTree, Level
 from rembrandt.errors import ModelError
 from rembrandt.features.fourier import FourierMap
@@ -23,7 +24,7 @@ def save_model(
     path: str | Path, model: Model, text: TextFeatures | None, extra: dict[str, Any], force: bool = False
 ) -> None:
     """Write ``model``, its vectoriser where it reads texts, and ``extra`` facts (JSON) to a new folder."""
-    decoder, tree = model.decoder, model.tree
+    decoder, forest = model.decoder, model.forest
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     arrays |= {"decoder.weights": np.asarray(decoder.weights), "decoder.bias": np.asarray(decoder.bias)}
     if decoder.fourier is not None:
@@ -35,8 +36,8 @@ def save_model(
     arrays |= pack_strings("classes", [str(c) for c in model.classes]) if names_are_text else {"classes": model.classes}
     if text is not None:
         arrays |= {_TEXT + name: array for name, array in text.to_arrays().items()}
-    if tree is not None:
-        arrays |= _pack_tree(tree)
+    if forest is not None:
+        arrays |= _pack_forest(forest)
     metadata = {
         "multiclass": model.multiclass,
         "normalize": model.normalize,
@@ -44,7 +45,7 @@ def save_model(
         "greedy": decoder.greedy,
         "linear": None if decoder.fourier is None else decoder.fourier.linear,
         "n_train": model.n_train,
-        "tree": tree and {"levels": len(tree.levels), "power": tree.power, "beam": tree.beam, "blend": model.blend},
+        "forest": None if forest is None else _forest_facts(forest, model.blend),
         "settings": model.settings,
         "text": None if text is None else text.to_config(),
         "extra": extra,
@@ -61,7 +62,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], metadata["linear"])
         weights, bias = arrays["decoder.weights"], arrays["decoder.bias"]
         classes = arrays["classes"] if "classes" in arrays else np.asarray(unpack_strings("classes", arrays))
-        facts = metadata.get("tree")  # models of version 0.1 have none
+        facts = metadata.get("forest")  # models of version 0.1 have none
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
@@ -73,7 +74,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             embedding=arrays["embedding"],
             singular_values=arrays["singular_values"],
             label_counts=arrays["label_counts"],
-            tree=None if facts is None else _unpack_tree(arrays, facts),
+            forest=None if facts is None else _unpack_forest(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
         )
         config = metadata["text"]
@@ -85,21 +86,29 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         ) from missing
 
 
-def _pack_tree(tree: LabelTree) -> Arrays:
+def _pack_forest(forest: Forest) -> Arrays:
     arrays: Arrays = {}
-    for number, level in enumerate(tree.levels):
-        arrays |= pack_csr(f"tree.{number}.weights", level.weights)
-        arrays |= {f"tree.{number}.bias": level.bias, f"tree.{number}.parent": level.parent.astype(np.int32)}
+    for t, tree in enumerate(forest.trees):
+        for number, level in enumerate(tree.levels):
+            name = f"trees.{t}.{number}"
+            arrays |= pack_csr(f"{name}.weights", level.weights)
+            arrays |= {f"{name}.bias": level.bias, f"{name}.parent": level.parent.astype(np.int32)}
     return arrays
 
 
-def _unpack_tree(arrays: Arrays, facts: dict[str, Any]) -> LabelTree:
-    levels = (
-        Level(
-            unpack_csr(f"tree.{number}.weights", arrays),
-            arrays[f"tree.{number}.bias"],
-            arrays[f"tree.{number}.parent"],
+def _unpack_forest(arrays: Arrays, facts: dict[str, Any]) -> Forest:
+    trees = []
+    for t, n_levels in enumerate(facts["levels"]):
+        names = [f"trees.{t}.{number}" for number in range(n_levels)]
+        levels = (
+            Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
+            for name in names
         )
-        for number in range(facts["levels"])
-    )
-    return LabelTree(tuple(levels), facts["power"], facts["beam"])
+        trees.append(LabelTree(tuple(levels), facts["power"], facts["beam"]))
+    return Forest(tuple(trees))
+
+
+def _forest_facts(forest: Forest, blend: float) -> dict[str, Any]:
+    first = forest.trees[0]
+    levels = [len(tree.levels) for tree in forest.trees]
+    return {"levels": levels, "power": first.power, "beam": first.beam, "blend": blend}
