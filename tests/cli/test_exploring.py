@@ -1,5 +1,6 @@
 """The verbs that look into a model, as a user types them."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,38 @@ def test_confusions_come_with_counts_and_examples(data: Path, model: Path, run: 
         assert 1 <= len(pair["texts"]) == len(pair["examples"]) <= 2
     said = run("confusions", model, data / "test.tsv", "--top-k", 3).out
     assert "predicted instead" in said and "taken for" in said
+
+
+def test_map_writes_places_and_a_picture(model: Path, run: Run, tmp_path: Path) -> None:
+    files = [tmp_path / f"map.{suffix}" for suffix in ("csv", "npz", "png")]
+    said = run("map", model, *(part for file in files for part in ("-o", file)), "--labels", 30).out
+    assert said.count("places of 30 labels") == 3 and all(file.stat().st_size for file in files)
+    assert len(files[0].read_text().splitlines()) == 31
+    assert "already exists" in run("map", model, "-o", files[0], code=1).err
+    assert "none of .csv" in run("map", model, "-o", tmp_path / "map.gif", code=2).err
+
+
+@pytest.mark.parametrize(("kind", "file"), [("model", "test.tsv"), ("feature_model", "test.txt")])
+def test_report_writes_one_small_page(
+    kind: str, file: str, data: Path, run: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    page = tmp_path / "report.html"
+    folder = request.getfixturevalue(kind)
+    answer = run("report", folder, data / file, "-o", page, "--title", "A <test>", "--json").json
+    assert answer["bytes"] == page.stat().st_size < 5_000_000
+    measured = run("evaluate", folder, data / file, "--json").json
+    assert {m["name"]: m["value"] for m in answer["metrics"]} == {
+        name: value for name, value in measured.items() if "@" in name
+    }
+    assert "<title>A &lt;test&gt; · Rembrandt report</title>" in page.read_text()
+    assert "already exists" in run("report", folder, data / file, "-o", page, code=1).err
+
+
+def test_a_missing_package_is_named_with_its_remedy(
+    data: Path, model: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    failed = run("map", model, "-o", tmp_path / "map.csv", code=1).err
+    assert "pip install 'rembrandt[report]'" in failed
+    run("report", model, data / "test.tsv", "-o", tmp_path / "page.html", "--no-map", "-q")
+    assert "pip install" in run("report", model, data / "test.tsv", "-o", tmp_path / "other.html", code=1).err

@@ -33,6 +33,12 @@ def test_a_table_for_people(model: Path, run: Run) -> None:
     assert "always the most fraternal label, topic-00/label-000" in said and "17.50" in said and "chance" in said
 
 
+def test_labels_are_compared_by_what_is_predicted_of_examples(model: Path, data: Path, run: Run) -> None:
+    found = run("siblings", model, "/", "--examples", data / "train.tsv", "--json").json
+    assert found["examples"] == str(data / "train.tsv") and found["n_labels"] == 40
+    assert found["fraction"] > 0.8
+
+
 def test_labels_that_do_not_count_are_counted(model: Path, edges: Path, run: Run, tmp_path: Path) -> None:
     rows = edges.read_text().splitlines()[:-3]
     (tmp_path / "part.tsv").write_text("\n".join([*rows[1:], "alone\ttopic-00/label-000", "topic-04/label-007\tx"]))

@@ -132,15 +132,15 @@ def test_a_step_that_does_not_fit_is_done_in_smaller_chunks(monkeypatch):
     whole = logistic(H, Y, ONE, multiclass=False)
     monkeypatch.setattr(torch_shards, "GRAIN", 1)
     monkeypatch.setattr(torch_descent, "GRAIN", 1)
-    real, widths = torch_descent.ahead, []
+    real, widths = torch_descent.probabilities_, []
 
-    def limited(Q, *rest):
-        widths.append(Q.shape[1])
-        if Q.shape[1] > 4:
+    def limited(P, *rest):
+        widths.append(P.shape[1])
+        if P.shape[1] > 4:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(Q, *rest)
+        real(P, *rest)
 
-    monkeypatch.setattr(torch_descent, "ahead", limited)
+    monkeypatch.setattr(torch_descent, "probabilities_", limited)
     assert_allclose(logistic(H, Y, ONE, multiclass=False).weights, whole.weights, atol=1e-3)
     assert widths[0] == C and widths.count(C) == 1, "what did fit is kept to"
 
@@ -149,7 +149,7 @@ def test_a_step_that_never_fits_says_what_to_do(monkeypatch):
     def never(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(torch_descent, "ahead", never)
+    monkeypatch.setattr(torch_descent, "probabilities_", never)
     H, Y, _ = problem(multiclass=False)
     with pytest.raises(MemoryEstimateError, match="smallest piece of a step"):
         logistic(H, Y, ONE, multiclass=False)

@@ -1,29 +1,27 @@
-"""Every fused kernel does what its plain torch form does: on a GPU, or through Triton's interpreter.
-
-Without a GPU: TRITON_INTERPRET=1 python -m pytest tests/engines/test_kernels.py
-"""
+"""Every fused kernel does what its plain torch form does: on a GPU, or in Triton's interpreter."""
 
 import os
 
 import pytest
-import torch
-from torch.testing import assert_close
 
-pytest.importorskip("triton", reason="no Triton here: it comes with torch for CUDA")
-if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
-    pytest.skip("no GPU here, and TRITON_INTERPRET is not set", allow_module_level=True)
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
-from rembrandt.engines import torch_kernels as plain
-from rembrandt.engines import triton_kernels as fused
+from torch.testing import assert_close  # noqa: E402
+
+from rembrandt.engines import torch_kernels as plain  # noqa: E402
+from rembrandt.engines import triton_kernels as fused  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ROWS, COLUMNS = 11, 300
+ROWS, COLUMNS = 11, 100
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     monkeypatch.setattr(plain, "_fused", lambda *_: None)
-    monkeypatch.setattr(fused, "BLOCK", 64)
+    monkeypatch.setattr(fused, "BLOCK", 32)
 
 
 def random(*shape, dtype=torch.float32, seed=0, wider=7):
@@ -68,7 +66,8 @@ def test_advance(dtype, some, penalized):
     both = []
     for kernels in (plain, fused):
         state = [random(ROWS, COLUMNS, seed=seed).clone() for seed in (3, 4, 5)]
-        kernels.advance_(*state, G, kept, step, 0.9, penalty)
-        both.append(state)
+        point = None if some else torch.full((ROWS, COLUMNS), 7.0, device=DEVICE)
+        kernels.advance_(*state, G, kept, step, 0.9, penalty, point, 6)
+        both.append(state if some else [*state, point])
     for found, expected in zip(both[1], both[0], strict=True):
         assert_close(found, expected, rtol=1e-5, atol=1e-5)

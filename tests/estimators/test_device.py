@@ -65,7 +65,9 @@ def test_the_same_answers_on_every_device(device, decoder, several):
 
 def test_settings_are_chosen_on_a_device_too():
     X, y = blobs(n=160, d=20, c=5)
-    here, there = (RembrandtClassifier(random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO))
+    here, there = (
+        RembrandtClassifier(kernel=None, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
+    )
     assert len(here.selection_) == len(there.selection_)
     assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.02)
 

@@ -115,6 +115,18 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     np.testing.assert_allclose(explain_rows(model, X, np.arange(C)).contributions, whole, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [None, "gaussian"])
+def test_a_model_on_a_device_is_explained_alike(kernel):
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'rembrandt[gpu]'")
+    from rembrandt.engines.torch_place import TorchPlace
+
+    rng = np.random.default_rng(12)
+    model = random_model(kernel, True, "identity", rng)
+    X = random_rows(6, rng)
+    moved = explain_rows(model.on(TorchPlace((torch.device("cpu"),), torch.float32)), X, np.arange(C))
+    np.testing.assert_allclose(moved.contributions, explain_rows(model, X, np.arange(C)).contributions, atol=1e-5)
+
+
 def test_labels_that_are_none_are_refused():
     model = random_model(None, True, "identity", np.random.default_rng(0))
     with pytest.raises(DataError, match="from 0 to 24"):

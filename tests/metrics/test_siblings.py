@@ -13,7 +13,13 @@ from scipy import sparse
 from rembrandt.errors import DataError
 from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
 from rembrandt.metrics import siblings
-from rembrandt.metrics.siblings import most_fraternal, nearest_labels, sibling_counts, sibling_fraction
+from rembrandt.metrics.siblings import (
+    asking_vectors,
+    most_fraternal,
+    nearest_labels,
+    sibling_counts,
+    sibling_fraction,
+)
 
 TWO_PAIRS = sparse.csr_array([[1, 0], [1, 0], [0, 1], [0, 1]])
 
@@ -186,3 +192,26 @@ def test_the_geometry_is_that_of_the_predictions():
     random.method = "cs"
     assert scaled_vectors(random) is Fitted.embedding_
     assert nearest_rows(scaled_vectors(Fitted()), 0, np.ones(3, bool), 5) == [(1, 1.0)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_asking_by_predictions_is_the_correlation_with_scores(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    H, V = rng.standard_normal((60, 5)) * [9, 3, 1, 1, 0.1] + 4, rng.standard_normal((12, 5))
+    Y = (rng.random((60, 12)) < 0.2).astype(float)
+    scores = H @ V.T
+    correlations = np.corrcoef(Y.T, scores.T)[:12, 12:]
+    np.fill_diagonal(correlations, -np.inf)
+    basis = rng.standard_normal((5, 5))
+    for asking, vectors in (
+        asking_vectors(H, sparse.csr_array(Y), V),
+        asking_vectors(H @ basis, sparse.csr_array(Y), V @ np.linalg.inv(basis).T),  # the same scores in another basis
+    ):
+        assert_array_equal(nearest_labels(vectors, asking=asking), correlations.argmax(axis=1))
+
+
+def test_a_label_that_no_example_has_does_not_ask() -> None:
+    Y = sparse.csr_array([[1, 0, 0], [0, 1, 0], [1, 0, 0]])
+    asking, vectors = asking_vectors([[1.0, 0], [0, 1], [1, 0.1]], Y, np.eye(3, 2) + 0.5)
+    found = sibling_fraction(vectors, sparse.csr_array(np.ones((3, 1))), asking=asking)
+    assert found["without_vector"] == 1 and found["n_labels"] == 2

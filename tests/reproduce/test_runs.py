@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from rembrandt.reproduce import aloi, runner
-from rembrandt.reproduce.experiment import Experiment, Plan, Row, SkippedError, Step
+from rembrandt.reproduce.experiment import Experiment, Plan, Request, Row, SkippedError, Step
 from tests.cli.conftest import Run
 
 SYSTEMS = ["RE+LR", "PCA+LR", "CS+LR", "LR", "PLST+LR", "CCA+LR", "RE + random features + LR"]
-FIELDS = {"experiment", "system", "metric", "value", "paper", "seconds", "at"}
+FIELDS = {"experiment", "system", "metric", "value", "paper", "seconds", "at", "device", "machine", "step"}
 
 
 def test_a_quick_run_writes_a_report(quick: tuple[Path, str]) -> None:
     folder, said = quick
     document = json.loads((folder / "results.json").read_text())
     rows = document["rows"]
-    assert all(row.keys() == FIELDS for row in rows) and document["machine"]["cores"] >= 1
+    assert all(row.keys() == FIELDS for row in rows) and document["machines"]["A"]["cores"] >= 1
     errors = {row["system"]: row for row in rows if row["metric"] == aloi.ERROR}
     assert [name for name in errors if name in SYSTEMS] == SYSTEMS
     assert all(0 <= row["value"] < 60 and row["seconds"] > 0 for row in errors.values())
@@ -84,18 +84,79 @@ def test_an_interruption_loses_the_step_in_flight_and_no_other(
 def test_results_of_other_settings_are_not_mixed(quick: tuple[Path, str], small: Path, run: Run) -> None:
     before = (quick[0] / "results.json").read_bytes()
     said = run("reproduce", "aloi", "--data", small, "--output", quick[0], code=1).err
-    assert "other settings" in said and "quick" in said and "another output folder" in said
+    assert "other settings" in said and "quick" in said and "another output folder" in said and "--fresh" in said
     assert (quick[0] / "results.json").read_bytes() == before
 
 
-def test_results_of_another_machine_are_not_mixed(
+def test_an_experiment_can_be_measured_anew(quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path) -> None:
+    document = json.loads((quick[0] / "results.json").read_text())
+    document["experiments"]["aloi"]["settings"]["k"] = 7
+    document["experiments"]["toy"] = {"settings": {}, "steps": ["x"], "finished": ["x"], "skipped": {}}
+    document["machines"]["B"] = document["machines"]["A"] | {"processor": "abacus"}
+    kept = document["rows"][0] | {"experiment": "toy", "step": "x", "machine": "B"}
+    (tmp_path / "results.json").write_text(json.dumps(document | {"rows": [*document["rows"], kept]}))
+    command = ("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, "--rows", "CS+LR")
+    run(*command, code=1)
+    run(*command, "--fresh")
+    after = json.loads((tmp_path / "results.json").read_text())
+    assert after["experiments"]["aloi"]["finished"] == ["CS+LR"] and after["rows"][0] == kept
+    assert {row["step"]: row["machine"] for row in after["rows"]} == {"x": "B", "CS+LR": "A"}
+
+
+def test_a_run_that_another_machine_began_is_gone_on_with(
     quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path
 ) -> None:
     document = json.loads((quick[0] / "results.json").read_text())
-    document["machine"]["processor"] = "abacus"
+    document["machines"]["A"]["processor"] = "abacus"
+    mine = document["experiments"]["aloi"]
+    mine["finished"].remove("CS+LR")
+    kept = [row for row in document["rows"] if row["step"] != "CS+LR"]
+    document["rows"] = kept
     (tmp_path / "results.json").write_text(json.dumps(document))
-    said = run("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, code=1).err
-    assert "another machine" in said and "abacus" in said
+    run("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path, "--rows", "CS+LR, PCA+LR")
+    whole = json.loads((tmp_path / "results.json").read_text())
+    assert {row["machine"] for row in whole["rows"] if row["step"] == "CS+LR"} == {"B"}
+    assert [row for row in whole["rows"] if row["machine"] == "A"] == kept
+    assert [row["system"] for row in whole["rows"] if row["metric"] == aloi.ERROR][:3] == SYSTEMS[:3]
+    said = (tmp_path / "report.md").read_text()
+    assert "- A: abacus" in said and "- B: " in said and "| B |" in said
+
+
+def test_results_of_two_machines_are_merged(quick: tuple[Path, str], run: Run, tmp_path: Path) -> None:
+    whole = json.loads((quick[0] / "results.json").read_text())
+    for name, steps, other in (("here", SYSTEMS[:2], False), ("there", SYSTEMS[2:], True)):
+        part = json.loads(json.dumps(whole))
+        part["rows"] = [row for row in part["rows"] if row["step"] in steps]
+        part["experiments"]["aloi"]["finished"] = steps
+        if other:
+            part["machines"]["A"] |= {"accelerator": "abacus", "torch": "2"}
+            for row in part["rows"]:
+                row["device"] = "cuda"
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(json.dumps(part))
+    command = ("reproduce", "report", "--output", tmp_path / "here", "--merge", tmp_path / "there" / "results.json")
+    run(*command)
+    run(*command)  # nothing is taken twice
+    merged = json.loads((tmp_path / "here" / "results.json").read_text())
+    assert merged["experiments"]["aloi"]["finished"] == SYSTEMS
+    assert [row["value"] for row in merged["rows"]] == [r["value"] for r in whole["rows"] if r["step"] in SYSTEMS]
+    said = (tmp_path / "here" / "report.md").read_text()
+    assert "abacus, PyTorch 2" in said and "| B (cuda) |" in said
+
+    merged["experiments"]["aloi"]["settings"]["k"] = 7
+    (tmp_path / "there" / "results.json").write_text(json.dumps(merged))
+    assert "other settings (k)" in run(*command, code=1).err
+
+
+def test_rows_are_chosen_by_name(quick: tuple[Path, str], small: Path, run: Run, tmp_path: Path) -> None:
+    command = ("reproduce", "aloi", "--data", small, "--quick", "--output", tmp_path)
+    run(*command, "--rows", "CS+LR", "--no-report")
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert document["experiments"]["aloi"]["finished"] == ["CS+LR"] and document["experiments"]["aloi"]["skipped"] == {}
+    said = run(*command, "--rows", "XY+LR", code=1).err
+    assert "'XY+LR'" in said and "RE+LR" in said
+    assert "one experiment" in run("reproduce", "all", "--output", tmp_path, "--rows", "LR", code=2).err
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 99}'])
@@ -124,12 +185,12 @@ def test_without_a_data_folder_both_files_are_named(run: Run, tmp_path: Path, mo
 
 def test_the_data_folder_may_come_from_the_environment(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REMBRANDT_DATA", str(small))
-    assert aloi.plan(None, True).settings["n_train"] == 1200
+    assert aloi.plan(Request(quick=True)).settings["n_train"] == 1200
 
 
 def test_only_experiments_that_exist_are_offered(run: Run, tmp_path: Path) -> None:
-    assert "aloi" in run("reproduce", "--help").out
-    run("reproduce", "lshtc", "--output", tmp_path, code=2)
+    assert "aloi, odp, lshtc" in run("reproduce", "--help").out
+    run("reproduce", "imagenet", "--output", tmp_path, code=2)
 
 
 def test_a_skipped_step_is_tried_again(tmp_path: Path) -> None:
@@ -140,7 +201,7 @@ def test_a_skipped_step_is_tried_again(tmp_path: Path) -> None:
             raise SkippedError("it is not installed")
         return [Row("toy", "peer", "error", 1.0)]
 
-    toy = Experiment("toy", "Toy", "", lambda data, quick, report: Plan({}, []), ())
+    toy = Experiment("toy", "Toy", "", lambda request, report: Plan({}, []), ())
     plan = Plan({"quick": True, "ranks": (1, 2)}, [Step("peer", peer)])
     assert runner.run(toy, plan, tmp_path)["experiments"]["toy"]["skipped"] == {"peer": "it is not installed"}
     present = True

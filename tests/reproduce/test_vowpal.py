@@ -28,6 +28,7 @@ def test_without_it_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatc
 def test_it_learns(system: str, small: Path) -> None:
     pytest.importorskip("vowpalwabbit")
     train, test = aloi.read(small, aloi.QUICK, lambda *_: None)
-    grid = vowpal.Grid((0.25, 0.5), (1, 5))
+    grid = vowpal.Grid((0.5,), (1, 5), room=(1, 2))
     found = vowpal.measure(system, train, test, grid)
     assert found.error < 0.7 and found.rate in grid.rates and found.passes in grid.passes and found.seconds > 0
+    assert found.room in grid.room

@@ -7,6 +7,7 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import Opened, open_model
+from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen
 from rembrandt.errors import DataError
 
@@ -26,30 +27,41 @@ def siblings(
         HierarchyFormat,
         typer.Option("--format", help="edges: parent child; tree: id name tree_numbers; parents: concept descriptors."),
     ] = HierarchyFormat.auto,
+    examples: Annotated[
+        str | None,
+        typer.Option(
+            "--examples", metavar="FILE", help="Labelled examples: compare labels by what is predicted of them."
+        ),
+    ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Measure how often a label's nearest neighbour in the embedding is its sibling in a hierarchy.
 
     Siblings share a parent. Labels that the hierarchy gives no parent, and those without a direction in the embedding,
-    are left out.
+    are left out. Labels are near when their vectors are; with --examples, when one scores high where the other is true.
     """
     from rembrandt.data.hierarchy import read_hierarchy
     from rembrandt.explore.neighbors import scaled_vectors
-    from rembrandt.metrics import sibling_fraction
+    from rembrandt.metrics import asking_vectors, sibling_fraction
 
     screen = Screen(json, quiet)
     with screen.progress() as report:
         opened = open_model(model)
         known = read_hierarchy(hierarchy, format.value, opened.names, report)
-        found = sibling_fraction(scaled_vectors(opened.classifier), known.matrix, report)
+        vectors, asking = scaled_vectors(opened.classifier), None
+        if examples is not None:
+            data = opened.read(examples, Reading(), report).align_labels(opened.names)
+            projected = opened.classifier.model_.project(opened.features(data, report))
+            asking, vectors = asking_vectors(projected, data.Y, opened.classifier.embedding_)
+        found = sibling_fraction(vectors, known.matrix, report, asking)
     if not found["n_labels"]:
         n, names = len(opened.names), ", ".join(hierarchy)
         raise DataError(f"none of the {n:,} labels of {model} has a parent here; check that the names agree", names)
     screen.say(*_counted(found, len(opened.names), known.unknown), "")
     screen.table(["the nearest is", "a sibling, %"], _rows(opened, found))
     found |= {"most_fraternal_label": opened.names[found["most_fraternal_label"]], "unknown_labels": known.unknown}
-    screen.result({"model": str(model), "hierarchy": hierarchy, **found})
+    screen.result({"model": str(model), "hierarchy": hierarchy, "examples": examples, **found})
 
 
 def _counted(found: dict[str, Any], n: int, unknown: int) -> list[str]:

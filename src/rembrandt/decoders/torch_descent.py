@@ -25,7 +25,7 @@ from rembrandt.linalg.blocks import spans
 Tensor = torch.Tensor
 
 LARGEST_BATCH = 16_384
-LOGIT_BYTES = 1 << 31  # of a chunk's logits
+LOGIT_BYTES = 1 << 30  # of a chunk's logits
 ALIGNED = 64  # features: tensor cores are slow on rows of odd length
 
 
@@ -61,8 +61,8 @@ class TorchDescent:
         self.groups = [self.shards] if together else [[shard] for shard in self.shards]
 
     def _batch(self, n_train: int, c: int, free: int) -> int:
-        """A hundred steps an epoch do: few large ones keep a device busy, and its weights where they are."""
-        wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 100))
+        """Fifty steps an epoch do: few large ones keep a device busy, and its weights where they are."""
+        wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 50))
         if self.settings.multiclass:  # all logits of a batch exist at once
             wanted = min(wanted, free // (6 * c * self.compute.itemsize))
         return max(1, min(wanted, max(32, n_train // 20), n_train))
@@ -101,6 +101,8 @@ class TorchDescent:
         for group in self.groups:
             for shard in group:
                 shard.begin(rows[shard.device], scale * (1 - s.momentum))
+                if kept[0] is None:
+                    shard.point = self._point(shard, slice(0, shard.width), None, self.constant)
             used = dict.fromkeys(shard.device for shard in group)
             for i in range(len(order)):
                 batches = {d: self._seen(d, rows[d][i], some[d][i], i) for d in used}
@@ -144,10 +146,16 @@ class TorchDescent:
 
     def _logits(self, shard: Shard, batch: "_Batch", labels: slice) -> Tensor:
         """Without the bias."""
+        if shard.point is not None:
+            return batch.seen @ shard.point[:, labels]
+        return batch.seen @ self._point(shard, labels, batch.kept, batch.constant)
+
+    def _point(self, shard: Shard, labels: slice, kept: Tensor | None, constant: int) -> Tensor:
+        """Where the gradient is taken, on the features kept, without the bias."""
         Q, velocity = shard.Q[:, labels], shard.velocity[:, labels]
-        point = ahead(Q, velocity, batch.kept, self.settings.momentum, self.compute)
-        point[batch.constant] = 0
-        return batch.seen @ point
+        point = ahead(Q, velocity, kept, self.settings.momentum, self.compute)
+        point[constant] = 0
+        return point
 
     def _descend(self, shard: Shard, batch: "_Batch", labels: slice, P: Tensor, normalizers: Tensor | None) -> None:
         """From the logits ``P`` of a chunk to its next weights."""
@@ -162,7 +170,8 @@ class TorchDescent:
         slope = batch.weighted.T @ P
         penalty = s.l2 * shard.curvature[labels] if s.l2 else None
         Q, velocity, mean = shard.Q[:, labels], shard.velocity[:, labels], shard.mean[:, labels]
-        advance_(Q, velocity, mean, slope, batch.kept, shard.step[labels], s.momentum, penalty)
+        point = None if shard.point is None else shard.point[:, labels]
+        advance_(Q, velocity, mean, slope, batch.kept, shard.step[labels], s.momentum, penalty, point, self.constant)
 
     def loss(self, rows: NDArray[np.int64]) -> float:
         total = torch.zeros((), dtype=torch.float64, device=self.place.first)

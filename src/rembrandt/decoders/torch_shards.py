@@ -101,15 +101,17 @@ class Shard:
         self.longest = torch.as_tensor(longest[labels], dtype=start.dtype, device=device)
         self.curvature = torch.as_tensor(curvature[labels], dtype=start.dtype, device=device)
         self.truth: Truth | None = None
+        self.point: Tensor | None = None  # where the next gradient is taken, when it is taken on all features
 
     def begin(self, order: Tensor, scale: float) -> None:
         """Before an epoch: on the device, with the mean at zero."""
+        self.point = None
         self.truth = Truth.of(self.Y, order, self.width)
         self.step = scale * self.longest
         self.Q, self.velocity = self.Q.to(self.device), self.velocity.to(self.device)
-        self.mean = torch.zeros_like(self.Q)
+        self.mean = self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
 
     def end(self, steps: int) -> None:
         self.mean /= steps
         self.Q, self.velocity, self.mean = (x.to(self.home) for x in (self.Q, self.velocity, self.mean))
-        self.truth = None
+        self.truth = self.point = None

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_products import Csr, Tensor, multiply
+from rembrandt.engines.torch_products import Csr, Tensor, multiply, tensor
 from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
 
 SMALL_CROSS = 1 << 25  # entries: up to here XᵀY is formed once and every product with it is a small one
-BLOCK_BYTES = 1 << 32  # the largest n × width intermediate that a product makes at a time
+BLOCK_BYTES = 1 << 33  # the largest n × width intermediate that a product makes at a time
 DENSE_BYTES = 1 << 29  # rows made dense at a time
 DRAWN_HERE = 1 << 24  # numbers: up to here a random block is NumPy's, and the same on every engine
 
@@ -111,6 +111,12 @@ class TorchEngine:
 
     def _through(self, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, by columns: so many that the n × width block between them fits, shared by devices."""
+        if len(self.devices) == 1 and Q.shape[1] <= _width(self.n, Q.element_size()):
+            try:
+                first = self.devices[0]
+                return self._operand(left, first).weighted_t(self._operand(right, first).times(Q.contiguous()))
+            except torch.OutOfMemoryError:
+                pass  # in halves, below
         rows = self._operand(left, self.devices[0]).A.shape[1]
         out = torch.empty((rows, Q.shape[1]), dtype=Q.dtype, device=Q.device)
         share = -(-Q.shape[1] // len(self.devices))
@@ -203,7 +209,7 @@ def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool 
     if is_sparse(A):
         placed = Csr.of(as_csr(A), device, dtype)
         return placed.with_constant() if constant else placed
-    block = torch.from_numpy(np.ascontiguousarray(A)).to(device, dtype)
+    block = tensor(A, device).to(dtype)
     return torch.cat([block, torch.ones_like(block[:, :1])], dim=1) if constant else block
 
 

@@ -66,13 +66,16 @@ def advance_(
     step: Tensor,
     momentum: float,
     penalty: Tensor | None,
+    point: Tensor | None = None,
+    constant: int = -1,
 ) -> None:
     """The step of a batch, in place: ``velocity``, then ``Q``, then the sum of iterates ``mean``.
 
     ``penalty`` is what each label's weights are drawn to zero by; ``kept`` are the rows that the gradient is about.
+    ``point`` gets what lies ahead of the new ``Q``, all rows but the ``constant``, which is left at zero.
     """
     if kernels := _fused(Q, velocity):
-        kernels.advance_(Q, velocity, mean, gradient, kept, step, momentum, penalty)
+        kernels.advance_(Q, velocity, mean, gradient, kept, step, momentum, penalty, point, constant)
         return
     slope = gradient.to(Q.dtype)
     if penalty is not None:
@@ -85,3 +88,6 @@ def advance_(
         velocity.index_add_(0, kept, slope, alpha=-1)
     Q += velocity
     mean += Q
+    if point is not None:
+        point.copy_(ahead(Q, velocity, None, momentum, point.dtype))
+        point[constant] = 0

@@ -15,17 +15,24 @@ def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -
     start = whole.start
     while start < whole.stop:
         stop = min(start + step, whole.stop)
-        try:
-            work(slice(start, stop))
-        except torch.OutOfMemoryError as error:
-            if stop - start <= 1:
-                raise too_small(what) from error
+        if _fits(work, slice(start, stop), what):
+            start = stop
+        else:
             step = (stop - start) // 2
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            continue
-        start = stop
     return step
+
+
+def _fits(work: Callable[[slice], None], part: slice, what: str) -> bool:
+    """Do the work for ``part``; False where memory ran out and a smaller part is left to try."""
+    try:
+        work(part)
+    except torch.OutOfMemoryError as error:
+        if part.stop - part.start <= 1:
+            raise too_small(what) from error
+        return False
+    return True
 
 
 def too_small(what: str) -> MemoryEstimateError:

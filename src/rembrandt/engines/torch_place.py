@@ -14,7 +14,7 @@ from rembrandt import memory
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_memory import halving, too_small
-from rembrandt.engines.torch_products import Csr, Tensor, multiply
+from rembrandt.engines.torch_products import Csr, Tensor, multiply, tensor
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
@@ -39,9 +39,7 @@ class TorchPlace:
         return self.devices[0]
 
     def asarray(self, x: Any) -> Tensor:
-        if isinstance(x, np.ndarray) and not x.flags.writeable:
-            x = x.copy()  # of a mapped file; torch would warn that it could write to it
-        return torch.as_tensor(x, device=self.first)
+        return tensor(x, self.first) if isinstance(x, np.ndarray) else torch.as_tensor(x, device=self.first)
 
     def to_numpy(self, x: Any) -> NDArray[Any]:
         return x.cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
@@ -89,7 +87,7 @@ class TorchPlace:
         return min(_free(device) for device in self.devices)
 
     def _rows(self, X: NDArray[Any], dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(X)).to(self.first, dtype)
+        return tensor(X, self.first).to(dtype)
 
 
 def torch_place(device: str) -> TorchPlace | None:

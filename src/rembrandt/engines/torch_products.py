@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 
 Tensor = torch.Tensor
+
+
+def tensor(x: NDArray[Any], device: torch.device) -> Tensor:
+    """``x`` on a device; copied where it may not be written to, as a mapped file, for torch would warn of it."""
+    x = np.ascontiguousarray(x)
+    return torch.from_numpy(x if x.flags.writeable else x.copy()).to(device)
 
 
 @dataclass(frozen=True)
@@ -25,9 +32,8 @@ class Csr:
     @classmethod
     def of(cls, A: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> "Csr":
         index = np.int32 if max(A.nnz, A.shape[0], A.shape[1]) < 2**31 else np.int64
-        starts, columns = (torch.from_numpy(np.ascontiguousarray(x, dtype=index)) for x in (A.indptr, A.indices))
-        values = torch.from_numpy(np.ascontiguousarray(A.data)).to(device).to(dtype)
-        return cls(starts.to(device), columns.to(device), values, (int(A.shape[0]), int(A.shape[1])))
+        starts, columns = (tensor(x.astype(index, copy=False), device) for x in (A.indptr, A.indices))
+        return cls(starts, columns, tensor(A.data, device).to(dtype), (int(A.shape[0]), int(A.shape[1])))
 
     def to(self, device: torch.device) -> "Csr":
         return Csr(self.starts.to(device), self.columns.to(device), self.values.to(device), self.shape)

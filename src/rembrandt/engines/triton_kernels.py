@@ -55,7 +55,8 @@ def _ahead(Q, V, kept, out, momentum, columns, stride, out_stride, KEPT: tl.cons
 @triton.jit
 def _advance(
     Q, V, M, G, place, step, penalty, momentum, columns, stride, g_stride,
-    KEPT: tl.constexpr, PENALTY: tl.constexpr, BLOCK: tl.constexpr,
+    point, p_stride, constant,
+    KEPT: tl.constexpr, PENALTY: tl.constexpr, POINT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -77,6 +78,9 @@ def _advance(
     tl.store(V + here, v, mask=inside)
     tl.store(Q + here, q, mask=inside)
     tl.store(M + here, m + q, mask=inside)
+    if POINT:
+        next_point = tl.where(row == constant, 0.0, q + momentum * v)
+        tl.store(point + row * p_stride + at, next_point.to(point.dtype.element_ty), mask=inside)
 
 
 def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
@@ -108,6 +112,8 @@ def advance_(
     step: Tensor,
     momentum: float,
     penalty: Tensor | None,
+    point: Tensor | None,
+    constant: int,
 ) -> None:
     place = step
     if kept is not None:  # where the gradient of each row is, -1 where it has none
@@ -115,7 +121,9 @@ def advance_(
         place[kept] = torch.arange(len(kept), device=Q.device)
     _advance[_grid(Q)](
         Q, velocity, mean, gradient, place, step, step if penalty is None else penalty, momentum,
-        Q.shape[1], Q.stride(0), gradient.stride(0), kept is not None, penalty is not None, BLOCK,
+        Q.shape[1], Q.stride(0), gradient.stride(0), step if point is None else point,
+        0 if point is None else point.stride(0), constant, kept is not None, penalty is not None, point is not None,
+        BLOCK,
     )  # fmt: skip
 
 

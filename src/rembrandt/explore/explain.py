@@ -21,11 +21,13 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier, is_text
 from rembrandt.explore.explanation import Explanation, Words
-from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix, as_csr, csr_matmul
+from rembrandt.linalg.blocks import as_numpy, spans
+from rembrandt.linalg.sparse import Matrix, as_csr
 from rembrandt.model.model import Model
 
 Array = NDArray[Any]
@@ -41,9 +43,13 @@ class Part(NamedTuple):
 
 def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> Part:
     """The part ``φ(x̂W)Q + b``."""
-    empty = model.projection[-1].astype(np.float64)
-    base, directions = _directions(model, csr_matmul(rows, model.projection[:-1]).astype(np.float64), empty, labels)
-    return Part(base, _products(rows.indptr, rows.indices, rows.data, model.projection, directions))
+    empty = as_numpy(model.projection[-1]).astype(np.float64)
+    moved = as_numpy(model.place.project(rows, model.projection)) - empty
+    base, directions = _directions(model.decoder, moved, empty, labels)
+    if model.place == CPU:
+        return Part(base, _products(rows.indptr, rows.indices, rows.data, model.projection, directions))
+    used, indices = np.unique(rows.indices, return_inverse=True)  # of a device's weights no others have to travel
+    return Part(base, _products(rows.indptr, indices, rows.data, as_numpy(model.projection[used]), directions))
 
 
 # A model that has a further additive part adds a function here; everything else follows.
@@ -104,32 +110,29 @@ def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Word
     )
 
 
-def _directions(model: Model, moved: Array, empty: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+def _directions(decoder: Decoder, moved: Array, empty: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
     """The scores of the empty row, n × m, and the directions in the embedding that rows add to them along, n × m × k.
 
     ``moved`` is ``h − h₀``, the rows without the constant.
     """
-    decoder = model.decoder
     n, m = labels.shape
-    k = len(empty)
-    bias = np.asarray(decoder.bias)[labels]
+    row, label = np.repeat(np.arange(n), m), labels.ravel()
+    bias = as_numpy(decoder.bias[label])
     if decoder.fourier is None:
-        # gathered along labels, so that no label is read twice and nothing is made of those that were not asked for
-        directions = np.asarray(decoder.weights)[:, labels].transpose(1, 2, 0).astype(np.float64)
-        return directions @ empty + bias, directions
-    frequencies = np.asarray(decoder.fourier.frequencies, dtype=np.float64)
-    start = empty @ frequencies + decoder.fourier.offsets
+        directions = as_numpy(decoder.weights[:, label]).T.astype(np.float64)
+        return (directions @ empty + bias).reshape(n, m), directions.reshape(n, m, -1)
+    frequencies = as_numpy(decoder.fourier.frequencies).astype(np.float64)
+    start = empty @ frequencies + as_numpy(decoder.fourier.offsets)
     half = (moved @ frequencies) / 2
     slopes = -np.sin(start + half) * np.sinc(half / np.pi)
     size = frequencies.shape[1]
-    base, directions = np.empty(n * m), np.empty((n * m, k))
-    row, label = np.repeat(np.arange(n), m), labels.ravel()
+    base, directions = np.empty(n * m), np.empty((n * m, len(empty)))
     for pairs in spans(n * m, max(1, _ENTRIES // max(1, size))):
-        q = np.asarray(decoder.weights)[:, label[pairs]].T.astype(np.float64)
+        q = as_numpy(decoder.weights[:, label[pairs]]).T.astype(np.float64)
         waves, lines = q[:, :size], decoder.fourier.linear * q[:, size:]
         directions[pairs] = (slopes[row[pairs]] * waves) @ frequencies.T + lines
         base[pairs] = waves @ np.cos(start) + lines @ empty
-    return base.reshape(n, m) + bias, directions.reshape(n, m, k)
+    return (base + bias).reshape(n, m), directions.reshape(n, m, -1)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})

@@ -11,7 +11,9 @@ from rembrandt.progress import Report, silent
 
 PERPLEXITY = 15  # neighbours that a label is drawn to: a map shows who is near, and fewer are quicker
 EARLY, LATE = 125, 250  # iterations: half of the usual ones; on labels the rest moves nothing that can be seen
-DIMENSIONS = 100  # directions looked at, the strongest
+NUMBERS = 1 << 24  # of the vectors looked at: with very many labels the strongest directions only, for time's sake
+FEWEST = 100  # of these, at least
+SHARED = 10_000  # labels: with fewer, threads wait for each other longer than they work
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
@@ -25,7 +27,7 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     n = len(vectors)
     if n < 4:
         return np.ascontiguousarray(np.eye(4, 2)[:n], dtype=np.float32)
-    kept = np.array(vectors[:, :DIMENSIONS], dtype=np.float32)
+    kept = np.array(vectors[:, : max(FEWEST, NUMBERS // n)], dtype=np.float32)
     lengths = np.linalg.norm(kept, axis=1)
     empty = lengths == 0
     kept[empty] = np.random.default_rng(seed).standard_normal((int(empty.sum()), kept.shape[1]))
@@ -44,7 +46,7 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
         early_exaggeration_iter=EARLY,
         n_iter=LATE,
         random_state=seed,
-        n_jobs=n_threads(),
+        n_jobs=n_threads() if n >= SHARED else 1,
         callbacks=tell,
         callbacks_every_iters=5,
     )

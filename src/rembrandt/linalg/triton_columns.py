@@ -13,7 +13,7 @@ import triton.language as tl
 Tensor = torch.Tensor
 
 ROWS = 512  # added up by one program
-TILE = 8  # of them at a time
+TILE = 4  # of them at a time
 COLUMNS = 128
 
 

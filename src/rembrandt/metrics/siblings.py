@@ -5,6 +5,8 @@ Mineiro & Karampatziakis, "Fast label embeddings via randomized linear algebra",
 A hierarchy is a sparse 0/1 matrix of c labels × p parents; a label may have several parents. The rules:
 
 * a label's answer is its nearest neighbour by cosine, itself left out; it is a hit when both have a parent in common;
+* near is either between the labels' own vectors, or from what is predicted of a label's examples to the vectors of the
+  others (`asking_vectors`), which makes sense of an embedding that is random too;
 * cosines that are equal to rounding are equal, and the lower index is the answer;
 * a label without a direction (its vector is zero) or without a parent neither asks nor answers, and is counted;
 * an only child stays in the mean: no answer is right for it.
@@ -24,7 +26,9 @@ from rembrandt.progress import Report, silent
 BLOCK = 1 << 24  # cosines, or entries of a product of parents, held at a time
 
 
-def sibling_fraction(vectors: ArrayLike, parents: Any, report: Report = silent) -> dict[str, Any]:
+def sibling_fraction(
+    vectors: ArrayLike, parents: Any, report: Report = silent, asking: ArrayLike | None = None
+) -> dict[str, Any]:
     """Return how often a label's nearest neighbour is a sibling, beside two answers that look at no vectors.
 
     Parameters
@@ -33,6 +37,8 @@ def sibling_fraction(vectors: ArrayLike, parents: Any, report: Report = silent) 
         A vector for each label, in a geometry where angles mean something: see `explore.neighbors.scaled_vectors`.
     parents : sparse matrix, c × p
         Non-zero where a column is a parent of a label, as `Hierarchy.matrix`.
+    asking : array, c × k, optional
+        What each label is compared with the others' vectors by, where that is not its own vector.
 
     Returns
     -------
@@ -51,12 +57,13 @@ def sibling_fraction(vectors: ArrayLike, parents: Any, report: Report = silent) 
     """
     P = as_truth(parents)
     V = as_vectors(vectors, P.shape[0])
+    U = V if asking is None else as_vectors(asking, P.shape[0])
     placed = np.diff(P.indptr) > 0
-    directed = V.any(axis=1) if V.size else np.zeros(len(V), bool)
+    directed = V.any(axis=1) & U.any(axis=1) if V.size else np.zeros(len(V), bool)
     rows = np.flatnonzero(placed & directed)
     P = P[rows]
     counts = sibling_counts(P)
-    nearest = nearest_labels(V[rows], report)
+    nearest = nearest_labels(V[rows], report, None if asking is None else U[rows])
     hits = _related(P, nearest) if len(rows) > 1 else np.zeros(len(rows), bool)
     fraternal, fraternity = _fraternal(counts)
     return {
@@ -112,7 +119,27 @@ def sibling_counts(parents: Any) -> NDArray[np.int64]:
     return np.where(np.diff(P.indptr) > 0, shared[group] - 1, 0)
 
 
-def nearest_labels(vectors: ArrayLike, report: Report = silent) -> NDArray[np.int64]:
+def asking_vectors(H: ArrayLike, Y: Any, vectors: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what labels ask with and what they answer with, so that near means "predicted for the same examples".
+
+    An embedding scores label j for an example by the inner product of the example's projection, a row of ``H``, and the
+    label's vector. The cosine of what label l asks with and label j answers with is, up to a factor of l alone, the
+    correlation of label l, over the examples, with the score of label j: whichever other label's score rises most where
+    l is true is its neighbour. It does not depend on the basis that vectors and projections are written in.
+    """
+    truth, V = as_truth(Y), as_vectors(vectors, Y.shape[1])
+    projected = np.array(H, dtype=np.float64)
+    projected -= projected.mean(axis=0)
+    counts = np.diff(truth.tocsc().indptr)
+    means = np.asarray(truth.T @ projected) / np.maximum(counts, 1)[:, None]
+    strengths, basis = np.linalg.eigh(projected.T @ projected / max(1, len(projected)))
+    kept = strengths > 1e-10 * strengths.max(initial=0.0)
+    roots = np.sqrt(strengths[kept])
+    asking, answering = means @ (basis[:, kept] / roots), V @ (basis[:, kept] * roots)
+    return asking.astype(V.dtype), answering.astype(V.dtype)
+
+
+def nearest_labels(vectors: ArrayLike, report: Report = silent, asking: ArrayLike | None = None) -> NDArray[np.int64]:
     """Return each row's nearest other row by cosine, the lowest of those equal to rounding; -1 for a row alone.
 
     Rows of zeros are at right angles to all. Cosines are formed for blocks of rows, so memory is bounded.
@@ -121,19 +148,25 @@ def nearest_labels(vectors: ArrayLike, report: Report = silent) -> NDArray[np.in
     n = len(V)
     if n < 2:
         return np.full(n, -1, np.int64)
-    peak = np.abs(V).max(axis=1, keepdims=True, initial=0.0)
-    unit = np.divide(V, peak, out=np.zeros_like(V), where=peak > 0)  # squares neither overflow nor vanish now
-    length = np.linalg.norm(unit, axis=1, keepdims=True)
-    np.divide(unit, length, out=unit, where=length > 0)
+    unit = _directions(V)
+    asked = unit if asking is None else _directions(as_vectors(asking, n))
     rounding = 32 * np.finfo(unit.dtype).eps
     best = np.empty(n, np.int64)
     for rows in spans(n, max(1, BLOCK // n)):
         report("comparing labels", rows.start, n)
-        cosines = unit[rows] @ unit.T
+        cosines = asked[rows] @ unit.T
         cosines[np.arange(len(cosines)), np.arange(rows.start, rows.stop)] = -np.inf
         best[rows] = (cosines >= cosines.max(axis=1, keepdims=True) - rounding).argmax(axis=1)
     report("comparing labels", n, n)
     return best
+
+
+def _directions(V: NDArray[Any]) -> NDArray[Any]:
+    """Rows of length one; those of zeros stay."""
+    peak = np.abs(V).max(axis=1, keepdims=True, initial=0.0)
+    unit = np.divide(V, peak, out=np.zeros_like(V), where=peak > 0)  # squares neither overflow nor vanish now
+    length = np.linalg.norm(unit, axis=1, keepdims=True)
+    return np.divide(unit, length, out=unit, where=length > 0)
 
 
 def as_vectors(vectors: ArrayLike, n: int | None = None) -> NDArray[Any]:

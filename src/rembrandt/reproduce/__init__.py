@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rembrandt.reproduce.experiment import Experiment
 
-NAMES = ("aloi",)
+NAMES = ("aloi", "odp", "lshtc", "siblings", "spectra", "timing")
 
 
 def find(name: str) -> "Experiment":

@@ -1,7 +1,5 @@
 """ALOI: a thousand objects in photographs, the paper's multiclass experiment, on the paper's own split."""
 
-import hashlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -13,37 +11,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt import __version__
-from rembrandt.data import Dataset, catalogue
+from rembrandt.data import Dataset
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.embeddings import Method, Settings
 from rembrandt.errors import DataError
-from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
+from rembrandt.estimators import RembrandtClassifier
 from rembrandt.fitting import Embedded, Labelled, Recipe, fit_decoder, fit_embedding
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, normalize_rows, project
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce import cost, vowpal
-from rembrandt.reproduce.experiment import Column, Experiment, Figure, Panel, Plan, Row, Step, Table
+from rembrandt.reproduce.experiment import Column, Experiment, Figure, Panel, Plan, Request, Row, Step, Table
+from rembrandt.reproduce.fits import EMBEDDINGS, ERROR, SEED, embedder
+from rembrandt.reproduce.sources import PARTS, catalogue_files, check_sums, load
 from rembrandt.selection import EPOCHS, HELD_OUT, SAMPLE, Open, select
 
 NAME = "aloi"
 K = 50
-SEED = 0
 BLOCK = 4096  # rows scored at a time
 
-ERROR, BY_RANK, SPECTRUM = "test error (%)", "test error by rank (%)", "share of the spectrum"
+BY_RANK, SPECTRUM = "test error by rank (%)", "share of the spectrum"
 SIZE, RATE, EMBEDDING = "model size (bytes)", "inference rate (examples/s)", "embedding (s)"
-LEARNING_RATE, PASSES = "learning rate", "passes"
 
 # What the paper reports.
 PAPER_ERROR = {"RE+LR": 9.7, "PCA+LR": 9.7, "CS+LR": 10.8, "LR": 10.8, "OAA": 11.5, "LOMtree": 16.5}
 PAPER_SIZE = {"RE+LR": 255_600, "LR": 516_000}
 
-EMBEDDINGS: dict[str, Method] = {"RE": "rembrandt", "PCA": "pca", "CS": "cs", "PLST": "plst", "CCA": "cca"}
 Scores = Callable[[Matrix], NDArray[Any]]
+
+
+OAA_GRID = vowpal.Grid((1.0, 2.0, 4.0, 8.0), (3, 10, 20))
+TREE_GRID = vowpal.Grid((0.5, 1.0, 2.0), (5, 10, 20), bits=24, room=(1, 16))
+QUICK_GRID = vowpal.Grid((0.5,), (1, 2))
 
 
 @dataclass(frozen=True)
@@ -57,32 +59,31 @@ class Scale:
     ranks: tuple[int, ...] = (5, 10, 20, 30, 40, 50, 60, 70)
     spectrum: int = 200
     search: bool = True  # whether to scale rows to length one is chosen on held-out rows
-    rates: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
-    oaa_passes: tuple[int, ...] = (1, 3, 6, 10)
-    tree_passes: tuple[int, ...] = (1, 5, 10, 20)
+    oaa: vowpal.Grid = OAA_GRID
+    tree: vowpal.Grid = TREE_GRID
 
 
 FULL = Scale()
-QUICK = Scale(20_000, 5_000, 3, 300, (5, 20, 50), 100, False, (0.5,), (1, 2), (1, 2))
+QUICK = Scale(20_000, 5_000, 3, 300, (5, 20, 50), 100, False, QUICK_GRID, QUICK_GRID)
 
 
-def plan(folder: Path | None, quick: bool, report: Report = silent) -> Plan:
+def plan(request: Request, report: Report = silent) -> Plan:
     """Read the data and list the work, the paper's own table first."""
-    scale = QUICK if quick else FULL
-    train, test = read(folder, scale, report)
-    work = Aloi(train, test, scale)
+    scale = QUICK if request.quick else FULL
+    train, test = read(request.data, scale, report)
+    work = Aloi(train, test, scale, request.device)
     steps = [Step(name, partial(work.classifier, name, method)) for name, method in _systems()]
     steps.insert(3, Step("LR", work.raw))
     steps.append(Step("RE + random features + LR", partial(work.classifier, "RE + random features + LR", "rembrandt")))
     steps.append(Step("embedding seconds", work.embedding_seconds))
     steps.append(Step("spectrum", work.spectrum))
-    steps += cost.steps(NAME, quick)
+    steps += cost.steps(NAME, request.quick)
     steps += [Step(name, partial(work.peer, name)) for name in vowpal.REDUCTIONS]
     for k in scale.ranks:
         for name in ("RE+LR", "PCA+LR"):
-            steps.append(Step(f"{name}, k = {k}", partial(work.at_rank, name, k)))
+            steps.append(Step(f"{name} at k = {k}", partial(work.at_rank, name, k)))
     settings = {
-        "quick": quick,
+        "quick": request.quick,
         "rembrandt": __version__,
         "k": K,
         "seed": SEED,
@@ -90,7 +91,7 @@ def plan(folder: Path | None, quick: bool, report: Report = silent) -> Plan:
         "n_test": test.n_examples,
         "n_features": _features(train).shape[1],
         "n_labels": train.n_labels,
-        "files": {file.name: _check_sum(file) for file in files(folder)},
+        "files": check_sums(catalogue_files(NAME, request.data)),
         **asdict(scale),
     }
     return Plan(settings, steps)
@@ -100,30 +101,9 @@ def _systems() -> list[tuple[str, Method]]:
     return [(f"{short}+LR", method) for short, method in EMBEDDINGS.items()]
 
 
-def files(folder: Path | None) -> list[Path]:
-    """Both files of the set; where one is missing, an error names it and says where it comes from."""
-    entry = catalogue.ENTRIES[NAME]
-    named = folder or os.environ.get(catalogue.VARIABLE)
-    if not named:
-        raise DataError(
-            f"this experiment needs {entry.train} and {entry.test}, which come from {entry.source}: put them into a "
-            f"folder and name that folder with --data or in {catalogue.VARIABLE}"
-        )
-    found = [Path(named) / entry.train, Path(named) / entry.test]
-    for file in found:
-        if not file.is_file():
-            raise DataError(
-                f"there is no such file; it comes from {entry.source}. Put it there, or name another folder with "
-                f"--data or in {catalogue.VARIABLE}",
-                file,
-            )
-    return found
-
-
 def read(folder: Path | None, scale: Scale, report: Report) -> tuple[Dataset, Dataset]:
     """Training and test rows over the labels and features of training."""
-    root = files(folder)[0].parents[1]
-    train, test = (catalogue.load(NAME, part, root, report) for part in ("train", "test"))
+    train, test = (load(NAME, part, folder, report) for part in PARTS)
     train = _part(train, scale.train)
     test = _part(test, scale.test).align_labels(train.label_names)
     return train, test.align_features(train.feature_names) if train.feature_names is not None else test
@@ -138,8 +118,8 @@ def _part(data: Dataset, most: int | None) -> Dataset:
 class Aloi:
     """The measurements; each method is one step."""
 
-    def __init__(self, train: Dataset, test: Dataset, scale: Scale) -> None:
-        self.train, self.test, self.scale = train, test, scale
+    def __init__(self, train: Dataset, test: Dataset, scale: Scale, device: str = "cpu") -> None:
+        self.train, self.test, self.scale, self.device = train, test, scale, device
         self.X, self.X_test = _features(train), _features(test)
         self.labelled = Labelled(self.X, train.Y, np.asarray(train.label_names), multiclass=True)
         self._embedded: dict[str, tuple[Recipe, Embedded]] = {}
@@ -156,13 +136,14 @@ class Aloi:
             n_random_features=self.scale.random_features,
             max_epochs=self.scale.epochs,
             random_state=SEED,
+            device=self.device,
             **settled,
         )
         begun = time.perf_counter()
         classifier.fit_dataset(self.train, report)
         seconds = time.perf_counter() - begun
         model = classifier.model_
-        rows = [self._error_row(name, model.scores, self.X_test, seconds)]
+        rows = [replace(self._error_row(name, model.scores, self.X_test, seconds), device=self.device)]
         if name == "RE+LR":
             size = model.projection.nbytes + model.decoder.weights.nbytes + model.decoder.bias.nbytes
             rows += self._size_and_rate(name, size, model.scores, self.X_test)
@@ -198,9 +179,9 @@ class Aloi:
         rows = []
         for done, (name, method) in enumerate(EMBEDDINGS.items()):
             report("timing embeddings", done, len(EMBEDDINGS))
-            embedder = LabelEmbedder(n_components=K, method=method, random_state=SEED)
-            seconds = cost.best_time(partial(embedder.fit, self.X, self.train.Y))
-            rows.append(Row(NAME, name, EMBEDDING, seconds))
+            model = embedder(self.device, n_components=K, method=method)
+            seconds = cost.best_time(partial(model.fit, self.X, self.train.Y))
+            rows.append(Row(NAME, name, EMBEDDING, seconds, device=self.device))
         report("timing embeddings", len(EMBEDDINGS), len(EMBEDDINGS))
         return rows
 
@@ -245,13 +226,8 @@ class Aloi:
 
     def peer(self, name: str, report: Report = silent) -> list[Row]:
         """A system of Vowpal Wabbit, with the settings that were chosen for it."""
-        passes = self.scale.oaa_passes if name == "OAA" else self.scale.tree_passes
-        found = vowpal.measure(name, self.train, self.test, vowpal.Grid(self.scale.rates, passes), report)
-        return [
-            Row(NAME, name, ERROR, 100 * found.error, PAPER_ERROR.get(name), found.seconds),
-            Row(NAME, name, LEARNING_RATE, found.rate),
-            Row(NAME, name, PASSES, found.passes),
-        ]
+        grid = self.scale.oaa if name == "OAA" else self.scale.tree
+        return vowpal.rows(NAME, name, self.train, self.test, grid, report, PAPER_ERROR.get(name))
 
     def _error_row(self, name: str, scores: Scores, X: Matrix, seconds: float) -> Row:
         error = 100 * _error(scores, X, self.test.Y)
@@ -280,10 +256,6 @@ def _features(data: Dataset) -> Any:
     return data.X
 
 
-def _check_sum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 EXPERIMENT = Experiment(
     NAME,
     "ALOI",
@@ -298,13 +270,7 @@ EXPERIMENT = Experiment(
             "alone has no embedding. OAA and LOMtree are Vowpal Wabbit's.",
             (Column(ERROR, ".1f"),),
         ),
-        Table(
-            "What Vowpal Wabbit was tuned to",
-            "Chosen by the error on a held-out part of the training rows, among learning rates {rates} and passes "
-            "{oaa_passes} (OAA) or {tree_passes} (LOMtree). Where the largest was chosen, a longer search may find "
-            "better: the error above is then an upper bound.",
-            (Column(LEARNING_RATE, "g"), Column(PASSES, "g")),
-        ),
+        vowpal.chosen(OAA="oaa", LOMtree="tree"),
         Figure(
             "aloi-error-by-rank.png",
             "Error against rank",

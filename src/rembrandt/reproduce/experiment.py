@@ -19,6 +19,16 @@ class Row:
     paper: float | None = None
     seconds: float | None = None  # what it took to fit
     at: float | None = None  # where on the axis: the rank, the number of labels, ...
+    device: str = "cpu"  # what the machine computed it on
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: where the data lies, how much of it, and what to compute on."""
+
+    data: Path | None = None
+    quick: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -81,10 +91,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """``plan(data, quick)`` reads what is needed and lists the work; ``sections`` is how the rows are shown."""
+    """``plan(request)`` reads what is needed and lists the work; ``sections`` is how the rows are shown."""
 
     name: str
     title: str
     text: str
-    plan: Callable[[Path | None, bool, Report], Plan]
+    plan: Callable[[Request, Report], Plan]
     sections: tuple[Table | Figure, ...]

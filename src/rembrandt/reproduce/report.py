@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rembrandt.errors import RembrandtError
-from rembrandt.reproduce import find
+from rembrandt.reproduce import NAMES, find
 from rembrandt.reproduce.experiment import Figure, Panel, Table
 from rembrandt.reproduce.runner import RESULTS, described, read_results
 
@@ -35,21 +35,37 @@ def markdown(document: dict[str, Any]) -> str:
         "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015. This page "
         "is made by `rembrandt reproduce` from `results.json` beside it. A dash: no number of the paper is at "
         "hand.",
-        f"Machine: {described(document['machine'])}.",
+        _machines(document["machines"]),
     ]
-    for name, state in document["experiments"].items():
-        parts += _experiment(name, state, [row for row in document["rows"] if row["experiment"] == name])
+    several = len(document["machines"]) > 1
+    for name in _shown(document):
+        parts += _experiment(name, document["experiments"][name], _rows(document, name), several)
     return "\n\n".join(parts) + "\n"
 
 
-def _experiment(name: str, state: dict[str, Any], rows: Rows) -> list[str]:
+def _shown(document: dict[str, Any]) -> list[str]:
+    """The experiments that there are results of, in the order of the paper."""
+    return [name for name in NAMES if name in document["experiments"]]
+
+
+def _rows(document: dict[str, Any], name: str) -> Rows:
+    return [row for row in document["rows"] if row["experiment"] == name]
+
+
+def _machines(machines: dict[str, Any]) -> str:
+    if len(machines) == 1:
+        return f"Machine: {described(*machines.values())}."
+    return "Machines:\n\n" + "\n".join(f"- {letter}: {described(about)}." for letter, about in machines.items())
+
+
+def _experiment(name: str, state: dict[str, Any], rows: Rows, several: bool) -> list[str]:
     about = find(name)
     settings = state["settings"]
     parts = [f"## {about.title}", about.text.format(**settings)]
     if settings["quick"]:
         parts.append("**A quick run** on a part of the data: it shows that everything works, not how well.")
     for section in about.sections:
-        body = _table(section, rows) if isinstance(section, Table) else _image(section, rows)
+        body = _table(section, rows, several) if isinstance(section, Table) else _image(section, rows)
         if body:
             parts += [f"### {section.title.format(**settings)}", section.text.format(**settings), body]
     if state["skipped"]:
@@ -57,22 +73,28 @@ def _experiment(name: str, state: dict[str, Any], rows: Rows) -> list[str]:
     return parts
 
 
-def _table(table: Table, rows: Rows) -> str:
+def _table(table: Table, rows: Rows, several: bool) -> str:
     shown = [(row, column) for column in table.columns for row in rows if row["metric"] == column.metric]
     if not shown:
         return ""
     timed = any(row["seconds"] is not None for row, _ in shown)
     header = ["system", *(["measure"] if len(table.columns) > 1 else []), "paper", "ours"]
-    lines = [header + (["seconds to fit"] if timed else [])]
+    lines = [header + (["seconds to fit"] if timed else []) + (["machine"] if several else [])]
     for row, column in shown:
         cells = [row["system"], *([row["metric"]] if len(table.columns) > 1 else [])]
         cells += [_written(row["paper"], column.format), _written(row["value"], column.format)]
-        lines.append(cells + ([_written(row["seconds"], ",.1f")] if timed else []))
+        cells += [_written(row["seconds"], ",.1f")] if timed else []
+        lines.append(cells + ([_where(row)] if several else []))
     if len(table.columns) == 1:
         lines[0][2] = f"ours, {table.columns[0].metric}"
     left = 1 if len(table.columns) == 1 else 2
     rule = ["---" if i < left else "---:" for i in range(len(lines[0]))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [lines[0], rule, *lines[1:]])
+
+
+def _where(row: dict[str, Any]) -> str:
+    """The machine's letter, and what of it did the work where that is not its processor."""
+    return row["machine"] + ("" if row["device"] == "cpu" else f" ({row['device']})")
 
 
 def _written(value: float | None, spec: str) -> str:
@@ -92,8 +114,8 @@ def draw(document: dict[str, Any], folder: Path) -> list[Path]:
     """Every figure that the rows are enough for."""
     check_plotting()
     drawn = []
-    for name in document["experiments"]:
-        rows = [row for row in document["rows"] if row["experiment"] == name]
+    for name in _shown(document):
+        rows = _rows(document, name)
         for section in find(name).sections:
             if isinstance(section, Figure) and (panels := _drawable(section, rows)):
                 drawn.append(folder / section.file)

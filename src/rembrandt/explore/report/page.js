@@ -26,8 +26,8 @@ const count = (value) => whole.format(Math.round(value));
 const per = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`);
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 const seconds = (value) => (value < 90 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`);
-function section(id, title, about, ...children) {
-  nav.append(make("a", { href: `#${id}` }, title));
+function section(id, short, title, about, ...children) {
+  nav.append(make("a", { href: `#${id}` }, short));
   main.append(make("section", { id }, make("h2", {}, title), about ? make("p", { class: "about" }, about) : null, ...children));
 }
 function table(header, rows, numbers = []) {
@@ -67,7 +67,7 @@ function figure(value, what, more) {
 }
 const first = metric["p@1"];
 const range = (m) => `${(100 * m.low).toFixed(1)} to ${(100 * m.high).toFixed(1)} % with ${Math.round(100 * data.level)} % confidence`;
-section("glance", "At a glance",
+section("glance", "At a glance", "At a glance",
   `Of its first suggestions ${per(first.value)} are right. Always naming the most popular label would be right ${per(first.popular)} of the time.`,
   make("div", { class: "figures" },
     figure(per(first.value), "of first suggestions are right (P@1)", range(first)),
@@ -77,13 +77,12 @@ section("glance", "At a glance",
 
 const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@" };
 function metricTitle(name) {
-  if (name === "error") return "Error";
   const [family, k] = name.split("@");
   return titles[family] + k;
 }
 function intervals() {
-  const shown = data.metrics.filter((each) => each.name !== "error");
-  const row = 26, left = 74, width = 520, height = shown.length * row + 26;
+  const shown = data.metrics;
+  const row = 33, left = 74, width = 520, height = shown.length * row + 26;
   const x = (value) => left + value * (width - left - 96);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -100,16 +99,16 @@ function intervals() {
   });
   return svg;
 }
-section("measures", "Measures",
+section("measures", "Measures", "Measures",
   "P@k: how many of the first k suggestions are right. nDCG@k: the same, with more weight on the first places, relative to the best possible order. PSP@k: a right suggestion counts for more when the label is rare.",
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table(["", "this model", "interval", "most popular"],
-      data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), m.name === "error" ? "" : `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
+      data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
 
 // --- by frequency, reliability, spectrum ---------------------------------------------------------------------------
 function deciles() {
-  const width = 520, height = 250, left = 40, bottom = 44, top = 8, n = data.deciles.length;
+  const width = 1040, height = 270, left = 44, bottom = 44, top = 8, n = data.deciles.length;
   const y = (value) => top + (1 - value) * (height - top - bottom), step = (width - left) / n;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Precision and recall by label frequency" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -117,15 +116,15 @@ function deciles() {
       draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, per(tick, 0)));
   }
   data.deciles.forEach((d, i) => {
-    const x = left + i * step, wide = step * 0.36;
-    [["first", d.precision, 0.1], ["second", d.recall, 0.5]].forEach(([name, value, at]) => {
+    const x = left + i * step, wide = step * 0.26;
+    [["first", d.precision, 0.22], ["second", d.recall, 0.52]].forEach(([name, value, at]) => {
       if (value === null) return;
       svg.append(draw("rect", { class: name, x: x + at * step, y: y(value), width: wide, height: Math.max(0, y(0) - y(value)), rx: 2 },
         draw("title", {}, `${name === "first" ? "precision" : "recall"} ${per(value)} · ${count(d.n_true)} times true, ${count(d.n_predicted)} times predicted`)));
     });
     const label = d.rarest === d.commonest ? count(d.rarest) : `${count(d.rarest)}–${count(d.commonest)}`;
-    svg.append(draw("text", { x: x + step / 2, y: height - 26, "text-anchor": "middle", "font-size": 10 }, String(i + 1)),
-      draw("text", { x: x + step / 2, y: height - 10, "text-anchor": "middle", "font-size": 9.5 }, label.length > 11 ? `≥ ${count(d.rarest)}` : label));
+    svg.append(draw("text", { x: x + step / 2, y: height - 26, "text-anchor": "middle" }, String(i + 1)),
+      draw("text", { x: x + step / 2, y: height - 10, "text-anchor": "middle" }, label));
   });
   return svg;
 }
@@ -170,16 +169,16 @@ function spectrumCurve() {
     draw("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "direction of the embedding"));
   return svg;
 }
-section("frequency", "Common and rare labels",
+section("frequency", "Frequency", "Common and rare labels",
   `Labels in ten equal shares, from the most to the least frequent in training. Precision: how many of the predictions of such labels are right. Recall: how many of their true uses are among the first ${model.top_k}.`,
-  make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), make("div", { class: "chart" }, deciles()),
+  make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), deciles(),
     make("p", { class: "sum" }, "Below each share: its place, and how often its labels occur in training.")));
 const reason = data.spectrum.reason;
-section("trust", "Can its probabilities be trusted?", null,
+section("shape", "Reliability", "Reliability and spectrum", null,
   make("div", { class: "grid" },
-    make("div", { class: "card" }, make("h3", {}, "Reliability"), reliabilityCurve(),
+    make("div", { class: "card" }, make("h3", {}, "Can its probabilities be trusted?"), reliabilityCurve(),
       make("p", { class: "sum" }, `On the dashed line a prediction made with 70 % is right 70 times of 100. On average the model is off by ${per(data.calibration.error)}. The pale bars say how many predictions there are.`)),
-    make("div", { class: "card" }, make("h3", {}, "Spectrum of the labels"), spectrumCurve(),
+    make("div", { class: "card" }, make("h3", {}, "How many directions do the labels need?"), spectrumCurve(),
       make("p", { class: "sum" }, `How strong each direction of the ${data.spectrum.method} embedding is. The rank is ${count(data.spectrum.rank)}: ${reason}.`))));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
@@ -195,8 +194,8 @@ function labelMap(map) {
     make("div", { class: "tools" }, make("div", { class: "search" }, input, list),
       make("button", { type: "button", "aria-label": "Nearer", onclick: () => zoomBy(1.5) }, "+"),
       make("button", { type: "button", "aria-label": "Farther", onclick: () => zoomBy(1 / 1.5) }, "−"),
-      make("button", { type: "button", onclick: () => { chosen = -1; home(); paint(); } }, "All")),
-    make("div", { class: "mapfoot" }, "never found", ramp, "always found", "· pale: not in the test"));
+      make("button", { type: "button", onclick: () => { chosen = -1; say(-1); home(); paint(); } }, "All")),
+    make("div", { class: "mapfoot" }, "never found", ramp, "always found; pale: not in the test"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
   let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
   const screenX = (i) => map.x[i] * scale + shiftX, screenY = (i) => map.y[i] * scale + shiftY;
@@ -311,7 +310,7 @@ function labelMap(map) {
   }
   function go(i) {
     chosen = i;
-    scale = Math.max(scale, 6 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
+    scale = Math.max(scale, 9 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
     shiftX = canvas.clientWidth / 2 - map.x[i] * scale;
     shiftY = canvas.clientHeight / 2 - map.y[i] * scale;
     list.replaceChildren();
@@ -365,7 +364,7 @@ function labelMap(map) {
 }
 if (data.map) {
   const part = data.map.names.length < data.map.n_labels ? `The ${count(data.map.names.length)} most frequent of ${count(data.map.n_labels)} labels. ` : "";
-  section("map", "Map of the labels",
+  section("map", "Map", "Map of the labels",
     `${part}Labels that the model predicts for the same examples lie together. Larger dots are more frequent, warmer ones are found more often. Scroll to zoom, drag to move, point at a label for its neighbours.`,
     labelMap(data.map));
 }
@@ -373,11 +372,11 @@ if (data.map) {
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
 const labelRows = (rows) => table(["label", "in training", "in the test", "precision", "recall", "F1"],
   rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
-section("labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.least)} times or more in the test, among the first ${model.top_k} suggestions.`,
+section("labels", "Labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.least)} times or more in the test, among the first ${model.top_k} suggestions.`,
   make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows(data.labels.best)),
     make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows(data.labels.worst))));
 
-section("confusions", "What it mixes up",
+section("confusions", "Confusions", "What it mixes up",
   data.confusions.length ? "One label was true and missed while the other was suggested and wrong, more often than chance would have it." : "No two labels are mixed up more often than by chance.",
   data.confusions.length ? make("div", { class: "card" }, ...data.confusions.map((pair) => make("details", {},
     make("summary", {}, make("b", {}, pair.true), " taken for ", make("b", {}, pair.predicted),
@@ -416,13 +415,13 @@ function explained(example, number) {
   return make("div", { class: "card example" }, make("div", {}, ...buttons), words, sum,
     make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true labels`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
-section("explained", "Why it says so",
+section("explained", "Explanations", "Why it says so",
   "Test examples at random. Choose a label to see what each word adds to its score (warm) or takes from it (cool). The parts add up to the score exactly.",
   ...data.explained.map(explained));
 
 // --- settings ------------------------------------------------------------------------------------------------------
 const value = (each) => (each === null ? "none" : typeof each === "number" && !Number.isInteger(each) ? String(Number(each.toPrecision(4))) : String(each));
-section("settings", "Settings and timings", null,
+section("settings", "Settings", "Settings and timings", null,
   make("div", { class: "grid" },
     make("div", { class: "card" }, make("h3", {}, "Settings"), table(["setting", "value"], data.settings.map(([name, each]) => [name, value(each)]))),
     make("div", { class: "card" }, make("h3", {}, "Timings"), table(["step", "time"],

@@ -1,0 +1,39 @@
+"""The page in a real browser: it draws every part, and what a label is called never runs."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from rembrandt import RembrandtClassifier
+from rembrandt.data import Dataset
+from rembrandt.data.generated import labelled_documents
+from rembrandt.explore.report import gather, render
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+SECTIONS = ("glance", "measures", "frequency", "shape", "map", "labels", "confusions", "explained", "settings")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
+def test_a_browser_draws_the_page(tmp_path):
+    train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
+    names = [HOSTILE, *train.label_names[1:]]
+    train, test = (Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test))
+    settled = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": True}
+    classifier = RembrandtClassifier(8, random_state=0, **settled).fit_dataset(train)
+    contents = gather(classifier, test, "a model")
+    page = tmp_path / "report.html"
+    page.write_text(render(contents), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    options += ["--virtual-time-budget=3000", "--window-size=1200,900", "--dump-dom"]
+    drawn = subprocess.run([BROWSER, *options, page.as_uri()], capture_output=True, text=True, timeout=120).stdout
+    assert "<title>a model · Rembrandt report</title>" in drawn
+    assert all(f'<section id="{name}">' in drawn for name in SECTIONS)
+    assert drawn.count("<canvas") == 2 and drawn.count("<svg") == 4 and "<img" not in drawn
+    marks = sum(len(example["predictions"][0]["segments"]) for example in contents["explained"])
+    assert drawn.count("<mark ") == marks > 0
+    p1 = next(m["value"] for m in contents["metrics"] if m["name"] == "p@1")
+    assert f'<div class="value">{np.round(100 * p1, 1):.1f} %</div>' in drawn
+    assert 'data-theme="light"' in drawn

@@ -1,0 +1,131 @@
+"""The page holds what was measured, needs nothing else, and is not fooled by what labels and texts are called."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from rembrandt import RembrandtClassifier
+from rembrandt.data import Dataset
+from rembrandt.data.generated import labelled_documents
+from rembrandt.errors import RembrandtError
+from rembrandt.explore.report import gather, render
+from rembrandt.explore.report.page import as_data
+
+HOSTILE = "</script><script>alert(1)</script>"
+SETTLED = {"n_components": 12, "decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": True}
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the text of each script."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.scripts = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.extend(attrs)
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1] == "script":
+            self.scripts.append(data)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    train, test = labelled_documents(500, n_topics=4, labels_per_topic=6)
+    names = [HOSTILE, "<img src=x onerror=alert(1)>", "{{data}}", *train.label_names[3:]]
+    texts = [f"{HOSTILE} & {text}" for text in test.texts]
+    test = Dataset.from_arrays(Y=test.Y, texts=texts, label_names=names)
+    train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_names=names)
+    return RembrandtClassifier(random_state=0, **SETTLED).fit_dataset(train), test
+
+
+@pytest.fixture(scope="module")
+def contents(problem):
+    return gather(*problem, title=f"Ä <b>{HOSTILE}", seed=1)
+
+
+def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
+    classifier, test = problem
+    p1 = next(m for m in contents["metrics"] if m["name"] == "p@1")
+    labels = classifier.model_topk(test.texts, 1)[0][:, 0]
+    assert p1["value"] == pytest.approx(np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)]))
+    assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
+    assert len(contents["metrics"]) == 9 and len(contents["deciles"]) == 10
+    assert sum(b["n"] for b in contents["calibration"]["bins"]) == 5 * test.n_examples
+    assert contents["spectrum"]["rank"] == 12 and len(contents["explained"]) == 20
+    assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]
+    assert all(0 <= x <= contents["map"]["grid"] for x in contents["map"]["x"] + contents["map"]["y"])
+    assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
+    assert dict(map(tuple, contents["settings"]))["embedding.method"] == "rembrandt"
+
+
+def test_explained_predictions_add_up_and_mark_their_text(contents):
+    for example in contents["explained"]:
+        for prediction in example["predictions"]:
+            total = prediction["base"] + sum(value for _, _, value in prediction["segments"])
+            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five places
+            assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
+
+
+def test_names_and_texts_stay_data(contents):
+    page = render(contents)
+    found = Elements(page)
+    assert found.tags.count("script") == 2 and "img" not in found.tags and "b" not in found.tags
+    assert "<script>alert" not in page and HOSTILE not in page
+    read = json.loads(found.scripts[0])
+    assert HOSTILE in read["map"]["names"] and "{{data}}" in read["map"]["names"]
+    assert read["title"] == contents["title"]
+
+
+def test_the_page_asks_for_nothing(contents):
+    page = render(contents)
+    found = Elements(page)
+    assert not [value for name, value in found.attributes if name in ("src", "href", "srcset", "action")]
+    without_data = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
+    outside = set(re.findall(r"https?://[^\s\"'<>]+", without_data)) - {"http://www.w3.org/2000/svg"}
+    assert not outside and "url(" not in without_data and "@import" not in without_data
+    assert "default-src 'none'" in page
+
+
+def test_a_large_map_loses_rare_labels_until_the_page_is_small(contents):
+    size = len(render(contents).encode())
+    many = {**contents["map"], "names": [f"label {i} {'x' * 90}" for i in range(4000)]}
+    many |= {name: [many[name][0]] * 4000 for name in ("counts", "x", "y", "recall")}
+    many["neighbours"] = [[3999, 1]] * 4000
+    page = render({**contents, "map": many}, limit=size + 200_000)
+    assert len(page.encode()) < size + 200_000
+    kept = json.loads(Elements(page).scripts[0])["map"]
+    n = len(kept["names"])
+    assert 500 < n < 4000 and len(kept["x"]) == n and max(max(near) for near in kept["neighbours"]) < n
+    with pytest.raises(RembrandtError, match="the most"):
+        render({**contents, "map": None}, limit=1000)
+
+
+@pytest.mark.parametrize("value", ["<!--", "]]>", "\u2028", "\ud800", "&lt;", float("nan"), float("-inf")])
+def test_data_is_valid_json_without_markup(value):
+    text = as_data({"value": [value]})
+    assert not set("<>&\u2028\u2029") & set(text)
+    back = json.loads(text)["value"][0]
+    assert back == (None if isinstance(value, float) else value.encode("utf-8", "replace").decode())
+
+
+def test_classes_and_features_are_reported_too():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 5
+    X = np.eye(5)[y].repeat(3, axis=1) + 0.4 * rng.standard_normal((300, 15))
+    data = Dataset.from_arrays(X, [f"class {i}" for i in y])
+    classifier = RembrandtClassifier(random_state=0, **{**SETTLED, "n_components": 4}).fit_dataset(
+        data.rows(range(200))
+    )
+    contents = gather(classifier, data.rows(range(200, 300)), "features", with_map=False)
+    assert contents["map"] is None and contents["explained"][0]["text"] is None
+    assert sum(b["n"] for b in contents["calibration"]["bins"]) == 500
+    assert len(contents["explained"][0]["predictions"][0]["words"]) == 12
+    render(contents)
