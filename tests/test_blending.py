@@ -34,7 +34,7 @@ def test_rare_labels_that_low_rank_cannot_tell_apart_are_found() -> None:
 
 
 def test_where_it_does_not_help_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blending, "_qualities", lambda model, held: [1 - share for share in blending.SHARES])
+    monkeypatch.setattr(blending, "COSTS", (1e-6,))  # weights of next to nothing
     chosen, _ = blending.choose_blend(labelled(), recipe(), TreeSettings())
     assert chosen.blend == 0
     assert fit_model(labelled(), chosen).forest is None

@@ -3,14 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.forest import fit_forest
+from rembrandt.decoders.forest import Forest, fit_forest
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
-from rembrandt.metrics import ndcg_at_k, precision_at_k
-from rembrandt.model.model import Model
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import ndcg_at_k, precision_at_k, top_k
+from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -18,6 +20,7 @@ Array = NDArray[Any]
 SAMPLE = 12_000  # rows looked at
 FEWEST = 100  # with fewer, a held-out part says nothing and the usual cost and share stand
 HELD_OUT = 1 / 6
+ROWS = 512  # held-out rows scored at a time
 RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one is judged, at most
 COSTS = (0.3, 1.0, 3.0)
 POWERS = (2.0, 3.0)
@@ -53,14 +56,12 @@ def choose_blend(
     embedding = replace(recipe.embedding, n_components=rank, at_most=True)
     low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
     short = replace(settings, trees=1, pairs=settings.pairs * len(chosen) / n)
-    trials: list[BlendTrial] = []
+    forests: dict[tuple[float, float], Forest] = {}
     for done, cost in enumerate(COSTS):
         report("choosing the sparse part", done, len(COSTS))
         forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
-        for power in POWERS:
-            model = replace(low_rank, forest=forest.with_power(power))
-            qualities = _qualities(model, held)
-            trials += [BlendTrial(cost, power, share, q) for share, q in zip(SHARES, qualities, strict=True)]
+        forests |= {(cost, power): forest.with_power(power) for power in POWERS}
+    trials = _trials(low_rank, forests, held)
     report("choosing the sparse part", len(COSTS), len(COSTS))
     best = max(trials, key=lambda trial: trial.quality)
     return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
@@ -78,10 +79,21 @@ def sparse_alone(recipe: Recipe, settings: TreeSettings) -> Recipe:
     return replace(recipe, embedding=embedding, decoder="transpose", kernel=None, leave_out=0.0, tree=tree, blend=1.0)
 
 
-def _qualities(model: Model, held: Labelled) -> list[float]:
-    """The quality of ``model`` at each share of its sparse part."""
-    models = [replace(model, blend=share) for share in SHARES]
-    return [_quality(held, one.top_k(held.X, 5)[0]) for one in models]
+def _trials(model: Model, forests: dict[tuple[float, float], Forest], held: Labelled) -> list[BlendTrial]:
+    """The quality of each sparse part at each share, beside the low-rank ``model``; low rank is computed once."""
+    keys = [(*key, share) for key in forests for share in SHARES]
+    found: dict[tuple[float, float, float], list[Array]] = {key: [] for key in keys}
+    for rows in spans(held.X.shape[0], ROWS):
+        X = held.X[rows]
+        low_rank = model.low_rank(X)
+        for key, forest in forests.items():
+            labels, values = forest.top_k(X, CANDIDATES)
+            at = np.nonzero(labels >= 0)
+            for share in SHARES:
+                scores = np.float32(1 - share) * low_rank
+                scores[at[0], labels[at]] += np.float32(share) * values[at]
+                found[*key, share].append(top_k(scores, 5)[0])
+    return [BlendTrial(*key, _quality(held, np.vstack(found[key]))) for key in keys]
 
 
 def _quality(held: Labelled, found: Array) -> float:

@@ -76,9 +76,9 @@ class Model:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
         if self.forest is None:
             return as_numpy(self.decoder.scores(self.project(X), labels))
-        return self._low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
+        return self.low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
 
-    def _low_rank(self, X: Matrix) -> Array:
+    def low_rank(self, X: Matrix) -> Array:
         """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
         scores = self.decoder.scores(self.project(X))
         share = self.dtype(1 - self.blend)
@@ -108,7 +108,7 @@ class Model:
         found, values = self.forest.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
         if self.blend == 1:
             return found, np.where(found < 0, -np.inf, values)
-        block = self._low_rank(X)
+        block = self.low_rank(X)
         rows, at = np.nonzero(found >= 0)
         block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
         if allowed is not None:
