@@ -1,5 +1,7 @@
 """Every benchmark, one after the other; the results also go to bench-results/results.json.
 
+The table of peers comes last: it is the longest, and goes on where an earlier run stopped.
+
 python -m benchmarks [NAME ...]
 """
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from rembrandt.reproduce.runner import described, machine
 
-NAMES = ("sparse_products", "parse_rate", "text_features", "quality", "tail")
+NAMES = ("sparse_products", "parse_rate", "text_features", "quality", "tail", "table")
 
 
 def main(names: list[str]) -> None:

@@ -35,7 +35,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_help_names_every_verb(run: Run) -> None:
     said = run("--help").out
-    verbs = ("fit", "predict", "evaluate", "embed", "neighbors", "spectrum", "data", "demo")
+    verbs = ("fit", "predict", "evaluate", "embed", "neighbors", "spectrum", "serve", "data", "demo")
     assert all(verb in said for verb in verbs)
     assert run("--version").out == f"rembrandt {__version__}\n"
 

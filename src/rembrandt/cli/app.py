@@ -19,6 +19,7 @@ from rembrandt.cli import (
     predict,
     report,
     reproduce,
+    serve,
     siblings,
     spectrum,
 )
@@ -70,6 +71,7 @@ for verb in (
     spectrum.spectrum,
     map.map,
     report.report,
+    serve.serve,
     reproduce.reproduce,
 ):
     app.command()(verb)

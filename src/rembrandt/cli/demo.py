@@ -71,7 +71,8 @@ def demo(
     screen.say(f"On {material.test.n_examples:,} examples that it has not seen:", "")
     measuring.show(screen, measured)
     _show_examples(screen, opened, measured)
-    classifier.save(output, force=force, extra={READING: material.reading.to_remember(), FIT_SECONDS: seconds})
+    facts = {READING: material.reading.to_remember(), FIT_SECONDS: seconds, "metrics": measured.model}
+    classifier.save(output, force=force, extra=facts)
     screen.say("", saved_line(output, seconds), "", "Use it:", *_next_steps(opened, material, measured))
     screen.result(
         {

@@ -36,13 +36,18 @@ def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
     return vectors * np.sqrt(np.maximum(fitted.singular_values_, 0.0))
 
 
-def nearest_rows(vectors: NDArray[Any], index: int, allowed: NDArray[Any], k: int) -> list[tuple[int, float]]:
-    """The ``allowed`` rows at the smallest angle to one, with the cosines; a row of zeros has no direction."""
-    lengths = np.linalg.norm(vectors, axis=1)
+def nearest_rows(
+    vectors: NDArray[Any], index: int, allowed: NDArray[Any], k: int, lengths: NDArray[Any] | None = None
+) -> list[tuple[int, float]]:
+    """The ``allowed`` rows at the smallest angle to one, with the cosines; a row of zeros has no direction.
+
+    Whoever asks again and again gives the ``lengths`` of the rows; then nothing of their size is made.
+    """
+    lengths = np.linalg.norm(vectors, axis=1) if lengths is None else lengths
     others = allowed & (lengths > 0)
     others[index] = False
     rows = np.flatnonzero(others) if lengths[index] > 0 else np.empty(0, int)
-    cosines = vectors[rows] @ vectors[index] / (lengths[rows] * lengths[index])
+    cosines = (vectors @ vectors[index])[rows] / (lengths[rows] * lengths[index])
     best = np.argsort(-cosines, kind="stable")[:k]
     return list(zip(rows[best].tolist(), cosines[best].tolist(), strict=True))
 

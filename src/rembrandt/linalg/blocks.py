@@ -126,12 +126,24 @@ def _inverse_root(G: Block, smallest: float) -> Block:
     Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
     """
     xp = array_namespace(G)
-    try:
-        pivots = xp.linalg.diagonal(factor := xp.linalg.cholesky(0.5 * (G + G.T)))
-        if float(xp.min(pivots) / xp.max(pivots)) > APART:
-            return inverse_of_lower(factor).T
-    except (np.linalg.LinAlgError, RuntimeError):
-        pass
+    factor = _sound_factor(0.5 * (G + G.T))
+    if factor is not None:
+        return inverse_of_lower(factor).T
     eigenvalues, E = eigh(G)
     kept = eigenvalues > smallest * eigenvalues[-1]
     return E[:, kept] / xp.sqrt(eigenvalues[kept])
+
+
+def _sound_factor(G: Block) -> Block | None:
+    """The Cholesky factor of ``G``, or None where its columns come near to depending on each other."""
+    xp = array_namespace(G)
+    if isinstance(G, np.ndarray):
+        try:
+            factor, found = np.linalg.cholesky(G), True
+        except np.linalg.LinAlgError:  # not definite to rounding
+            return None
+    else:
+        factor, info = xp.linalg.cholesky_ex(G)
+        found = info == 0
+    pivots = xp.linalg.diagonal(factor)
+    return factor if bool(found & (xp.min(pivots) > APART * xp.max(pivots))) else None

@@ -1,0 +1,141 @@
+"""What runs inside a peer's own environment: one program trained on one set, its cost measured and its answers kept.
+
+Only NumPy and SciPy are needed here beside the peer. The answers are scored elsewhere, the same way for all.
+"""
+
+import json
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+class NotFeasibleError(Exception):
+    """The peer cannot be run on this set within the bounds given; the message says why."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Training or test examples: features, labels, and the same examples as lines of words."""
+
+    X: sparse.csr_array
+    Y: sparse.csr_array
+    words: Path
+
+    @classmethod
+    def load(cls, folder: Path, part: str) -> "Part":
+        X, Y = (sparse.csr_array(sparse.load_npz(folder / f"{name}_{part}.npz")) for name in "XY")
+        return cls(X, Y, folder / f"words_{part}.txt")
+
+    def rows(self, matrix: str) -> list[Any]:
+        """The columns that each row of ``X`` or ``Y`` holds."""
+        held = getattr(self, matrix)
+        return np.split(held.indices, held.indptr[1:-1])
+
+
+class Adapter:
+    """One peer. ``prepare`` is not timed, ``fit`` is the training time, ``top_k`` the prediction time."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any], threads: int) -> None:
+        self.folder, self.settings, self.threads = folder, settings, threads
+        self.model_folder = folder / "model"
+
+    def prepare(self, train: Part, test: Part) -> None:
+        """Write what the peer reads where it does not take arrays."""
+
+    def estimate(self, train: Part) -> float:
+        """CPU-seconds that ``fit`` would take, where that can be told beforehand; else 0."""
+        return 0.0
+
+    def fit(self, train: Part) -> None:
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Write the model to ``model_folder``, where training has not done so."""
+
+    def top_k(self, test: Part, k: int) -> np.ndarray:
+        """The best k labels of each row in rank order, -1 where there is none."""
+        raise NotImplementedError
+
+
+def main(adapter: type[Adapter]) -> None:
+    """Run the job that the file named on the command line describes; write ``result.json`` beside it."""
+    job_file = Path(sys.argv[1])
+    job = json.loads(job_file.read_text())
+    folder = job_file.parent
+    try:
+        result = measured(adapter, job, folder)
+    except NotFeasibleError as why:
+        result = {"not_run": str(why)}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    data = Path(job["data"])
+    train, test = Part.load(data, "train"), Part.load(data, "test")
+    peer = adapter(folder, job["settings"], job["threads"])
+    estimate = peer.estimate(train)
+    if estimate > job["limit"]:
+        raise NotFeasibleError(f"estimated {estimate:,.0f} CPU-seconds to train, more than {job['limit']:,.0f}")
+    peer.prepare(train, test)
+    start_cpu, start = cpu_seconds(), time.perf_counter()
+    peer.fit(train)
+    train_cpu, train_wall = cpu_seconds() - start_cpu, time.perf_counter() - start
+    peer.save()
+    start = time.perf_counter()
+    labels = peer.top_k(test, job["k"])
+    predict_wall = time.perf_counter() - start
+    np.save(folder / "labels.npy", np.asarray(labels, np.int32))
+    return {
+        "train_cpu": train_cpu,
+        "train_wall": train_wall,
+        "examples_per_second": test.X.shape[0] / predict_wall,
+        "gigabytes": peak_bytes() / 1e9,
+        "model_megabytes": sum(f.stat().st_size for f in peer.model_folder.rglob("*") if f.is_file()) / 1e6,
+        "versions": {name: version(name) for name in job["distributions"]},
+    }
+
+
+def cpu_seconds() -> float:
+    """Of this process and of the children it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process, or one of its children, has held.
+
+    ``ru_maxrss`` of a process starts at what its parent held when it was forked, so the kernel's own mark is read.
+    """
+    status = Path("/proc/self/status")
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if status.exists():
+        own = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return 1024 * max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+
+
+def padded(rows: list[list[int]], k: int) -> np.ndarray:
+    """Lists of labels as an array, -1 where a list is short."""
+    labels = np.full((len(rows), k), -1, np.int32)
+    for i, row in enumerate(rows):
+        labels[i, : min(k, len(row))] = row[:k]
+    return labels
+
+
+def unit_rows(X: sparse.csr_array) -> sparse.csr_array:
+    """Rows of length one; empty rows stay empty."""
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
+    return sparse.csr_array((X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+
+
+def pairs(X: sparse.csr_array) -> list[str]:
+    """Every row as ``column:value`` text."""
+    entries = [f"{column}:{value:.6g}" for column, value in zip(X.indices.tolist(), X.data.tolist(), strict=True)]
+    return [" ".join(entries[begin:end]) for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True)]

@@ -1,0 +1,127 @@
+"""The table as text: for the terminal and for docs/benchmarks.md, from the results alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.roster import SETS, everyone
+from rembrandt.reproduce.runner import described, write_json
+
+DOCS = Path(__file__).parents[2] / "docs"
+SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
+BEGIN, END = "<!-- peers: begin, written by python -m benchmarks.table --write -->", "<!-- peers: end -->"
+
+# Heading, key, factor, digits; the first nine are better when higher.
+COLUMNS = (
+    ("P@1", "p@1", 100, 2),
+    ("P@3", "p@3", 100, 2),
+    ("P@5", "p@5", 100, 2),
+    ("nDCG@3", "ndcg@3", 100, 2),
+    ("nDCG@5", "ndcg@5", 100, 2),
+    ("PSP@1", "psp@1", 100, 2),
+    ("PSP@3", "psp@3", 100, 2),
+    ("PSP@5", "psp@5", 100, 2),
+    ("CPU s", "train_cpu", 1, 1),
+    ("wall s", "train_wall", 1, 1),
+    ("GB", "gigabytes", 1, 2),
+    ("model MB", "model_megabytes", 1, 1),
+    ("examples/s", "examples_per_second", 1, 0),
+)
+BETTER_HIGH = {key for _, key, *_ in COLUMNS[:8]}
+KEPT = ("peer", "set", "machine", "versions", "facts", "not_run", *(key for _, key, *_ in COLUMNS), "ndcg@1")
+
+
+def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows kept so far with those that ``folder`` holds put over them, in the order of the table."""
+    rows = {(row["peer"], row["set"]): row for row in known}
+    for file in sorted(folder.glob("*--*.json")):
+        row = json.loads(file.read_text())
+        rows[row["peer"], row["set"]] = _rounded({key: row[key] for key in KEPT if key in row})
+    present = [row | {"what": peer.what} for peer in everyone() for row in rows.values() if row["peer"] == peer.name]
+    return sorted(present, key=lambda row: SETS.index(row["set"]))
+
+
+def render(rows: list[dict[str, Any]]) -> str:
+    """The generated section of docs/benchmarks.md."""
+    peers = {row["peer"]: row["what"] for row in rows}
+    versions = sorted({f"{name} {v}" for row in rows for name, v in row.get("versions", {}).items()})
+    machines = sorted({described(row["machine"]) for row in rows})
+    lines = [
+        f"Machine: {'; '.join(machines)}. Versions: {', '.join(versions)}.",
+        "",
+        *(f"- **{peer}**: {what}." for peer, what in peers.items()),
+    ]
+    for name in SETS:
+        mine = [row for row in rows if row["set"] == name]
+        if mine:
+            facts = mine[0]["facts"]
+            lines += [
+                "",
+                f"### {name}",
+                "",
+                f"{facts['n_train']:,} examples to learn from, {facts['n_test']:,} to test on, "
+                f"{facts['n_features']:,} features, {facts['n_labels']:,} labels.",
+                "",
+                *table(mine, markdown=True),
+            ]
+    return "\n".join(lines)
+
+
+def table(rows: list[dict[str, Any]], markdown: bool) -> list[str]:
+    """One set's rows; the best of each quality is in bold. Rows that were not run are listed below it."""
+    ran = [row for row in rows if "not_run" not in row]
+    best = {key: max((_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value)
+            for _, key, factor, digits in COLUMNS if key in BETTER_HIGH}  # fmt: skip
+    cells = [["program", *(heading for heading, *_ in COLUMNS)]]
+    for row in ran:
+        figures = [(key, _figure(row, key, factor, digits)) for _, key, factor, digits in COLUMNS]
+        marked = (f"**{text}**" if markdown and text == best.get(key) else text for key, text in figures)
+        cells.append([row["peer"], *marked])
+    if markdown:
+        lines = ["| " + " | ".join(line) + " |" for line in cells]
+        lines.insert(1, "|---|" + "---:|" * len(COLUMNS))
+    else:
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [_aligned(line, widths) for line in cells]
+    left_out = [f"{row['peer']} was not run: {row['not_run']}." for row in rows if "not_run" in row]
+    return lines + ([""] + ([f"- {line}" for line in left_out] if markdown else left_out) if left_out else [])
+
+
+def read_summary(file: Path = SUMMARY) -> list[dict[str, Any]]:
+    """The rows that the page was written from."""
+    rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"] if file.exists() else []
+    return rows
+
+
+def write_page(rows: list[dict[str, Any]]) -> None:
+    """Keep the rows and put the section made of them into the page."""
+    write_json(SUMMARY, {"rows": rows})
+    PAGE.write_text(with_section(PAGE.read_text(), rows))
+
+
+def with_section(page: str, rows: list[dict[str, Any]]) -> str:
+    """The page with the section between its two marks made anew."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE} has lost its marks; put these two lines back:\n{BEGIN}\n{END}")
+    return f"{before}{BEGIN}\n\n{render(rows)}\n\n{END}{after}"
+
+
+def _figure(row: dict[str, Any], key: str, factor: int, digits: int) -> str:
+    return f"{factor * row[key]:,.{digits}f}" if key in row else "–"
+
+
+def _value(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _aligned(line: list[str], widths: list[int]) -> str:
+    return line[0].ljust(widths[0]) + "".join(cell.rjust(w + 2) for cell, w in zip(line[1:], widths[1:], strict=True))
+
+
+def _rounded(value: Any) -> Any:
+    """Five digits: more would only make two runs differ."""
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,142 @@
+"""Runs the rows of the table one at a time, each in a process of its own, and keeps every result that is done."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.peers.environments import python_of
+from benchmarks.peers.prepare import sources
+from benchmarks.peers.roster import Peer
+from rembrandt.linalg.threads import n_threads
+from rembrandt.metrics import evaluate
+from rembrandt.reproduce.runner import machine, write_json
+
+ROOT = Path(__file__).parents[2]
+ADAPTERS = "benchmarks.peers.adapters"
+K = 5
+
+
+class SkippedError(Exception):
+    """This row cannot be measured here; the message says what to do about it."""
+
+
+class FailedError(Exception):
+    """A peer ended with an error; the message has the end of what it wrote."""
+
+
+def stored_file(folder: Path, peer: Peer, name: str) -> Path:
+    return folder / f"{peer.slug}--{name}.json"
+
+
+def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | None:
+    """The result of an earlier run with the same settings, features and, where it is ours, the same code."""
+    file = stored_file(folder, peer, name)
+    if not file.exists():
+        return None
+    result: dict[str, Any] = json.loads(file.read_text())
+    return result if result["key"] == key_of(peer, data) else None
+
+
+def key_of(peer: Peer, data: Path) -> str:
+    """Changes with whatever a result depends on."""
+    needs = repr((peer.settings, peer.environment, data.name.rpartition("-")[2]))
+    files = [Path(__file__).parent / "harness.py", Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
+    code = b"".join(file.read_bytes() for file in files) + (sources() if peer.adapter == "rembrandt" else b"")
+    return hashlib.sha256(needs.encode() + code).hexdigest()[:16]
+
+
+def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeout: float) -> dict[str, Any]:
+    """Train and score one peer on one prepared set; the result is also kept in ``folder``."""
+    python = python_of(peer.environment)
+    if python is None:
+        assert peer.environment is not None
+        wanted = " ".join(peer.environment.requirements + peer.environment.alone)
+        raise SkippedError(
+            f"{peer.name} is not installed. python -m benchmarks.table --install --peers '{peer.name}' makes it an "
+            f"environment of its own ({wanted})"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f"{peer.slug}-"))
+    try:
+        result = _run(peer, name, data, python, work, limit, timeout)
+        if "not_run" not in result:
+            result |= score(data, np.load(work / "labels.npy"))
+    finally:
+        shutil.rmtree(work)
+    facts = json.loads((data / "facts.json").read_text())
+    result = {"peer": peer.name, "set": name, "key": key_of(peer, data), "machine": machine(), "facts": facts, **result}
+    write_json(stored_file(folder, peer, name), result)
+    return result
+
+
+def score(data: Path, labels: Any) -> dict[str, float]:
+    """The measures, by one rule for all; those at k labels are left out where a peer never gives as many."""
+    Y_train, Y = (sparse.csr_array(sparse.load_npz(data / f"Y_{part}.npz")) for part in ("train", "test"))
+    counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+    ks = [k for k in (1, 3, 5) if (labels[:, k - 1] >= 0).any()]
+    missing = np.load(data / "missing_test.npy")
+    return evaluate(Y, labels, None, counts, Y_train.shape[0], ks=ks, missing_labels=missing)
+
+
+def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float) -> dict[str, Any]:
+    """One process; it is given the time-out and ends with it."""
+    distributions = peer.environment.measured if peer.environment else ("rembrandt", "scikit-learn")
+    job = {
+        "data": str(data),
+        "settings": peer.settings,
+        "threads": n_threads(),
+        "limit": limit,
+        "k": K,
+        "distributions": distributions,
+    }
+    (work / "job.json").write_text(json.dumps(job))
+    command = [str(python), "-m", f"{ADAPTERS}.{peer.adapter}", str(work / "job.json")]
+    log = work / "log.txt"
+    with log.open("w") as output:
+        code = _ended(command, output, timeout)
+    if code is None:
+        return {"not_run": f"stopped after {timeout:,.0f} s"}
+    if code:
+        raise FailedError(f"{peer.name} failed on {name}:\n{log.read_text(errors='replace')[-4000:]}")
+    result: dict[str, Any] = json.loads((work / "result.json").read_text())
+    return result
+
+
+def _ended(command: list[str], output: TextIO, timeout: float) -> int | None:
+    """The exit code of a command, or None where it ran out of time; what it started itself never outlives it."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two measurements at once would slow each other: the second is refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            sys.exit(f"another measurement is writing to {folder}; wait for it (process {os.getpid()} stops)")
+        yield

@@ -1,0 +1,1 @@
+"""The HTTP service: models answered for over HTTP, and a page to look at them."""

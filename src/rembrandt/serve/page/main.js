@@ -1,0 +1,62 @@
+// The shell: which model, which view, which theme.
+import * as api from "./api.js";
+import { calm, complain, h } from "./dom.js";
+import { classify } from "./classify.js";
+import { labels } from "./labels.js";
+import { map } from "./map.js";
+import { model } from "./model.js";
+
+const views = { classify, labels, map, model };
+const main = document.getElementById("main");
+const picker = document.getElementById("model");
+const state = { models: [], model: null, text: "", top: 10, answer: null };
+let leave = null;
+
+async function show() {
+  const [, name, ...rest] = location.hash.split("/");
+  const view = views[name] ? name : "classify";
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#/${view}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${view[0].toUpperCase()}${view.slice(1)} · Rembrandt`;
+  leave?.();
+  leave = null;
+  calm();
+  const root = h("div", { class: `view ${view}` });
+  main.replaceChildren(root);
+  try {
+    leave = (await views[view](root, state, rest.map(decodeURIComponent).join("/"))) ?? null;
+  } catch (error) {
+    complain(error.message);
+  }
+}
+
+function pick(name) {
+  state.model = state.models.find((each) => each.name === name);
+  state.answer = null;
+  api.choose(name);
+}
+
+async function start() {
+  document.getElementById("theme").addEventListener("click", () => window.switchTheme());
+  document.querySelector("#alert button").addEventListener("click", calm);
+  try {
+    state.models = (await api.models()).models;
+  } catch (error) {
+    complain(error.message);
+    return;
+  }
+  picker.replaceChildren(...state.models.map((each) => h("option", { value: each.name }, each.name)));
+  picker.closest("label").hidden = state.models.length < 2;
+  pick(state.models.find((each) => each.default).name);
+  picker.value = state.model.name;
+  picker.addEventListener("change", () => {
+    pick(picker.value);
+    show();
+  });
+  addEventListener("hashchange", show);
+  await show();
+}
+
+start();

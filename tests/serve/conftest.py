@@ -1,0 +1,127 @@
+"""Tiny models, and the service started as a user starts it."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier
+from rembrandt.data import Dataset
+from rembrandt.data.generated import labelled_documents
+from rembrandt.explore.neighbors import scaled_vectors
+from rembrandt.serve import layouts, running
+from rembrandt.serve.app import create_app
+from rembrandt.serve.limits import Limits
+
+TOKEN = "0123456789abcdef-token"
+HOSTILE = "<img src=x onerror=alert(1)>"  # the title of the first label
+SETTINGS: dict[str, Any] = {
+    "n_components": 12,
+    "decoder": "ridge",
+    "decoder_ridge": 0.01,
+    "kernel": None,
+    "normalize": False,
+    "random_state": 0,
+}
+
+
+def texts_of(seed: int = 0) -> Dataset:
+    return labelled_documents(600, n_topics=4, labels_per_topic=5, seed=seed)[0]
+
+
+def fit(data: Dataset, path: Path, **more: Any) -> Path:
+    classifier = RembrandtClassifier(**SETTINGS | more).fit_dataset(data)
+    classifier.label_titles_ = {data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"}
+    classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}})
+    return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def flat_maps() -> Iterator[None]:
+    """Maps at no cost, where the service runs in this process: the two strongest directions."""
+
+    async def draw(one: Any) -> Any:
+        return scaled_vectors(one.classifier)[:, :2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layouts, "draw", draw)
+        yield
+
+
+@pytest.fixture(scope="session")
+def documents() -> Dataset:
+    return texts_of()
+
+
+@pytest.fixture(scope="session")
+def model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of texts."""
+    return fit(documents, tmp_path_factory.mktemp("served") / "words")
+
+
+@pytest.fixture(scope="session")
+def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of numbered features with one class for each example."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 200)
+    X = sparse.csr_array(np.eye(5)[y] + (rng.random((200, 5)) > 0.8))
+    path = tmp_path_factory.mktemp("served") / "numbers"
+    RembrandtClassifier(**SETTINGS | {"n_components": 4}).fit(X, y).save(path)
+    return path
+
+
+@contextmanager
+def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None = None) -> Iterator[str]:  # noqa: B008
+    """The service in a thread, at a free port: its address."""
+    listening = running.listen("127.0.0.1", 0)
+    server = running.server(create_app(paths, limits, token))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        listening.close()
+
+
+@contextmanager
+def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """``rembrandt serve`` in a process of its own, at a free port: its address and the process."""
+    environment = {name: value for name, value in os.environ.items() if name != "REMBRANDT_TOKEN"}
+    environment |= {"PYTHONUNBUFFERED": "1"} | ({} if token is None else {"REMBRANDT_TOKEN": token})
+    command = [sys.executable, "-m", "rembrandt", "serve", *map(str, arguments), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        said = process.stdout.readline()
+        found = re.search(r"http://\S+", said)
+        assert found, said + process.stderr.read()
+        yield found[0], process
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def address(model: Path, feature_model: Path) -> Iterator[str]:
+    """A service with two models and no token."""
+
+    with served({"words": model, "numbers": feature_model}) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=30) as client:
+        yield client

@@ -1,0 +1,132 @@
+"""What the service answers is what the library answers."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from rembrandt import load
+from rembrandt.data import Dataset
+from tests.serve.conftest import HOSTILE
+
+
+def ask(client: httpx.Client, **body: Any) -> Any:
+    response = client.post("/v1/predict", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()["predictions"]
+
+
+def labels(answer: Any) -> list[list[str]]:
+    return [[one["label"] for one in row] for row in answer]
+
+
+def test_predictions_are_those_of_the_library(client: httpx.Client, model: Path, documents: Dataset) -> None:
+    texts = (documents.texts or [])[:7]
+    found, scores = load(model).predict_topk(texts, k=4)
+    answer = ask(client, texts=texts, top_k=4)
+    assert labels(answer) == found.tolist()
+    np.testing.assert_allclose([[one["score"] for one in row] for row in answer], scores, rtol=1e-5)
+    titled = {one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row}
+    assert titled[documents.label_names[0]] == HOSTILE and titled[documents.label_names[2]] == documents.label_names[2]
+
+
+def test_labels_are_included_excluded_and_cut_off(client: httpx.Client, model: Path, documents: Dataset) -> None:
+    texts = (documents.texts or [])[:5]
+    classifier, names = load(model), documents.label_names
+    include = [names[3], names[4], names[9]]
+    expected = classifier.predict_topk(texts, k=3, include=include)[0].tolist()
+    assert labels(ask(client, texts=texts, top_k=3, include=include)) == expected
+    best = labels(ask(client, texts=texts, top_k=1))
+    exclude = [best[0][0], "A plain title"]
+    expected = classifier.predict_topk(texts, k=5, exclude=[best[0][0], names[1]])[0].tolist()
+    assert labels(ask(client, texts=texts, exclude=exclude)) == expected
+    scores = [one["score"] for row in ask(client, texts=texts, top_k=20, threshold=0.3) for one in row]
+    assert scores and min(scores) >= 0.3
+    assert ask(client, texts=texts, threshold=1e9) == [[]] * 5
+
+
+def test_probabilities_are_those_of_the_library(client: httpx.Client, model: Path, feature_model: Path) -> None:
+    numbers = load(feature_model)
+    answer = ask(client, model="numbers", vectors=[{"1": 1.0}, {"0": 2, "4": 1.0}], top_k=5, probabilities=True)
+    P = numbers.predict_proba(np.array([[0, 1.0, 0, 0, 0], [2, 0, 0, 0, 1]], dtype=np.float32))
+    for row, expected in zip(answer, P, strict=True):
+        assert sum(one["score"] for one in row) == pytest.approx(1, abs=1e-5)
+        for one in row:
+            assert one["score"] == pytest.approx(expected[int(one["label"])], abs=1e-5)
+    shares = [one["score"] for row in ask(client, texts=["a"], top_k=20, probabilities=True) for one in row]
+    assert min(shares) >= 0 and max(shares) <= 1
+
+
+def test_vectors_of_named_features_are_like_texts(client: httpx.Client, model: Path, documents: Dataset) -> None:
+    text = (documents.texts or [])[0]
+    features = load(model).text_
+    row = features.transform([text])
+    names = features.get_feature_names_out()
+    vector = {names[column]: float(value) for column, value in zip(row.indices, row.data, strict=True)}
+    by_text, by_vector = ask(client, texts=[text])[0], ask(client, vectors=[vector | {"never seen before": 1.0}])[0]
+    assert labels([by_text]) == labels([by_vector])
+    np.testing.assert_allclose([a["score"] for a in by_text], [b["score"] for b in by_vector], rtol=1e-4)
+
+
+def test_explanations_add_up_and_point_at_the_words(client: httpx.Client, documents: Dataset) -> None:
+    text = "🜁 " + (documents.texts or [])[3]  # code points, not bytes or halves of them
+    for one in ask(client, texts=[text], explain=True, top_k=3)[0]:
+        why = one["explanation"]
+        total = why["base"] + sum(word["contribution"] for word in why["words"]) + why["rest"]
+        assert total == pytest.approx(one["score"], abs=1e-4)
+        assert sum(s[2] for s in why["segments"]) == pytest.approx(one["score"] - why["base"], abs=1e-4)
+        for word in why["words"]:
+            assert word["spans"] and all(text[a:b].lower() == word["word"] for a, b in word["spans"])
+    why = ask(client, model="numbers", vectors=[{"1": 1.0}], explain=True, top_k=1)[0][0]["explanation"]
+    assert why["base"] + sum(word["contribution"] for word in why["words"]) == pytest.approx(why["score"], abs=1e-4)
+
+
+def test_labels_are_found(client: httpx.Client, documents: Dataset) -> None:
+    found = client.get("/v1/labels", params={"query": " PLAIN  title"}).json()["labels"]
+    assert [one["label"] for one in found] == [documents.label_names[1]]
+    everything = client.get("/v1/labels", params={"limit": 1000}).json()["labels"]
+    assert len(everything) == len(documents.label_names)
+    counts = [one["count"] for one in everything]
+    assert counts == sorted(counts, reverse=True)
+    assert (
+        client.get("/v1/labels", params={"query": "topic-01", "limit": 3}).json()["labels"]
+        == [one for one in everything if one["label"].startswith("topic-01")][:3]
+    )
+    assert client.get("/v1/labels", params={"query": ".*"}).json()["labels"] == []
+
+
+def test_neighbors_are_those_of_the_command(client: httpx.Client, documents: Dataset) -> None:
+    label = documents.label_names[7]  # it has a slash in it
+    answer = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4}).json()
+    assert answer["label"] == label and len(answer["neighbors"]) == 4
+    assert {one["label"].split("/")[0] for one in answer["neighbors"]} == {label.split("/")[0]}
+    cosines = [one["cosine"] for one in answer["neighbors"]]
+    assert cosines == sorted(cosines, reverse=True) and cosines[0] <= 1
+    assert client.get("/v1/labels/no such label/neighbors").status_code == 404
+
+
+def test_models_describe_themselves(client: httpx.Client) -> None:
+    models = client.get("/v1/models").json()["models"]
+    assert [(m["name"], m["default"], m["takes"]) for m in models] == [
+        ("words", True, "texts"),
+        ("numbers", False, "vectors"),
+    ]
+    details = client.get("/v1/models/words").json()
+    assert details["metrics"] == {"P@1": 0.5} and len(details["singular_values"]) == details["rank"] == 12
+    assert details["settings"]["decoder"] == "ridge"
+
+
+def test_annif_is_answered_in_its_own_way(client: httpx.Client, documents: Dataset) -> None:
+    """Annif's `http` backend asks for the project, then posts a form and reads uri and score from the results."""
+    endpoint = "/v1/projects/words/suggest"
+    project = client.get(endpoint.replace("/suggest", "")).json()
+    assert project["is_trained"] is True and project["modification_time"]
+    form = {"text": (documents.texts or [])[0], "project": "words", "limit": "3", "metadata_title": "of the document"}
+    results = client.post(endpoint, data=form).json()["results"]
+    assert len(results) == 3 and {one["uri"] for one in results} <= set(documents.label_names)
+    assert all(0 <= one["score"] <= 1 for one in results)
+    for wrong in ({}, {"text": "a", "limit": "0"}, {"text": "a", "limit": "many"}, {"text": "a", "threshold": "nan"}):
+        refused = client.post(endpoint, data=wrong, headers={"Content-Type": "application/x-www-form-urlencoded"})
+        assert refused.status_code == 422 and refused.json()["error"]["message"]

@@ -1,0 +1,180 @@
+"""The service under load, while a model is swapped, and at its end."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rembrandt.serve.batching import Batcher
+from rembrandt.serve.limits import Limits
+from rembrandt.serve.metrics import Metrics
+from rembrandt.serve.refusals import Refusal
+from tests.serve.conftest import TOKEN, fit, served, started, texts_of
+
+
+@dataclass(frozen=True)
+class Job:
+    value: int
+    rows: int = 1
+
+
+def test_what_waits_becomes_one_batch() -> None:
+    """The first is worked on alone; those that arrive meanwhile are together, in order, up to the bound."""
+    batches: list[list[int]] = []
+
+    def work(jobs: Sequence[Job]) -> list[Any]:
+        batches.append([job.value for job in jobs])
+        time.sleep(0.05)
+        return [ValueError(str(job.value)) if job.value == 3 else 10 * job.value for job in jobs]
+
+    async def main() -> list[Any]:
+        batcher = Batcher(work, Limits(batch=4), Metrics())
+        first = asyncio.create_task(batcher.submit(Job(0)))
+        await asyncio.sleep(0.01)
+        rest = [batcher.submit(Job(i, rows=9 if i == 6 else 1)) for i in range(1, 8)]
+        found = await asyncio.gather(first, *rest, return_exceptions=True)
+        await batcher.close()
+        with pytest.raises(Refusal, match="shutting down"):
+            await batcher.submit(Job(9))
+        return found
+
+    found = asyncio.run(main())
+    assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # six is larger than a batch, and goes alone
+    assert isinstance(found.pop(3), ValueError) and found == [0, 10, 20, 40, 50, 60, 70]
+
+
+def test_a_full_queue_and_a_late_answer_are_refused() -> None:
+    free = threading.Event()
+
+    def work(jobs: Sequence[Job]) -> list[int]:
+        free.wait(5)
+        return [job.value for job in jobs]
+
+    async def main() -> None:
+        batcher = Batcher(work, Limits(queue=3, seconds=0.3), Metrics())
+        under_way = [asyncio.create_task(batcher.submit(Job(0)))]
+        await asyncio.sleep(0.05)
+        under_way += [asyncio.create_task(batcher.submit(Job(i))) for i in range(1, 4)]
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal) as full:
+            await batcher.submit(Job(9))
+        assert full.value.status == 429 and int(full.value.headers["Retry-After"]) >= 1
+        for late in await asyncio.gather(*under_way, return_exceptions=True):
+            assert isinstance(late, Refusal) and late.status == 503
+        free.set()
+        await batcher.close()
+
+    asyncio.run(main())
+
+
+def test_a_full_queue_over_http(model: Path) -> None:
+    body = {"texts": ["a"] * 50}
+    with (
+        served({"words": model}, Limits(batch=50, queue=50)) as url,
+        httpx.Client(base_url=url, timeout=30) as client,
+        ThreadPoolExecutor(24) as pool,
+    ):
+        answers = list(pool.map(lambda _: client.post("/v1/predict", json=body), range(96)))
+    statuses = {answer.status_code for answer in answers}
+    assert statuses == {200, 429}
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
+
+
+def test_metrics_tell_what_happened(model: Path) -> None:
+    with served({"words": model}) as url, httpx.Client(base_url=url) as client:
+        for _ in range(3):
+            client.post("/v1/predict", json={"texts": ["a", "b"]})
+        client.request("PROPFIND", "/v1/predict")
+        client.get("/an/invented/path")
+        version = client.get("/v1/models").json()["models"][0]["version"]
+        said = client.get("/metrics").text
+    for line in (
+        'rembrandt_requests_total{method="POST",route="/v1/predict",status="200"} 3.0',
+        'rembrandt_requests_total{method="other",route="/v1/predict",status="405"} 1.0',
+        'rembrandt_requests_total{method="GET",route="none",status="404"} 1.0',
+        'rembrandt_request_seconds_count{route="/v1/predict"}',
+        "rembrandt_batch_texts_sum 6.0",
+        "rembrandt_queue_texts 0.0",
+        f'rembrandt_model_info{{model="words",version="{version}"}} 1.0',
+    ):
+        assert line in said
+    assert "invented" not in said and "PROPFIND" not in said
+
+
+def test_a_model_is_swapped_without_a_failed_request(tmp_path: Path) -> None:
+    data = texts_of()
+    path = fit(data, tmp_path / "swapped")
+    text = (data.texts or [])[0]
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    with served({"swapped": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right) as client:
+        stop, answers = threading.Event(), []
+
+        def load() -> None:
+            with httpx.Client(base_url=url, headers=right) as own:
+                while not stop.is_set():
+                    answer = own.post("/v1/predict", json={"texts": [text], "top_k": 1})
+                    answers.append((answer.status_code, answer.json().get("version")))
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        old = client.get("/v1/models").json()["models"][0]["version"]
+        fit(data, path, n_components=6)
+        reloaded = client.post("/v1/models/swapped/reload").json()
+        time.sleep(0.2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert reloaded["rank"] == 6 and reloaded["version"] != old
+        assert {status for status, _ in answers} == {200}
+        assert {version for _, version in answers} == {old, reloaded["version"]}
+        assert answers[-1][1] == reloaded["version"]
+
+        (path / "weights.safetensors").write_bytes(b"damaged")
+        refused = client.post("/v1/models/swapped/reload")
+        assert refused.status_code == 422 and "old version stays" in refused.json()["error"]["message"]
+        assert client.post("/v1/predict", json={"texts": [text]}).json()["version"] == reloaded["version"]
+        assert client.post("/v1/models/nobody/reload").status_code == 404
+
+
+def accepted(metrics: str) -> float:
+    """Texts that were worked on or wait."""
+    return sum(float(found) for found in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to send")
+def test_what_was_accepted_is_answered_at_the_end(model: Path) -> None:
+    """The command as a user types it; SIGTERM comes while requests wait, and all of them are answered."""
+    body = {"texts": ["dakel " * 2000] * 20, "top_k": 20}
+    with (
+        started(model, "--max-batch", 20) as (url, process),
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        asked = [pool.submit(client.post, "/v1/predict", json=body) for _ in range(8)]
+        while accepted(client.get("/metrics").text) < 8 * 20:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert [each.result().status_code for each in asked] == [200] * 8
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0 and "Finished." in out and "Traceback" not in err
+
+
+def test_a_missing_extra_is_one_sentence(model: Path) -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        f"from rembrandt.__main__ import main; main(['serve', {str(model)!r}])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 1 and "pip install 'rembrandt[serve]'" in ran.stderr and "Traceback" not in ran.stderr
