@@ -319,7 +319,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         max_epochs: int = 40,
         sparse: bool = False,
         sparse_pairs: float = 3e7,
-        sparse_trees: int = 1,
+        sparse_trees: int = 2,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
