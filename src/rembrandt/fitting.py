@@ -11,9 +11,11 @@ from scipy import sparse
 from rembrandt import memory
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.protocol import Engine
@@ -51,6 +53,8 @@ class Recipe:
     leave_out: float = 0.0
     n_random_features: int | None = None  # None: as many as the number of examples makes affordable
     max_epochs: int = 40
+    tree: TreeSettings | None = None  # the sparse part
+    blend: float = 0.5  # its share in the score
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
@@ -93,6 +97,9 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     X = normalized(data.X) if recipe.normalize else data.X
     embedded = fit_used_features(replace(data, X=X), recipe, report)
     decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
+    forest = None
+    if recipe.tree is not None and recipe.blend > 0:
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -105,6 +112,8 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         singular_values=as_numpy(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
+        forest=forest,
+        blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
 
@@ -234,6 +243,7 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
+        together=0 if recipe.tree is None else _together(data),
     )
     if isinstance(data.place, CpuPlace):
         return memory.check(shape)
@@ -244,6 +254,12 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         memory.check(shape)
     placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
     return memory.check(placed, free, f" on {data.place.device}")
+
+
+def _together(data: Labelled) -> int:
+    """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
+    return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 
 
 def rank_limit(data: Labelled) -> int:

@@ -40,6 +40,9 @@ def fit(
     n_random_features: Annotated[
         int | None, typer.Option(min=1, help="Random features that stand for the kernel.")
     ] = None,
+    sparse: Annotated[
+        bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
+    ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -61,6 +64,7 @@ def fit(
         "kernel": None if kernel == "none" else kernel.value,
         "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
+        "sparse": sparse,
         "n_iter": n_iter,
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),
@@ -107,5 +111,6 @@ def fit(
             "notes": data.notes.sentences(),
             "settings": classifier.settings_,
             "selection": classifier.selection_,
+            "blends": classifier.blends_,
         }
     )
