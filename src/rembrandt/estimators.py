@@ -45,6 +45,7 @@ from rembrandt.selection import Auto, Open, Trial, select
 from rembrandt.targets import Targets, read_targets
 
 Array = NDArray[Any]
+Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
 
 
 class _Base(BaseEstimator):
@@ -380,26 +381,41 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
-        self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+        self,
+        X: Any,
+        k: int = 5,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        tail: Tail = False,
     ) -> tuple[Array, Array]:
         """The ``k`` best labels of each row and their scores, best first.
 
         ``include`` limits the answer to these labels, ``exclude`` leaves these out. Where fewer than ``k`` labels are
         left, the label is None and the score is -inf.
+
+        ``tail=True`` ranks by what a label is expected to add to PSP@k: its probability × its inverse propensity, which
+        is then the score. Rare labels come first where they are nearly as likely as common ones. A pair sets the
+        constants (A, B) of the propensities; (0.55, 1.5) without it.
         """
         if k < 1:
             raise SettingsError(f"k={k} must be at least 1")
-        found, scores = self.model_topk(X, k, include, exclude)
+        found, scores = self.model_topk(X, k, include, exclude, tail)
         labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
         return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
 
     def model_topk(
-        self, X: Any, k: int, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+        self,
+        X: Any,
+        k: int,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        tail: Tail = False,
     ) -> tuple[NDArray[np.int64], Array]:
         """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
         X = self.model_rows(X)
         with bars(self.verbose > 0) as report:
-            return self.placed_model().top_k(X, k, self._allowed(include, exclude), report)
+            model = self.placed_model()
+            return model.top_k(X, k, self._allowed(include, exclude), report, _worth(model, tail))
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""
@@ -597,6 +613,17 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]
     return classifier
+
+
+def _worth(model: Model, tail: Tail) -> Array | None:
+    """What a hit on each label counts, where it matters."""
+    if tail is False or tail is True:
+        return model.worth() if tail else None
+    if not isinstance(tail, tuple | list) or len(tail) != 2:
+        raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)")
+    check_number("tail's A", tail[0], 0.0)
+    check_number("tail's B", tail[1], 0.0, above=True)
+    return model.worth(*map(float, tail))
 
 
 def is_text(X: Any) -> bool:

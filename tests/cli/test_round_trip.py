@@ -170,3 +170,11 @@ def test_text_options_reach_the_features(data: Path, run: Run, tmp_path: Path) -
 def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
     assert text_settings(None, None, False) == {}
     assert text_settings(None, "1-2", True) == {"ngram_range": (1, 2), "weighting": "hashed"}
+
+
+def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run: Run) -> None:
+    plain, tail = (run("evaluate", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",)))
+    assert tail["tail"] and not plain["tail"] and tail["psp@5"] >= plain["psp@5"]
+    answers = [run("predict", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",))]
+    scores = [[[one["score"] for one in row] for row in each["predictions"]] for each in answers]
+    assert scores[0] != scores[1] and all(row == sorted(row, reverse=True) for row in scores[1])

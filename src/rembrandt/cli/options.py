@@ -57,6 +57,13 @@ Scheduler = Annotated[
         "--scheduler", metavar="tcp://...", help="A Dask scheduler to fit a store on; --device dask starts one."
     ),
 ]
+Tail = Annotated[
+    bool, typer.Option("--tail", help="Rank for rare labels: by probability times inverse propensity, as PSP counts.")
+]
+PropensityA = Annotated[float, typer.Option(min=0.0, help="Constant A of the propensities; Amazon 0.6, Wikipedia 0.5.")]
+PropensityB = Annotated[
+    float, typer.Option(min=1e-6, help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

@@ -18,8 +18,8 @@ from rembrandt.decoders.forest import Forest
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
-from rembrandt.metrics import top_k
-from rembrandt.model.ranking import LABELS, best_labels
+from rembrandt.metrics import inverse_propensity, rank, top_k
+from rembrandt.model.ranking import LABELS, best_labels, most_worth
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -85,32 +85,45 @@ class Model:
         return share * as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
 
     def top_k(
-        self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent
+        self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent, worth: Array | None = None
     ) -> tuple[NDArray[np.int64], Array]:
         """The ``k`` best labels of each row and their scores, best first; equal scores by label index.
 
         ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
+        With ``worth`` (c,), what a hit on each label counts, the score is a label's probability × its worth.
         """
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
-        large = self.blend == 1 or (self.place != CPU and self.forest is None)
+        large = self.blend == 1 or (self.place != CPU and self.forest is None and worth is None)
         for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
             report("predicting", rows.start, n)
             with self.place.exactly():
-                best[rows], scores[rows] = self._best(X[rows], k, allowed)
+                best[rows], scores[rows] = self._best(X[rows], k, allowed, worth)
         report("predicting", n, n)
         return best, scores
 
-    def _best(self, X: Matrix, k: int, allowed: Array | None) -> tuple[Array, Array]:
+    def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
+        """What a hit on each label counts in PSP@k: its inverse propensity by the training data."""
+        return inverse_propensity(self.label_counts, self.n_train, A, B)
+
+    def _best(self, X: Matrix, k: int, allowed: Array | None, worth: Array | None) -> tuple[Array, Array]:
         if self.forest is None:
-            return best_labels(self.decoder, self.project(X), k, allowed)
-        found, values = self.forest.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
+            H = self.project(X)
+            if worth is None:
+                return best_labels(self.decoder, H, k, allowed)
+            return most_worth(self.decoder, H, k, worth, allowed)
+        alone = self.blend == 1 and worth is None
+        found, values = self.forest.top_k(X, k if alone else max(k, CANDIDATES), allowed)
         if self.blend == 1:
-            return found, np.where(found < 0, -np.inf, values)
+            values = np.where(found < 0, -np.inf, values if worth is None else values * worth[found])
+            found, values = rank(found, values)
+            return found[:, :k], values[:, :k]
         block = self.low_rank(X)
         rows, at = np.nonzero(found >= 0)
         block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
+        if worth is not None:
+            block = _possible(block) * worth.astype(block.dtype)
         if allowed is not None:
             kept = np.full_like(block, -np.inf)
             kept[:, allowed] = block[:, allowed]
@@ -140,7 +153,7 @@ class Model:
         """The probability of each label alone."""
         if self.forest is None:
             return as_numpy(self.decoder.probabilities(self.decoder.scores(self.project(X))))
-        return np.clip(self.scores(X), 1e-6, 1 - 1e-6)
+        return _possible(self.scores(X))
 
     @property
     def dtype(self) -> Any:
@@ -149,3 +162,8 @@ class Model:
 
     def _row_blocks(self, n: int) -> Iterator[slice]:
         return spans(n, max(1, min(ROWS, SCORES // min(self.n_labels, LABELS))))
+
+
+def _possible(scores: Array) -> Array:
+    """Scores that estimate probabilities, cut to between 0 and 1: never certain."""
+    return np.clip(scores, 1e-6, 1 - 1e-6)
