@@ -33,6 +33,7 @@ from rembrandt.fitting import (
     make_engine,
     rank_limit,
 )
+from rembrandt.growing import grown
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.linalg.sparse import as_csr, is_sparse
@@ -42,7 +43,7 @@ from rembrandt.model.persist import load_model, save_model
 from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
 from rembrandt.selection import Auto, Open, Trial, select
-from rembrandt.targets import Targets, read_targets
+from rembrandt.targets import Targets, new_labels, read_targets
 
 Array = NDArray[Any]
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
@@ -275,6 +276,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         slower, and where all examples × labels fit there are none.
     sparse_trees : int
         Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
+    growable : bool
+        Keep what `add_labels` needs: the mean and covariance of what the decoder sees, 4 D² bytes for D features
+        (4 MB for 1,000, 64 MB for 4,000). For whoever has new labels now and then and cannot fit anew each time.
     text : TextFeatures, optional
         How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
     random_state : int, RandomState or None
@@ -306,6 +310,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     [['fruit']]
     """
 
+    model_: Model
+    classes_: Array
     feature_names_: list[str] | None
     label_titles_: dict[str, str]
     extra_: dict[str, Any]
@@ -331,6 +337,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         sparse: bool = False,
         sparse_pairs: float = 3e7,
         sparse_trees: int = 2,
+        growable: bool = False,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -355,6 +362,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.sparse = sparse
         self.sparse_pairs = sparse_pairs
         self.sparse_trees = sparse_trees
+        self.growable = growable
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
@@ -370,6 +378,22 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
         self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
+        return self
+
+    def add_labels(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
+        """Learn labels that the model does not know yet, from examples of them; the others stay as they are.
+
+        ``y`` has the labels of each row, or one label a row; labels that the model knows are passed over. Or it is a
+        0/1 matrix, and ``classes`` names its columns. The rows of the fit are taken to have none of the new labels.
+        Needs ``growable=True``. Scores of a ridge or transpose decoder are those of a ridge regression on all rows, the
+        old ones and these, in the same embedding; those of a logistic decoder approximate what a fit would give.
+        """
+        rows = self.model_rows(X)
+        Y, names = new_labels(y, classes, self.classes_)
+        if rows.shape[0] != Y.shape[0]:
+            raise DataError(f"X has {rows.shape[0]} rows and y has {Y.shape[0]}: give one label entry for each row")
+        self.model_ = grown(self.model_, rows, Y, names)
+        self.classes_ = self.model_.classes
         return self
 
     def predict(self, X: Any) -> Any:
@@ -527,6 +551,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
         check_among("sparse", self.sparse, (True, False))
+        check_among("growable", self.growable, (True, False))
+        if self.growable and self.sparse:
+            raise SettingsError("growable=True needs sparse=False: the trees of a sparse part take no new labels")
         check_whole("sparse_trees", self.sparse_trees, 1)
         check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
         features = self.n_random_features
@@ -536,6 +563,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             "kernel_scale": float(self.kernel_scale),
             "n_random_features": None if features is None else int(features),
             "max_epochs": int(self.max_epochs),
+            "growable": bool(self.growable),
         }
 
     def _choices(self) -> Open:

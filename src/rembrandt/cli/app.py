@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from rembrandt import __version__
 from rembrandt.cli import (
+    add,
     confusions,
     data,
     demo,
@@ -61,6 +62,7 @@ def _root(
 for verb in (
     demo.demo,
     fit.fit,
+    add.add,
     predict.predict,
     evaluate.evaluate,
     embed.embed,

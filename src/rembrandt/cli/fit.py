@@ -43,6 +43,9 @@ def fit(
     sparse: Annotated[
         bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
     ] = False,
+    growable: Annotated[
+        bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
+    ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -65,6 +68,7 @@ def fit(
         "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
         "sparse": sparse,
+        "growable": growable,
         "n_iter": n_iter,
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
+from rembrandt.decoders.moments import Moments
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
@@ -47,6 +48,7 @@ class Model:
     place: Place = CPU  # where prediction runs; not saved
     forest: Forest | None = None  # the sparse part
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
+    moments: Moments | None = None  # what new labels need of the training rows, where it was kept
 
     @property
     def n_labels(self) -> int:
