@@ -40,6 +40,7 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any]) -
         classes=np.concatenate([model.classes, classes]),
         decoder=replace(decoder, bias=bias, added=(*decoder.added, found.weights)),
         embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
+        threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.concatenate([model.label_counts, counts]),
         moments=found.moments,
         settings=model.settings | {"added": log},
@@ -57,3 +58,10 @@ def check_growable(model: Model) -> None:
         raise SettingsError("decoder='greedy' picks labels by the embedding itself, which new labels are no part of")
     if model.moments is None:
         raise SettingsError("this model did not keep what new labels need; fit it with growable=True")
+
+
+def _with_usual(threshold: float | NDArray[Any], n: int) -> float | NDArray[Any]:
+    """Thresholds of each label, with the middle one for ``n`` more."""
+    if isinstance(threshold, float):
+        return threshold
+    return np.append(threshold, np.full(n, np.median(threshold)))

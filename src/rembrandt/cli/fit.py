@@ -43,6 +43,9 @@ def fit(
     sparse: Annotated[
         bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
     ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Learn on held-out examples how likely scores are right.")
+    ] = False,
     growable: Annotated[
         bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
     ] = False,
@@ -69,6 +72,7 @@ def fit(
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
         "sparse": sparse,
         "growable": growable,
+        "calibrate": calibrate,
         "n_iter": n_iter,
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),

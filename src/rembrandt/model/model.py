@@ -16,6 +16,7 @@ from scipy import sparse
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
@@ -48,6 +49,8 @@ class Model:
     place: Place = CPU  # where prediction runs; not saved
     forest: Forest | None = None  # the sparse part
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
+    calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
+    threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
     moments: Moments | None = None  # what new labels need of the training rows, where it was kept
 
     @property
@@ -114,18 +117,20 @@ class Model:
             H = self.project(X)
             if worth is None:
                 return best_labels(self.decoder, H, k, allowed)
-            return most_worth(self.decoder, H, k, worth, allowed)
+            return most_worth(self.decoder, H, k, worth, allowed, self.calibration)
         alone = self.blend == 1 and worth is None
         found, values = self.forest.top_k(X, k if alone else max(k, CANDIDATES), allowed)
         if self.blend == 1:
-            values = np.where(found < 0, -np.inf, values if worth is None else values * worth[found])
+            if worth is not None:
+                values = self.likelihood(values) * worth[found]
+            values = np.where(found < 0, -np.inf, values)
             found, values = rank(found, values)
             return found[:, :k], values[:, :k]
         block = self.low_rank(X)
         rows, at = np.nonzero(found >= 0)
         block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
         if worth is not None:
-            block = _possible(block) * worth.astype(block.dtype)
+            block = self.likelihood(block) * worth.astype(block.dtype)
         if allowed is not None:
             kept = np.full_like(block, -np.inf)
             kept[:, allowed] = block[:, allowed]
@@ -143,19 +148,36 @@ class Model:
             out[rows] = P
         return out
 
-    def label_sets(self, X: Matrix, threshold: float = 0.5) -> sparse.csr_array:
-        """The labels of each row whose probability reaches ``threshold``, as a 0/1 matrix."""
+    def label_sets(self, X: Matrix) -> sparse.csr_array:
+        """The labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
         parts: list[Any] = [
-            sparse.csr_array(self._likely(X[rows]) >= threshold, dtype=np.int8) for rows in self._row_blocks(X.shape[0])
+            sparse.csr_array(self._likely(X[rows]) >= self.threshold, dtype=np.int8)
+            for rows in self._row_blocks(X.shape[0])
         ]
         empty: Any = sparse.csr_array((0, self.n_labels), dtype=np.int8)
         return sparse.vstack([empty, *parts], format="csr")
 
+    def raw(self, X: Matrix) -> Array:
+        """What every label's probability is made of: least-squares scores, a blend, or logits through their link."""
+        if self.forest is not None:
+            return self.scores(X)
+        scores = self.decoder.scores(self.project(X))
+        return as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
+
+    def likelihood(self, raw: Array) -> Array:
+        """The probabilities of labels, each alone, from what `raw` gives: calibrated, or cut to between 0 and 1."""
+        if self.calibration is not None:
+            return as_numpy(self.calibration(raw))
+        estimates = self.forest is not None or self.decoder.link == "identity"  # never certain, and not cut so far
+        return np.clip(raw, 1e-6, 1 - 1e-6) if estimates else raw
+
+    def likelihood_of_scores(self, scores: Array) -> Array:
+        """The probabilities of labels from the scores that `top_k` gives; not for softmax, which needs all labels."""
+        linked = self.forest is None and self.decoder.link != "identity"
+        return self.likelihood(as_numpy(self.decoder.probabilities(scores)) if linked else scores)
+
     def _likely(self, X: Matrix) -> Array:
-        """The probability of each label alone."""
-        if self.forest is None:
-            return as_numpy(self.decoder.probabilities(self.decoder.scores(self.project(X))))
-        return _possible(self.scores(X))
+        return self.likelihood(self.raw(X))
 
     @property
     def dtype(self) -> Any:
@@ -164,8 +186,3 @@ class Model:
 
     def _row_blocks(self, n: int) -> Iterator[slice]:
         return spans(n, max(1, min(ROWS, SCORES // min(self.n_labels, LABELS))))
-
-
-def _possible(scores: Array) -> Array:
-    """Scores that estimate probabilities, cut to between 0 and 1: never certain."""
-    return np.clip(scores, 1e-6, 1 - 1e-6)

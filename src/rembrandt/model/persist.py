@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.decoders.tree import LabelTree, Level
 from rembrandt.errors import ModelError
 from rembrandt.features.fourier import FourierMap
@@ -31,6 +32,10 @@ def save_model(
     arrays |= {f"decoder.added.{i}": np.asarray(weights) for i, weights in enumerate(decoder.added)}
     if model.moments is not None:
         arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
+    if model.calibration is not None:
+        arrays |= {"calibration.scores": model.calibration.scores}
+        arrays |= {"calibration.probabilities": model.calibration.probabilities}
+    arrays["threshold"] = np.atleast_1d(np.asarray(model.threshold, dtype=np.float64))
     if decoder.fourier is not None:
         arrays |= {
             "fourier.frequencies": np.asarray(decoder.fourier.frequencies),
@@ -71,6 +76,10 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         facts = metadata.get("forest")  # models of version 0.1 have none, nor labels added later
         added = tuple(arrays[f"decoder.added.{i}"] for i in range(metadata.get("added", 0)))
         total = metadata.get("moments")
+        calibration = None
+        if "calibration.scores" in arrays:
+            calibration = MonotoneMap(arrays["calibration.scores"], arrays["calibration.probabilities"])
+        threshold = arrays.get("threshold", np.array([0.5]))
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
@@ -84,6 +93,8 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             label_counts=arrays["label_counts"],
             forest=None if facts is None else _unpack_forest(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
+            calibration=calibration,
+            threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
         )
         config = metadata["text"]

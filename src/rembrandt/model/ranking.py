@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.greedy import pursue
+from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.metrics import rank, top_k
 
@@ -69,7 +70,12 @@ def _joined(blocks: Iterable[tuple[Array, Array, Array]], H: Block, k: int) -> t
 
 
 def most_worth(
-    decoder: Decoder, H: Block, k: int, worth: Array, allowed: Array | None = None
+    decoder: Decoder,
+    H: Block,
+    k: int,
+    worth: Array,
+    allowed: Array | None = None,
+    calibration: MonotoneMap | None = None,
 ) -> tuple[NDArray[np.int64], Array]:
     """The ``k`` labels of each row with the largest probability × ``worth`` (c,), and that product, as `best_labels`.
 
@@ -81,7 +87,10 @@ def most_worth(
 
     def best() -> Iterator[tuple[Array, Array, Array]]:
         for labels, scores in _blocks(decoder, Phi, allowed):
-            likely = decoder.probabilities(scores) if level is None else xp.exp(scores - level)
+            likely = scores if level is None else xp.exp(scores - level)
+            if level is None and (decoder.link != "identity" or calibration is None):
+                likely = decoder.probabilities(scores)
+            likely = likely if calibration is None else calibration(likely)
             product = likely * xp.asarray(worth[labels], dtype=Phi.dtype, device=Phi.device)
             yield labels, *_top_k(product, min(k, len(labels)))
 

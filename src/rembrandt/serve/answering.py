@@ -174,7 +174,7 @@ def _probabilities(served: Served, rows: Any, best: Array, scores: Array) -> Arr
     """The probabilities of the best labels; where they must sum to one over all labels, all are needed."""
     model = served.model
     if not model.multiclass:
-        return model.decoder.probabilities(scores)
+        return model.likelihood_of_scores(scores)
     found = np.empty_like(scores)
     for block in spans(len(best), max(1, SCORES // model.n_labels)):
         found[block] = np.take_along_axis(model.probabilities(rows[block]), np.maximum(best[block], 0), axis=1)
