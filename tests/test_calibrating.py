@@ -9,9 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
-from rembrandt.calibrating import Pairs, best_threshold, label_thresholds
+from rembrandt.calibrating import Pairs, best_threshold, held_out_pairs, label_thresholds
 from rembrandt.decoders.monotone import fit_monotone
+from rembrandt.embeddings import Settings
 from rembrandt.errors import SettingsError
+from rembrandt.fitting import Labelled, Recipe, fit_model
 from rembrandt.metrics import calibration_error, macro_f1, micro_f1, reliability
 from tests.estimators.problems import SETTLED
 from tests.model.test_tail import skewed
@@ -76,6 +78,23 @@ def test_probabilities_are_nearer_to_what_comes(multiclass, settings, tmp_path):
     assert again.settings_["calibration"] == facts
 
 
+def test_labels_that_are_drawn_stand_for_all_the_others():
+    rng = np.random.default_rng(0)
+    c, n = 400, 300
+    Y = sparse.csr_array((rng.random((n, c)) < 0.02).astype(np.float32))
+    X = Y @ rng.standard_normal((c, 50)).astype(np.float32)
+    data = Labelled(X, Y, np.arange(c), multiclass=False)
+    model = fit_model(data, Recipe(Settings(n_components=20, seed=0)))
+    pairs = held_out_pairs(model, data, seed=0)
+    per_row = np.bincount(pairs.rows, pairs.weights)
+    assert_allclose(per_row, c)
+    assert len(pairs.rows) < n * 101 and len(set(zip(pairs.rows.tolist(), pairs.labels.tolist(), strict=True))) == len(
+        pairs.rows
+    )
+    assert_array_equal(pairs.right, Y.toarray()[pairs.rows, pairs.labels] > 0)
+    assert_allclose(pairs.scores, model.raw(X)[pairs.rows, pairs.labels])
+
+
 def test_the_tail_is_ranked_by_calibrated_probabilities():
     classifier = fitted({"decoder": "ridge"}, calibrate=True)
     X = skewed(seed=1)[0]
@@ -96,8 +115,8 @@ def test_the_micro_threshold_is_the_best_of_all():
     Y = rng.random((60, 8)) < 0.3
     P = np.clip(0.3 * Y + 0.7 * rng.random(Y.shape), 0, 1)
     chosen = best_threshold(pairs_of(P, Y), P.ravel())
-    scores = [micro_f1(sparse.csr_array(Y * 1.0), sparse.csr_array((P >= t) * 1.0)) for t in np.unique(P)]
-    assert micro_f1(sparse.csr_array(Y * 1.0), sparse.csr_array((P >= chosen) * 1.0)) > max(scores) - 0.01
+    scores = [micro_f1(sparse.csr_array(Y * 1.0), sparse.csr_array((t <= P) * 1.0)) for t in np.unique(P)]
+    assert micro_f1(sparse.csr_array(Y * 1.0), sparse.csr_array((chosen <= P) * 1.0)) > max(scores) - 0.01
 
 
 def test_labels_with_few_examples_keep_near_the_common_threshold():

@@ -95,15 +95,17 @@ def held_out_pairs(model: Model, held: Labelled, seed: int, report: Report = sil
     """The best labels of each row, and some of the others, each for its share of them."""
     rng = np.random.default_rng(seed)
     n, c = held.Y.shape
-    top = min(TOP, c)
+    top = c if c <= TOP + OTHERS else TOP
     drawn = 0 if top == c else OTHERS
     parts = []
     for block in spans(n, max(1, BLOCK // c)):
         report("calibrating", block.start, n)
         scores = model.raw(held.X[block])
         best, _ = top_k(scores, top)
-        others = rng.integers(0, c, (len(best), drawn))
-        others[(others[:, :, None] == best[:, None, :]).any(axis=2)] = -1
+        others = np.sort(rng.integers(0, c, (len(best), drawn)), axis=1)
+        again = np.zeros(others.shape, dtype=bool)
+        again[:, 1:] = others[:, 1:] == others[:, :-1]
+        others[again | (others[:, :, None] == best[:, None, :]).any(axis=2)] = -1
         share = (c - top) / np.maximum(1, (others >= 0).sum(axis=1, keepdims=True))
         labels = np.hstack([best, others])
         weights = np.hstack([np.ones(best.shape), np.broadcast_to(share, others.shape)])

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rembrandt import load
 from rembrandt.cli.options import text_settings
 from tests.cli.conftest import FAST, TABLE, Run
 
@@ -194,3 +195,13 @@ def test_labels_are_added_to_a_growable_model(data: Path, model: Path, run: Run,
     assert grown["unseen_labels"] == 0 and grown["p@1"] > small["p@1"] - 0.01 and grown["p@5"] > small["p@5"]
     said = run("add", tmp_path / "grown", tmp_path / "new.tsv", "-o", tmp_path / "again", code=1).err
     assert "nothing to add" in said
+
+
+def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run: Run, tmp_path: Path) -> None:
+    learn = ("--calibrate", "--threshold", "macro")
+    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json").json
+    facts = answer["settings"]["calibration"]
+    assert facts["n_examples"] > 100 and 0 <= facts["error_after"] < 0.2
+    assert len(load(tmp_path / "model").model_.threshold) == 40
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "other", *TABLE, "--threshold", "best", code=2).err
+    assert "micro or macro" in said

@@ -46,6 +46,9 @@ def fit(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Learn on held-out examples how likely scores are right.")
     ] = False,
+    threshold: Annotated[
+        str, typer.Option(metavar="P|micro|macro", help="Probability from which predict of the library gives a label.")
+    ] = "0.5",
     growable: Annotated[
         bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
     ] = False,
@@ -73,6 +76,7 @@ def fit(
         "sparse": sparse,
         "growable": growable,
         "calibrate": calibrate,
+        "threshold": options.threshold(threshold, "--threshold"),
         "n_iter": n_iter,
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),

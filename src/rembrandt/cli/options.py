@@ -101,6 +101,19 @@ def number_or_auto(text: str, option: str) -> float | str:
     return value
 
 
+def threshold(text: str, option: str) -> float | str:
+    """A probability, ``micro`` or ``macro``."""
+    if text in ("micro", "macro"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise typer.BadParameter(f"{text!r} is neither a number from 0 to 1 nor micro or macro", param_hint=option)
+    return value
+
+
 def ngram_range(text: str | None) -> tuple[int, int] | None:
     """``2`` is two of them, ``1-2`` one or two."""
     if text is None:
