@@ -1,7 +1,7 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -337,8 +337,20 @@ class RembrandtClassifier(ClassifierMixin, _Base):
 
     def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to what a reader returned, keeping the names of labels and features."""
+        return self._fit_dataset(data, report, None)
+
+    def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """Fit to other examples with what was chosen before: nothing is tried on held-out data.
+
+        For examples that were added to those of the first fit; terms, labels and the rank are found anew.
+        """
+        check_is_fitted(self)
+        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name not in ("embedding", "auto_rank")}
+        return self._fit_dataset(data, report, chosen)
+
+    def _fit_dataset(self, data: Dataset, report: Report, chosen: dict[str, Any] | None) -> Self:
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report)
+        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report, chosen)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -444,7 +456,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
-    def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
+    def _fit(
+        self,
+        X: Any,
+        read: Callable[[], Targets],
+        sample_weight: Any,
+        report: Report,
+        chosen: dict[str, Any] | None = None,
+    ) -> Self:
         place_for(self.device)  # refused before anything is done
         self.text_ = None
         if is_text(X):
@@ -455,9 +474,12 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
         check_memory(data, replace(recipe, decoder="transpose"))
-        selection = select(data, recipe, self._choices(), report)
-        self.model_ = fit_model(data, selection.recipe, report)
-        self.selection_ = [vars(trial) for trial in selection.trials]
+        if chosen is None:
+            selection = select(data, recipe, self._choices(), report)
+            recipe, self.selection_ = selection.recipe, [vars(trial) for trial in selection.trials]
+        else:
+            recipe = replace(recipe, **chosen)
+        self.model_ = fit_model(data, recipe, report)
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
