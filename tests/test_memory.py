@@ -14,6 +14,13 @@ SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, d
 ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
 
 
+def test_a_sparse_part_counts_and_can_be_left_out():
+    with_sparse = replace(SMALL, together=10**12)
+    assert estimate(with_sparse)["total"] > estimate(SMALL)["total"]
+    with pytest.raises(MemoryEstimateError, match="sparse=False"):
+        check(with_sparse)
+
+
 def test_a_small_problem_needs_little():
     assert estimate(SMALL)["total"] - memory.LIBRARIES < 10 * 2**20
     assert check(SMALL) == estimate(SMALL)["total"]

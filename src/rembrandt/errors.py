@@ -27,6 +27,10 @@ class OutputExistsError(RembrandtError, FileExistsError):
     """An output that is already there and was not to be overwritten."""
 
 
+class EngineError(RembrandtError, RuntimeError):
+    """The machines that were to do the work are not there, or gone."""
+
+
 class MemoryEstimateError(RembrandtError, MemoryError):
     """Work that would not fit in memory, refused before it began."""
 

@@ -11,10 +11,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from rembrandt.blending import BlendTrial, choose_blend, sparse_alone
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
+from rembrandt.data.stored import StoredRows
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
 from rembrandt.engines.place import place_for
+from rembrandt.engines.stored_place import is_dask, stored_place
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures
@@ -35,8 +39,9 @@ from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
+from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
-from rembrandt.selection import Auto, Open, select
+from rembrandt.selection import Auto, Open, Trial, select
 from rembrandt.targets import Targets, read_targets
 
 Array = NDArray[Any]
@@ -46,6 +51,12 @@ class _Base(BaseEstimator):
     """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
 
     def _features(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
+            self.n_features_in_ = X.shape[1]
+            return X
+        X = (
+            X[:] if isinstance(X, StoredRows) else X
+        )  # answers are as long as the data; blocks of it are asked for as such
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
         return as_csr(X) if is_sparse(X) else X
 
@@ -59,7 +70,8 @@ class _Base(BaseEstimator):
             raise DataError("sample_weight has negative entries; weights say how often an example counts")
         if targets.Y.nnz == 0:
             raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
-        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place_for(self.device))
+        place = stored_place(self.device) if isinstance(X, StoredRows) else place_for(self.device)
+        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place)
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:
         check_among("method", self.method, METHODS)
@@ -177,6 +189,7 @@ class LabelEmbedder(TransformerMixin, _Base):
         check_memory(data, recipe)
         with bars(self.verbose > 0) as report:
             embedded = fit_embedding(data, recipe, report)
+        self.tally_ = getattr(data.place, "tally", None)
         self.classes_ = targets.classes
         self.embedding_ = as_numpy(embedded.embedding.V)
         self.singular_values_ = as_numpy(embedded.embedding.sigma)
@@ -253,6 +266,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         Scale rows to length one first.
     max_epochs : int
         Passes of the logistic decoder at most.
+    sparse : bool
+        Add a sparse part: a tree of linear classifiers, with weights of its own for every label. It finds rare labels
+        that low rank cannot tell apart; how much it counts is chosen on held-out data.
+    sparse_pairs : float
+        What the sparse part may cost, in pairs of examples and nodes of its first level: more clusters are better and
+        slower, and where all examples × labels fit there are none.
+    sparse_trees : int
+        Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
     text : TextFeatures, optional
         How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
     random_state : int, RandomState or None
@@ -270,6 +291,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         What was chosen, and why.
     selection_ : list of dict
         Every candidate that was tried on held-out data, with its quality.
+    blends_ : list of dict
+        Every sparse part that was tried beside the low-rank one, with its share in the score and the quality.
     model_ : Model
         The fitted value itself.
 
@@ -304,6 +327,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         max_iter: int = 10,
         center: bool = False,
         max_epochs: int = 40,
+        sparse: bool = False,
+        sparse_pairs: float = 3e7,
+        sparse_trees: int = 2,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -325,6 +351,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.max_iter = max_iter
         self.center = center
         self.max_epochs = max_epochs
+        self.sparse = sparse
+        self.sparse_pairs = sparse_pairs
+        self.sparse_trees = sparse_trees
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
@@ -345,7 +374,10 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         For examples that were added to those of the first fit; terms, labels and the rank are found anew.
         """
         check_is_fitted(self)
-        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name not in ("embedding", "auto_rank")}
+        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
+        del chosen["embedding"], chosen["auto_rank"]
+        if chosen.get("tree") is not None:
+            chosen["tree"] = TreeSettings(**chosen["tree"])
         return self._fit_dataset(data, report, chosen)
 
     def _fit_dataset(self, data: Dataset, report: Report, chosen: dict[str, Any] | None) -> Self:
@@ -407,6 +439,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             "params": {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
             "dense_target": self._dense_target,
             "selection": self.selection_,
+            "blends": self.blends_,
             "feature_names": self.feature_names_,
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
@@ -446,7 +479,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def placed_model(self) -> Model:
         """The model where ``device`` is; what is copied there stays for the next call."""
         check_is_fitted(self)
-        if self.device == "cpu":
+        if self.device == "cpu" or is_dask(self.device):
             return self.model_
         placed = getattr(self, "_placed", None)
         if placed is None or placed[0] is not self.model_ or placed[1] != self.device:
@@ -464,8 +497,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         report: Report,
         chosen: dict[str, Any] | None = None,
     ) -> Self:
-        place_for(self.device)  # refused before anything is done
-        self.text_ = None
+        stored = isinstance(X, StoredRows)
+        (stored_place if stored else place_for)(self.device)  # refused before anything is done
+        self.text_ = X.store.text if stored else None
         if is_text(X):
             self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
             X = self.text_.fit_transform(X, report=report)
@@ -473,21 +507,39 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         targets = read()
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
-        check_memory(data, replace(recipe, decoder="transpose"))
-        if chosen is None:
-            selection = select(data, recipe, self._choices(), report)
-            recipe, self.selection_ = selection.recipe, [vars(trial) for trial in selection.trials]
-        else:
-            recipe = replace(recipe, **chosen)
+        recipe = self._searched(data, recipe, report) if chosen is None else replace(recipe, **chosen)
         self.model_ = fit_model(data, recipe, report)
+        self.tally_ = getattr(data.place, "tally", None)
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
+    def _searched(self, data: Labelled, recipe: Recipe, report: Report) -> Recipe:
+        """The recipe with what is open chosen on held-out rows, and what was tried kept."""
+        tree = None
+        if self.sparse:
+            pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
+            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
+        trials, blends = list[Trial](), list[BlendTrial]()
+        if tree is not None and data.Y.shape[1] > LABELS:
+            recipe = sparse_alone(recipe, tree)
+        else:
+            check_memory(data, replace(recipe, decoder="transpose"))
+            selection = select(data, recipe, self._choices(), report)
+            recipe, trials = selection.recipe, selection.trials
+            if tree is not None:
+                recipe, blends = choose_blend(data, recipe, tree, report)
+        self.selection_ = [vars(trial) for trial in trials]
+        self.blends_ = [vars(trial) for trial in blends]
+        return recipe
+
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
+        check_among("sparse", self.sparse, (True, False))
+        check_whole("sparse_trees", self.sparse_trees, 1)
+        check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
         features = self.n_random_features
         if features is not None:
             check_whole("n_random_features", features, 1)
@@ -567,6 +619,7 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     classifier.n_features_in_ = model.n_features
     classifier._dense_target = facts["dense_target"]
     classifier.selection_ = facts["selection"]
+    classifier.blends_ = facts.get("blends", [])  # models of version 0.1 have none
     classifier.feature_names_ = facts["feature_names"]
     classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]

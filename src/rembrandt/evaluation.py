@@ -66,4 +66,4 @@ def measure(
 def rows_of(classifier: RembrandtClassifier, data: Dataset, report: Report = silent) -> Any:
     """The examples as the model's rows: their features, or those of their texts."""
     text = classifier.text_
-    return data.X if text is None else text.transform(data.texts or [], report)
+    return data.X if text is None or data.texts is None else text.transform(data.texts or [], report)

@@ -9,13 +9,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
-from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.protocol import Engine
+from rembrandt.engines.stored_place import RowsOnDisk
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy
@@ -49,6 +53,8 @@ class Recipe:
     leave_out: float = 0.0
     n_random_features: int | None = None  # None: as many as the number of examples makes affordable
     max_epochs: int = 40
+    tree: TreeSettings | None = None  # the sparse part
+    blend: float = 0.5  # its share in the score
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
@@ -68,7 +74,8 @@ class Labelled:
 
     def rows(self, index: Array) -> "Labelled":
         weights = None if self.weights is None else self.weights[index]
-        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights)
+        place = CPU if isinstance(self.X, StoredRows) else self.place  # rows of a store are in memory
+        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights, place=place)
 
 
 @dataclass(frozen=True)
@@ -87,9 +94,12 @@ class Embedded:
 def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     """The model that ``recipe`` makes of ``data``."""
     estimate = check_memory(data, recipe)
-    X = normalize_rows(data.X) if recipe.normalize else data.X
+    X = normalized(data.X) if recipe.normalize else data.X
     embedded = fit_used_features(replace(data, X=X), recipe, report)
     decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
+    forest = None
+    if recipe.tree is not None and recipe.blend > 0:
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -102,8 +112,15 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         singular_values=as_numpy(embedded.embedding.sigma),
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
+        forest=forest,
+        blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
+
+
+def normalized(X: Matrix) -> Matrix:
+    """Rows of length one."""
+    return X.normalized() if isinstance(X, StoredRows) else normalize_rows(X)
 
 
 def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
@@ -129,7 +146,7 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
 def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """As `fit_embedding`, passing over features that no row has: hashed text leaves most columns empty."""
     d = data.X.shape[1]
-    used = used_columns(data.X)
+    used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
     if len(used) == d:
         return fit_embedding(data, recipe, report)
     embedded = fit_embedding(replace(data, X=data.X[:, used]), recipe, report)
@@ -175,6 +192,8 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     share = strength * min(embedding.leverage, 0.9)
     if share == 0 or embedding.back is None:
         return H
+    if isinstance(H, RowsOnDisk):
+        return H.mapped(lambda rows, part: (part - share * data.place.times(data.Y[rows], embedding.V)) / (1 - share))
     left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
     return array_namespace(H).astype(left, H.dtype, copy=False)
 
@@ -207,10 +226,15 @@ def n_random_features(recipe: Recipe, n: int, k: int) -> int:
 def check_memory(data: Labelled, recipe: Recipe) -> int:
     """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
     n, d = data.X.shape
-    nonzeros = (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
+    if isinstance(data.X, StoredRows):
+        # A shard with its layout and one that is read ahead, and the labels; rows are on disk, but for a logistic fit.
+        shard_rows, most = data.X.largest_shard
+        rows, nonzeros = n if recipe.decoder == "logistic" else shard_rows, 2 * most + data.Y.nnz
+    else:
+        rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
     shape = memory.Shape(
-        n=n,
+        n=rows,
         d=d + 1,
         c=data.Y.shape[1],
         nonzeros=int(nonzeros),
@@ -219,8 +243,9 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
+        together=0 if recipe.tree is None else _together(data),
     )
-    if data.place == CPU:
+    if isinstance(data.place, CpuPlace):
         return memory.check(shape)
     # Independent labels take turns on a device that cannot hold them all; their weights are here then.
     streams = recipe.decoder == "logistic" and not data.multiclass
@@ -229,6 +254,12 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         memory.check(shape)
     placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
     return memory.check(placed, free, f" on {data.place.device}")
+
+
+def _together(data: Labelled) -> int:
+    """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
+    return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 
 
 def rank_limit(data: Labelled) -> int:

@@ -22,6 +22,7 @@ class Shape:
     mapped: int  # features that the decoder sees
     decoder: str
     itemsize: int = 4  # bytes of a number: the features' own precision
+    together: int = 0  # labels and features that an example has together, at most; 0 without a sparse part
 
 
 def estimate(shape: Shape) -> dict[str, int]:
@@ -40,8 +41,9 @@ def estimate(shape: Shape) -> dict[str, int]:
             "logistic": 5 * weights + shape.itemsize * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
         }[shape.decoder]
     )
-    total = LIBRARIES + data + max(embedding, decoding)
-    return {"data": data, "embedding": embedding, "decoder": decoding, "total": total}
+    sparse = 24 * shape.together  # their directions while labels are clustered, or their weights in two orders
+    total = LIBRARIES + data + max(embedding, decoding, weights + sparse)
+    return {"data": data, "embedding": embedding, "decoder": decoding, "sparse": sparse, "total": total}
 
 
 def available() -> int:
@@ -62,14 +64,17 @@ def check(shape: Shape, free: int | None = None, where: str = "") -> int:
     parts = estimate(shape)
     free = available() if free is None else free
     if parts["total"] > free:
+        sparse = f", {_gib(parts['sparse'])} sparse part" if shape.together else ""
         remedies = [f"a smaller n_components (now {shape.k})"]
         if shape.decoder != "transpose":
             remedies.append("decoder='transpose'")
         if shape.mapped > shape.k:
             remedies.append(f"fewer n_random_features (now {shape.mapped - shape.k}) or kernel=None")
+        if shape.together:
+            remedies.append("sparse=False")
         raise MemoryEstimateError(
             f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
-            f"embedding, {_gib(parts['decoder'])} decoder) and {_gib(free)} is free{where}. "
+            f"embedding, {_gib(parts['decoder'])} decoder{sparse}) and {_gib(free)} is free{where}. "
             f"What lowers it: {', '.join(remedies)}."
         )
     return parts["total"]

@@ -185,6 +185,19 @@ def test_the_analyzer_of_a_project_is_used(run: Run, trained: Path, folder: Path
     assert "new" in run("suggest", "stemmed", "--limit", "1", text="A city.").stdout
 
 
+def test_the_web_application_knows_the_backend(python: Path, trained: Path, folder: Path) -> None:
+    code = (
+        "from rembrandt.annif import create_app; import annif.backend; "
+        "app = create_app('annif.default_config.ProductionConfig'); "
+        "projects = app.app.annif_registry.get_projects(); "
+        "print({each: project.is_trained for each, project in projects.items()})"
+    )
+    said = subprocess.run(
+        [str(python), "-c", code], cwd=folder, env=variables(python), capture_output=True, text=True, check=True
+    )
+    assert "'ours': True" in said.stdout and "'fresh': False" in said.stdout
+
+
 def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, trained: Path) -> None:
     for arguments, sentence in (
         (("suggest", "fresh"), "not trained"),

@@ -24,6 +24,13 @@ def test_fit_chooses_on_held_out_data_what_is_left_open(data: Path, run: Run, tm
     assert answer["n_labels"] == 40 and answer["bytes"] > 0 and answer["task"] == "multilabel"
 
 
+def test_a_sparse_part_is_fitted_named_and_kept(data: Path, run: Run, tmp_path: Path) -> None:
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--sparse").out
+    assert "Sparse part: " in said and "chosen among 30" in said
+    answer = run("evaluate", tmp_path / "model", data / "test.tsv", "--json").json
+    assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
+
+
 def test_the_same_seed_gives_the_same_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST)
     again, first = ((folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model))

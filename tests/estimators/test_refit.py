@@ -10,7 +10,7 @@ from .problems import SETTLED, blobs, several
 
 
 def test_the_same_examples_give_the_same_model_without_a_search(tmp_path):
-    data, _ = labelled_documents(400, n_topics=3, labels_per_topic=4)
+    data, _ = labelled_documents(150, n_topics=3, labels_per_topic=4)
     fitted = RembrandtClassifier(random_state=0, n_random_features=50).fit_dataset(data)
     assert fitted.selection_  # something was searched for
     fitted.save(tmp_path / "model")

@@ -223,3 +223,18 @@ def test_equals_sklearn_on_real_names(real_data):
     difference = abs(ours.fit_transform(names) - twin.fit_transform(names))
     assert difference.max() < 1e-6
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
+
+
+@given(
+    st.lists(texts_lists, min_size=1, max_size=4),
+    st.sampled_from([{"min_count": 1}, {"min_count": 2, "max_features": 3}, {"analyzer": "char", "min_count": 2}]),
+)
+def test_texts_in_parts_teach_the_same_as_all_at_once(parts, how):
+    try:
+        whole = TextFeatures(**how).fit([document for part in parts for document in part]).to_arrays()
+    except DataError:  # no term occurs often enough
+        with pytest.raises(DataError):
+            TextFeatures(**how).fit_parts(parts)
+        return
+    for name, found in TextFeatures(**how).fit_parts(parts).to_arrays().items():
+        assert_array_equal(found, whole[name])

@@ -44,6 +44,9 @@ _CLASSIFIER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "n_random_features": ("n_random_features", int),
     "n_iter": ("n_iter", int),
     "max_epochs": ("max_epochs", int),
+    "sparse": ("sparse", _yes),
+    "sparse_trees": ("sparse_trees", int),
+    "sparse_pairs": ("sparse_pairs", float),
     "seed": ("random_state", int),
     "device": ("device", str),
 }

@@ -1,14 +1,23 @@
-"""``rembrandt data``: the data sets that are known by name."""
+"""``rembrandt data``: the data sets that are known by name, and files turned into stores."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.describing import command
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.output import folder_size
+from rembrandt.cli.reading import Reading
+from rembrandt.cli.screen import Screen, in_bytes
+from rembrandt.errors import DataError
 
-app = typer.Typer(help="List and get the data sets that are known by name.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from rembrandt.features.text import TextFeatures
+
+app = typer.Typer(
+    help="List and get the data sets that are known by name; convert files to stores.", no_args_is_help=True
+)
 
 
 @app.command("list")
@@ -39,3 +48,88 @@ def get(
         folder = catalogue.get(name, report)
     screen.say(f"{name} is in {folder}.", f"Fit it: {command('fit', name, '--output', f'{name}-model')}")
     screen.result({"name": name, "folder": str(folder)})
+
+
+@app.command("convert")
+def convert(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of examples, in any readable format.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="The folder to write the store to.")],
+    format: options.FormatOption = None,
+    text: options.TextOption = None,
+    labels: options.LabelsOption = None,
+    label_separator: options.SeparatorOption = None,
+    analyzer: options.AnalyzerOption = None,
+    ngrams: options.NGrams = None,
+    hashed: options.Hashed = False,
+    like: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE|MODEL", help="Make features of texts as this store or model does, for test data."),
+    ] = None,
+    rows: Annotated[
+        int, typer.Option(min=1, help="Examples in a shard; one or two are in memory at a time.")
+    ] = 200_000,
+    append: Annotated[bool, typer.Option("--append", help="Add the files to the store that is there.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Turn files into a store, for data larger than memory.
+
+    Every verb takes a store where it takes a file. Texts are read twice, once for their words, unless hashed. A
+    conversion that was stopped goes on when its command is given again.
+    """
+    from rembrandt.data.convert import convert as converted
+
+    screen = Screen(json, quiet)
+    reading = Reading.given(format, text, labels, label_separator)
+    with screen.progress() as report:
+        store = converted(
+            files,
+            output,
+            rows=rows,
+            text_features=_text_features(options.text_settings(analyzer, ngrams, hashed), like),
+            append=append,
+            report=report,
+            format=reading.format or "auto",
+            text=reading.text,
+            labels=reading.labels,
+            label_separator=reading.label_separator,
+        )
+    size = folder_size(output)
+    screen.say(
+        f"{output} holds {store.n:,} examples of {store.d:,} features and {store.c:,} labels in "
+        f"{len(store.shards):,} shards ({in_bytes(size)}).",
+        *store.manifest.notes.sentences(),
+        f"Fit it: {command('fit', output, '--output', 'MODEL')}",
+    )
+    screen.result(
+        {
+            "store": str(output),
+            "bytes": size,
+            "n_examples": store.n,
+            "n_features": store.d,
+            "n_labels": store.c,
+            "n_shards": len(store.shards),
+            "task": store.manifest.task,
+            "notes": store.manifest.notes.sentences(),
+        }
+    )
+
+
+def _text_features(settings: dict[str, Any], like: Path | None) -> "TextFeatures | None":
+    """As the options say, or those of a store or model, which have learned their words."""
+    from rembrandt.data.store import Store, is_store
+    from rembrandt.features.text import TextFeatures
+
+    if like is None:
+        return TextFeatures(**settings) if settings else None
+    if settings:
+        raise typer.BadParameter("goes without --analyzer, --ngrams and --hashed", param_hint="--like")
+    if is_store(like):
+        found = Store(like).text
+    else:
+        from rembrandt.estimators import load
+
+        found = load(like).text_
+    if found is None:
+        raise DataError("it was made of features, so there is nothing to learn from it; leave --like out", like)
+    return found

@@ -33,6 +33,10 @@ def choice_lines(classifier: RembrandtClassifier) -> list[str]:
         best = max(classifier.selection_, key=lambda trial: trial["quality"])
         tried = f"{len(classifier.selection_)} candidates on held-out training data"
         lines.append(f"It was chosen among {tried}; the best of them reached {best['quality']:.1%} ({_recipe(best)}).")
+    if settings.get("tree"):
+        share, cost = settings["blend"], settings["tree"]["cost"]
+        tried = f"; chosen among {len(classifier.blends_)}" if classifier.blends_ else ""
+        lines.append(f"Sparse part: {share:.0%} of the score, cost {cost:g}{tried}.")
     return lines
 
 

@@ -48,6 +48,7 @@ def embed(
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    scheduler: options.Scheduler = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -60,7 +61,7 @@ def embed(
     """
     if output.suffix not in SUFFIXES:
         raise typer.BadParameter(f"{output.name!r} ends neither in .npz nor in .tsv", param_hint="--output")
-    settings = {
+    settings: dict[str, Any] = {
         "n_components": options.whole_or_auto(n_components, "--n-components"),
         "method": method.value,
         "ridge": ridge,
@@ -71,13 +72,13 @@ def embed(
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_file_target(output, force)
     screen = Screen(json, quiet)
-    if Path(source).is_dir():
+    from rembrandt.data.store import is_store
+
+    if Path(source).is_dir() and not is_store(source):
         opened = open_model(Path(source))
         found = Vectors(opened.names, opened.classifier.embedding_, opened.classifier.singular_values_)
     else:
-        from rembrandt.engines.place import place_for
-
-        place_for(device)  # refused before anything is read
+        settings["device"] = options.checked_device(device, scheduler, source)
         with screen.progress() as report:
             data, _ = read_training(source, Reading.given(format, text, labels, label_separator), report)
         found = _embedded(data, settings, vectorizer, not quiet)

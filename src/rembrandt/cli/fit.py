@@ -40,9 +40,13 @@ def fit(
     n_random_features: Annotated[
         int | None, typer.Option(min=1, help="Random features that stand for the kernel.")
     ] = None,
+    sparse: Annotated[
+        bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
+    ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    scheduler: options.Scheduler = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -60,20 +64,19 @@ def fit(
         "kernel": None if kernel == "none" else kernel.value,
         "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
+        "sparse": sparse,
         "n_iter": n_iter,
         "random_state": seed,
-        "device": device,
+        "device": options.checked_device(device, scheduler, train),
     }
     given = {"kernel_scale": kernel_scale, "n_random_features": n_random_features}
     settings |= {name: value for name, value in given.items() if value is not None}
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
 
-    from rembrandt.engines.place import place_for
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.features.text import TextFeatures
 
-    place_for(device)  # refused before anything is read
     with screen.progress() as report:
         data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
     if vectorizer and data.texts is None:
@@ -87,7 +90,9 @@ def fit(
             raise RembrandtError(f"cannot fit {train}: {error}") from error
         seconds = time.perf_counter() - start
         classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
-    screen.say(*choice_lines(classifier), saved_line(output, seconds), "")
+    cost = classifier.tally_
+    screen.say(*choice_lines(classifier), *([] if cost is None else [f"The embedding took {cost.sentence()}"]))
+    screen.say(saved_line(output, seconds), "")
     screen.say(
         "Use it:",
         f"  {command('predict', output, 'FILE')}",
@@ -106,5 +111,6 @@ def fit(
             "notes": data.notes.sentences(),
             "settings": classifier.settings_,
             "selection": classifier.selection_,
+            "blends": classifier.blends_,
         }
     )

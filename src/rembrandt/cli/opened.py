@@ -16,6 +16,7 @@ from rembrandt.progress import Report
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
     from rembrandt.estimators import RembrandtClassifier
+    from rembrandt.packing import Arrays
 
 READING = "reading"  # what the model keeps of how its training data was read
 FIT_SECONDS = "fit_seconds"  # and of how long it took to fit
@@ -78,28 +79,63 @@ class Opened:
 
     def read(self, source: str, reading: Reading, report: Report, unlabelled: bool = False) -> Dataset:
         """Examples from a file, read as the training data was except where ``reading`` says otherwise."""
+        from rembrandt.data.store import is_store
+
         texts = self.classifier.text_ is not None
         known = reading.or_else(self.reading)
         if source == STANDARD_INPUT and unlabelled:  # whatever the training data was, what is typed is lines
             known = replace(known, format=reading.format)
         n_features = None if texts else self.classifier.n_features_in_
         data = read_examples(source, known, report, texts=texts, n_features=n_features, unlabelled=unlabelled)
-        if texts and data.texts is None:
+        if texts and is_store(source):
+            self._check_words(source)
+        elif texts and data.texts is None:
             raise DataError(f"{self.path} was fitted on texts; give a file of texts, not of features", source)
         if not texts and data.X is None:
             raise DataError(f"{self.path} was fitted on features; give a file of features, not of texts", source)
         if self.classifier.feature_names_ is not None and data.feature_names is not None:
             data = data.align_features(self.classifier.feature_names_)
+        n_features = self.classifier.n_features_in_
+        if is_store(source):
+            data = _widened(data, n_features)
         if data.X is not None and data.X.shape[1] != n_features:
             found = f"{data.X.shape[1]:,} features, and {self.path} was fitted on {n_features:,}"
             raise DataError(f"there are {found}; give data made in the same way", source)
         return data
+
+    def _check_words(self, source: str) -> None:
+        """Refuse a store whose texts became other features than this model's."""
+        from rembrandt.data.store import Store
+
+        made = Store(source).text
+        own: Any = self.classifier.text_
+        if made is None or made.to_config() != own.to_config() or not _equal(made.to_arrays(), own.to_arrays()):
+            raise DataError(
+                f"its texts became other features than those of {self.path}; convert them with --like {self.path}",
+                source,
+            )
 
     def features(self, data: Dataset, report: Report) -> Any:
         """The examples as the model's rows."""
         from rembrandt.evaluation import rows_of
 
         return rows_of(self.classifier, data, report)
+
+
+def _widened(data: Dataset, n_features: int) -> Dataset:
+    """A store of numbered features with those that it has not met, and its rows have not."""
+    import numpy as np
+
+    stored: Any = data.X
+    if data.feature_names is not None or stored.shape[1] >= n_features:
+        return data
+    return replace(data, X=stored.moved(np.arange(stored.shape[1]), n_features))
+
+
+def _equal(one: Arrays, other: Arrays) -> bool:
+    import numpy as np
+
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def open_model(path: Path, device: str = "cpu") -> Opened:

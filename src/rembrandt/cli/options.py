@@ -51,9 +51,27 @@ Hashed = Annotated[bool, typer.Option("--hashed", help="Hash the features of tex
 Device = Annotated[
     str, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto: a GPU if any.")
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler", metavar="tcp://...", help="A Dask scheduler to fit a store on; --device dask starts one."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def checked_device(device: str, scheduler: str | None, source: str) -> str:
+    """Where to work on ``source``; refused before anything is read."""
+    from rembrandt.data.store import is_store
+    from rembrandt.engines.place import place_for
+    from rembrandt.engines.stored_place import stored_place
+
+    if scheduler is not None:
+        device = f"dask:{scheduler}"
+    (stored_place if is_store(source) else place_for)(device)
+    return device
 
 
 def whole_or_auto(text: str, option: str) -> int | str:

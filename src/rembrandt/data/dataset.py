@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rembrandt.data.arrays import check_names, feature_matrix, label_matrix
 from rembrandt.data.sparse import move_columns
 from rembrandt.data.splits import draw_rows
+from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError
 
 Task = Literal["multiclass", "multilabel"]
@@ -51,7 +52,7 @@ class Dataset:
     Attributes
     ----------
     Y : CSR float32, n × c, ones where an example has a label; never made dense.
-    X : CSR float32, n × d, or None where the examples are texts.
+    X : CSR float32, n × d, or None where the examples are texts; of a store, rows that are read when asked for.
     texts : one string per example, or None where they are features.
     label_names : the c labels' names.
     feature_names : the d features' names, or None where they have only numbers.
@@ -195,12 +196,12 @@ class Dataset:
         if wanted == self.feature_names:
             return self
         place = _places(self.feature_names, wanted)
+        notes = replace(self.notes, unseen_features=self.notes.unseen_features + int((place < 0).sum()))
+        if isinstance(self.X, StoredRows):  # which rows this leaves empty is not known until they are read
+            stored: Any = self.X.moved(place, len(wanted))
+            return replace(self, X=stored, feature_names=wanted, notes=notes)
         matrix = move_columns(self.X, place, len(wanted))
-        notes = replace(
-            self.notes,
-            unseen_features=self.notes.unseen_features + int((place < 0).sum()),
-            rows_without_features=int((np.diff(matrix.indptr) == 0).sum()),
-        )
+        notes = replace(notes, rows_without_features=int((np.diff(matrix.indptr) == 0).sum()))
         return replace(self, X=matrix, feature_names=wanted, notes=notes)
 
 

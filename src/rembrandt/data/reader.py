@@ -1,11 +1,13 @@
 """One function that reads every format."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rembrandt.data.compressed import head
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, detect
+from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -22,11 +24,11 @@ def read(
     n_features: int | None = None,
     report: Report = silent,
 ) -> Dataset:
-    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``).
+    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``). A store is opened, not read.
 
     Parameters
     ----------
-    path : the file.
+    path : the file, or the folder of a store.
     format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet" or "npz"; "auto" goes by the
         file's name and first lines.
     text : for tables, the column of the text, or several, which are joined by a space.
@@ -40,9 +42,43 @@ def read(
     A row without features or labels is kept and counted in ``notes``. A feature that is repeated within a row has its
     values added. Anything malformed raises ``DataError``, which names the file and the line.
     """
+    return next(
+        read_parts(
+            path,
+            format,
+            text=text,
+            labels=labels,
+            label_separator=label_separator,
+            unlabelled=unlabelled,
+            label_names=label_names,
+            n_features=n_features,
+            report=report,
+        )
+    )
+
+
+def read_parts(
+    path: str | Path,
+    format: str = "auto",
+    *,
+    text: str | Sequence[str] | None = None,
+    labels: str | Path | None = None,
+    label_separator: str | None = None,
+    unlabelled: bool = False,
+    label_names: Sequence[str] | None = None,
+    n_features: int | None = None,
+    report: Report = silent,
+    rows: float = math.inf,
+) -> Iterator[Dataset]:
+    """As `read`, in parts of about ``rows`` examples, one of them in memory at a time; each has its own names.
+
+    The same file is always cut in the same places.
+    """
     path = Path(path)
     if format != "auto" and format not in FORMATS:
         raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
+    if path.is_dir() and is_store(path):
+        return iter([Store(path).dataset()])
     if format != "npz" and not path.is_file():
         raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
     if format != "npz" and not head(path, 1):
@@ -53,24 +89,28 @@ def read(
     if kind == "npz":
         from rembrandt.data.npz import read_npz
 
-        return read_npz(path, None if labels is None else Path(labels), label_names)
+        whole = read_npz(path, None if labels is None else Path(labels), label_names)
+        if whole.n_examples <= rows:
+            return iter([whole])
+        n, step = whole.n_examples, int(rows)
+        return (whole.rows(range(start, min(start + step, n))) for start in range(0, n, step))
     if kind in ("repository", "svmlight"):
-        from rembrandt.data.repository import read_repository
+        from rembrandt.data.repository import repository_parts
 
-        return read_repository(path, label_names, n_features, report)
+        return repository_parts(path, label_names, n_features, report, rows)
     if label_names is not None or n_features is not None:
         raise DataError(
             f"a {kind} file names its own labels and features; use Dataset.align_labels to match them", path
         )
     if kind == "vw":
-        from rembrandt.data.vw import read_vw
+        from rembrandt.data.vw import vw_parts
 
-        return read_vw(path, report)
+        return vw_parts(path, report, rows)
     if kind == "fasttext":
-        from rembrandt.data.fasttext import read_fasttext
+        from rembrandt.data.fasttext import fasttext_parts
 
-        return read_fasttext(path, report)
-    from rembrandt.data.table import read_table
+        return fasttext_parts(path, report, rows)
+    from rembrandt.data.table import table_parts
 
     column = None if labels is None else str(labels)
-    return read_table(path, kind, text, column, label_separator, unlabelled, report)
+    return table_parts(path, kind, text, column, label_separator, unlabelled, report, rows)

@@ -5,6 +5,7 @@ labels starts with a space. Ids count from zero. Names are taken from ``features
 file when the header fits them. A first line of one word (as in Kaggle's LSHTC files) is passed over.
 """
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,17 @@ def read_repository(
     report: Report = silent,
 ) -> Dataset:
     """Read a file with or without a header; ``label_names`` names the ids, ``n_features`` widens X."""
+    return next(repository_parts(path, label_names, n_features, report))
+
+
+def repository_parts(
+    path: Path,
+    label_names: Sequence[str] | None = None,
+    n_features: int | None = None,
+    report: Report = silent,
+    rows: float = math.inf,
+) -> Iterator[Dataset]:
+    """The file in parts of about ``rows`` examples; without a header each is as wide as its own ids."""
     chunks = line_chunks(path, report)
     first = next(chunks, b"")
     header, first, line = _take_header(path, first)
@@ -61,22 +73,34 @@ def read_repository(
         limits = (min(limits[0], len(label_names)), limits[1])
     if n_features is not None:
         limits = (limits[0], min(limits[1], n_features))
+    feature_names = None
+    if header:
+        feature_names = _names_beside(path, "features.txt", header.n_features)
+        label_names = label_names or _names_beside(path, "labels.txt", header.n_labels)
+        if label_names is not None and len(label_names) < header.n_labels:
+            raise _too_few_names(path, label_names, header.n_labels)
+        # One list for all parts: whoever puts them together knows it again.
+        label_names = list(label_names) if label_names is not None else [str(i) for i in range(header.n_labels)]
 
     parts: list[Rows] = []
-    n_rows = 0
-    for chunk, rows in in_order(_chain(first, chunks), lambda chunk: parse_chunk(chunk, *limits)):
-        if rows.error != numeric.FINE:
-            raise _explain(path, chunk, line, rows, limits)
-        n_rows += rows.starts.size
+    n_rows, waiting = 0, 0
+    for chunk, parsed in in_order(_chain(first, chunks), lambda chunk: parse_chunk(chunk, *limits)):
+        if parsed.error != numeric.FINE:
+            raise _explain(path, chunk, line, parsed, limits)
+        n_rows += parsed.starts.size
+        waiting += parsed.starts.size
         if header and n_rows > header.n_examples:
-            extra = int(rows.starts[rows.starts.size - (n_rows - header.n_examples)])
+            extra = int(parsed.starts[parsed.starts.size - (n_rows - header.n_examples)])
             raise DataError(
                 f"the header says {header.n_examples:,} examples, but more follow; correct the header or the rows",
                 path,
                 line + chunk.count(b"\n", 0, extra),
             )
         line += chunk.count(b"\n")
-        parts.append(rows)
+        parts.append(parsed)
+        if waiting >= rows:
+            yield _assemble(path, parts, header, label_names, feature_names, n_features)
+            waiting = 0
     if header and n_rows < header.n_examples:
         raise DataError(
             f"the header says {header.n_examples:,} examples, but the file ends after {n_rows:,}; "
@@ -86,7 +110,8 @@ def read_repository(
         )
     if n_rows == 0:
         raise DataError("there are no examples in this file; expected lines like '3,5 0:1 7:0.5'", path)
-    return _assemble(path, parts, header, label_names, n_features)
+    if waiting:
+        yield _assemble(path, parts, header, label_names, feature_names, n_features)
 
 
 def parse_chunk(chunk: bytes, n_labels: int, n_features: int) -> Rows:
@@ -155,6 +180,7 @@ def _assemble(
     parts: list[Rows],
     header: Header | None,
     label_names: Sequence[str] | None,
+    feature_names: list[str] | None,
     n_features: int | None,
 ) -> Dataset:
     labels = np.concatenate([part.labels for part in parts])
@@ -164,17 +190,14 @@ def _assemble(
     per_row_features = np.concatenate([part.per_row_features for part in parts])
     parts.clear()  # the pieces are as large as the whole
 
-    feature_names = None
     if header:
         d, c = header.n_features, header.n_labels
-        feature_names = _names_beside(path, "features.txt", d)
-        label_names = label_names or _names_beside(path, "labels.txt", c)
     else:
         d = int(features.max(initial=-1)) + 1
         c = int(labels.max(initial=-1)) + 1
     if label_names is not None and len(label_names) < c:
-        raise DataError(f"{len(label_names):,} label names were given for {c:,} labels; give one for each", path, 1)
-    names = list(label_names) if label_names is not None else [str(i) for i in range(c)]
+        raise _too_few_names(path, label_names, c)
+    names = label_names if isinstance(label_names, list) else [*(label_names or map(str, range(c)))]
     X, repeated_features = feature_rows(per_row_features, features, values, max(d, n_features or 0))
     Y, repeated_labels = label_rows(per_row_labels, labels, len(names))
     return Dataset.build(
@@ -185,6 +208,10 @@ def _assemble(
         task="multilabel" if header else None,
         notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
     )
+
+
+def _too_few_names(path: Path, names: Sequence[str], c: int) -> DataError:
+    return DataError(f"{len(names):,} label names were given for {c:,} labels; give one for each", path, 1)
 
 
 def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:

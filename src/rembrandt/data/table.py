@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,20 @@ def read_table(
     Without a separator a cell is one label; a cell that is a list (JSON lines, Parquet) is a list of labels. A missing
     value is an empty text, or no label.
     """
+    return next(table_parts(path, format, text, labels, label_separator, unlabelled, report))
+
+
+def table_parts(
+    path: Path,
+    format: str,
+    text: str | Sequence[str] | None,
+    labels: str | None,
+    label_separator: str | None = None,
+    unlabelled: bool = False,
+    report: Report = silent,
+    rows: float = math.inf,
+) -> Iterator[Dataset]:
+    """The table in parts of about ``rows`` examples, each over its own labels."""
     chosen = [text] if isinstance(text, str) else list(text or ())
     if not chosen or (labels is None and not unlabelled):
         found = ", ".join(columns(path, format))
@@ -49,38 +64,55 @@ def read_table(
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
     wanted = [*chosen, *([] if labels is None else [labels])]
 
-    texts: list[str] = []
-    names = Vocabulary()
-    ids, per_row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    several = label_separator is not None
+    part = _Part(several=label_separator is not None)
+    begun = False
     for batch in _batches(path, format, wanted, report):
         joined = [_as_text(path, batch, name) for name in chosen]
         whole = (
             joined[0] if len(joined) == 1 else pc.binary_join_element_wise(*joined, pa.scalar(" ", pa.large_string()))
         )
-        texts.extend(pc.utf8_trim_whitespace(whole).to_pylist())
+        part.texts.extend(pc.utf8_trim_whitespace(whole).to_pylist())
         if labels is None:
-            per_row.append(np.zeros(batch.num_rows, np.int64))
-            continue
-        lists, is_list = _as_lists(path, batch, labels, label_separator)
-        several |= is_list
+            part.per_row.append(np.zeros(batch.num_rows, np.int64))
+        else:
+            part.add_labels(*_as_lists(path, batch, labels, label_separator), batch.num_rows)
+        if len(part.texts) >= rows:
+            yield part.assembled()
+            part, begun = _Part(part.several), True
+    if part.texts:
+        yield part.assembled()
+    elif not begun:
+        raise DataError("there are no rows in this table; expected at least one below the column names", path)
+
+
+class _Part:
+    """Batches on their way to a dataset."""
+
+    def __init__(self, several: bool) -> None:
+        self.several = several
+        self.texts: list[str] = []
+        self.names = Vocabulary()
+        self.ids, self.per_row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+
+    def add_labels(self, lists: pa.Array, are_lists: bool, n_rows: int) -> None:
+        self.several |= are_lists
         cells = pc.utf8_trim_whitespace(pc.fill_null(pc.list_flatten(lists), ""))
         rows = pc.list_parent_indices(lists).to_numpy()
         kept = pc.not_equal(cells, "").to_numpy(zero_copy_only=False)
         encoded = cells.filter(pa.array(kept)).dictionary_encode()
-        ids.append(names.add(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
-        per_row.append(np.bincount(rows[kept], minlength=batch.num_rows))
-    if not texts:
-        raise DataError("there are no rows in this table; expected at least one below the column names", path)
-    wanted_names, place = names.in_order()
-    Y, repeated = label_rows(np.concatenate(per_row), place[np.concatenate(ids)], len(wanted_names))
-    return Dataset.build(
-        Y,
-        texts=texts,
-        label_names=wanted_names,
-        task="multilabel" if several else "multiclass",
-        notes=Notes(duplicate_labels=repeated),
-    )
+        self.ids.append(self.names.add(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
+        self.per_row.append(np.bincount(rows[kept], minlength=n_rows))
+
+    def assembled(self) -> Dataset:
+        names, place = self.names.in_order()
+        Y, repeated = label_rows(np.concatenate(self.per_row), place[np.concatenate(self.ids)], len(names))
+        return Dataset.build(
+            Y,
+            texts=self.texts,
+            label_names=names,
+            task="multilabel" if self.several else "multiclass",
+            notes=Notes(duplicate_labels=repeated),
+        )
 
 
 def columns(path: Path, format: str) -> list[str]:

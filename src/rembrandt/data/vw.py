@@ -7,6 +7,8 @@ is a tag, as in Vowpal Wabbit, unless it is the only one: then it is the label.
 Compiled code reads each chunk of lines and numbers the names it meets; Python only sees each chunk's different names.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,41 +52,66 @@ class Rows:
 
 def read_vw(path: Path, report: Report = silent) -> Dataset:
     """Read a Vowpal Wabbit file, multiclass or multilabel."""
-    label_names, feature_names = Vocabulary(), Vocabulary()
-    labels, features, parts = [], [], []
-    line = 1
-    for chunk, rows in in_order(line_chunks(path, report), parse_chunk):
-        if rows.error != FINE:
-            found = word_at(chunk, rows.position)
-            raise DataError(_EXPLANATIONS[rows.error].format(found), path, line + chunk.count(b"\n", 0, rows.position))
-        names = _decoded(path, chunk, line, rows.label_spans)
-        labels.append(label_names.add(names)[rows.labels])
-        names = _feature_names(path, chunk, line, rows)
-        features.append(feature_names.add(names)[rows.features])
-        parts.append(rows)
+    return next(vw_parts(path, report))
+
+
+def vw_parts(path: Path, report: Report = silent, rows: float = math.inf) -> Iterator[Dataset]:
+    """The file in parts of about ``rows`` examples, each over its own labels and features."""
+    part = _Part()
+    line, begun = 1, False
+    for chunk, parsed in in_order(line_chunks(path, report), parse_chunk):
+        if parsed.error != FINE:
+            found = word_at(chunk, parsed.position)
+            at = line + chunk.count(b"\n", 0, parsed.position)
+            raise DataError(_EXPLANATIONS[parsed.error].format(found), path, at)
+        labels, features = _decoded(path, chunk, line, parsed.label_spans), _feature_names(path, chunk, line, parsed)
+        part.add(parsed, labels, features)
         line += chunk.count(b"\n")
-    per_row = np.concatenate([part.per_row_labels for part in parts]) if parts else np.empty(0, np.int64)
-    if per_row.size == 0:
+        if part.n_rows >= rows:
+            yield part.assembled()
+            part, begun = _Part(), True
+    if part.n_rows:
+        yield part.assembled()
+    elif not begun:
         raise DataError("there are no examples in this file; expected lines like '3 | height:0.5 red'", path)
 
-    wanted_labels, label_place = label_names.in_order()
-    Y, repeated_labels = label_rows(per_row, label_place[np.concatenate(labels)], len(wanted_labels))
-    wanted_features, feature_place = feature_names.in_order()
-    X, repeated_features = feature_rows(
-        np.concatenate([part.per_row_features for part in parts]),
-        feature_place[np.concatenate(features)],
-        np.concatenate([part.values for part in parts]),
-        len(wanted_features),
-    )
-    weights = np.concatenate([part.importances for part in parts])
-    return Dataset.build(
-        Y,
-        X,
-        label_names=wanted_labels,
-        feature_names=wanted_features,
-        weights=None if (weights == 1).all() else weights,
-        notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
-    )
+
+class _Part:
+    """Parsed chunks on their way to a dataset."""
+
+    def __init__(self) -> None:
+        self.label_names, self.feature_names = Vocabulary(), Vocabulary()
+        self.labels: list[NDArray[np.int64]] = []
+        self.features: list[NDArray[np.int64]] = []
+        self.parts: list[Rows] = []
+        self.n_rows = 0
+
+    def add(self, rows: Rows, labels: list[str], features: list[str]) -> None:
+        self.labels.append(self.label_names.add(labels)[rows.labels])
+        self.features.append(self.feature_names.add(features)[rows.features])
+        self.parts.append(rows)
+        self.n_rows += rows.per_row_labels.size
+
+    def assembled(self) -> Dataset:
+        wanted_labels, label_place = self.label_names.in_order()
+        per_row = np.concatenate([part.per_row_labels for part in self.parts])
+        Y, repeated_labels = label_rows(per_row, label_place[np.concatenate(self.labels)], len(wanted_labels))
+        wanted_features, feature_place = self.feature_names.in_order()
+        X, repeated_features = feature_rows(
+            np.concatenate([part.per_row_features for part in self.parts]),
+            feature_place[np.concatenate(self.features)],
+            np.concatenate([part.values for part in self.parts]),
+            len(wanted_features),
+        )
+        weights = np.concatenate([part.importances for part in self.parts])
+        return Dataset.build(
+            Y,
+            X,
+            label_names=wanted_labels,
+            feature_names=wanted_features,
+            weights=None if (weights == 1).all() else weights,
+            notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
+        )
 
 
 def _decoded(path: Path, chunk: bytes, line: int, spans: NDArray[np.int64]) -> list[str]:

@@ -17,7 +17,7 @@ from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
 from rembrandt.decoders.whitening import Whitening
-from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
@@ -83,7 +83,7 @@ def _descent(
     settings: LogisticSettings,
     n_train: int,
 ) -> Descent:
-    if place == CPU:
+    if isinstance(place, CpuPlace):
         return NumpyDescent(whitening, H, Y, w, rates, settings, n_train)
     from rembrandt.decoders.torch_descent import TorchDescent
     from rembrandt.engines.torch_place import TorchPlace

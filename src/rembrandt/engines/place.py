@@ -113,6 +113,10 @@ def place_for(device: str) -> Place:
         raise SettingsError(f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'")
     if device == "cpu":
         return CPU
+    if device.startswith("dask"):
+        raise SettingsError(
+            f"device={device!r} works on a store, whose shards its workers open; make one with rembrandt data convert"
+        )
     if find_spec("torch") is None:
         if device == "auto":
             return CPU

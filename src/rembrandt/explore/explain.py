@@ -23,7 +23,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators import RembrandtClassifier, is_text
 from rembrandt.explore.explanation import Explanation, Words
 from rembrandt.linalg.blocks import as_numpy, spans
@@ -94,6 +94,10 @@ def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Word
 
     The result is dense over labels, so keep their number small where there are many rows.
     """
+    if model.forest is not None:
+        raise SettingsError(
+            "this model has a sparse part, whose score is no sum over features: explain one fitted with sparse=False"
+        )
     rows = as_csr(model.rows(X))
     wanted = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
     if wanted.size and not (wanted.min() >= 0 and wanted.max() < model.n_labels):

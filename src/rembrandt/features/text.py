@@ -87,6 +87,21 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.fit_transform(texts, y, report)
         return self
 
+    def fit_parts(self, parts: Iterable[Sequence[str]], report: Report = silent) -> Self:
+        """Learn from texts that come in parts, one of them in memory at a time; the same as from all at once."""
+        self._check_parameters()
+        if self.weighting == "hashed":
+            self.n_features_out_ = self.n_features
+            return self
+        learner = _Learner(self)
+        for texts in parts:
+            learner.learn(_as_texts(texts), report)
+        order, self._names = learner.choose()
+        self._vocabulary = counting.Vocabulary(terms.hash_each(self._names))
+        self.n_features_out_ = len(order)
+        self.idf_ = _idf(learner.n_documents, learner.document_frequency[order])
+        return self
+
     def fit_transform(self, texts: Iterable[str], y: Any = None, report: Report = silent) -> sparse.csr_array:
         """Learn the terms and return the features of the same texts, in one pass over them."""
         self._check_parameters()
@@ -108,7 +123,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.n_features_out_ = len(kept)
         X = _select_columns(X, kept)
         document_frequency = np.bincount(X.indices, minlength=len(kept))
-        self.idf_ = (np.log((1 + len(documents)) / (1 + document_frequency)) + 1).astype(np.float32)
+        self.idf_ = _idf(len(documents), document_frequency)
         return self._weigh(X)
 
     def transform(self, texts: Iterable[str], report: Report = silent) -> sparse.csr_array:
@@ -203,16 +218,19 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """Return the columns to keep, in alphabetical order of their terms, and the terms."""
         document_frequency = np.bincount(X.indices, minlength=X.shape[1])
         kept = np.flatnonzero(document_frequency >= self.min_count)
-        if len(kept) == 0:
-            raise DataError(
-                f"no term occurs in {self.min_count} or more of the {len(documents)} texts; lower min_count"
-            )
         names = dict(zip(kept.tolist(), self._spell(documents, sightings[kept]), strict=True))
+        return self._ordered(names, np.bincount(X.indices, weights=X.data, minlength=X.shape[1]), len(documents))
+
+    def _ordered(
+        self, names: dict[int, str], total: NDArray[Any], n_documents: int
+    ) -> tuple[NDArray[np.int64], list[str]]:
+        """The columns to keep of those with names, in alphabetical order, and the names."""
+        if not names:
+            raise DataError(f"no term occurs in {self.min_count} or more of the {n_documents} texts; lower min_count")
+        kept = list(names)
         if self.max_features is not None and len(kept) > self.max_features:
-            total = np.bincount(X.indices, weights=X.data, minlength=X.shape[1])
-            kept = np.array(sorted(kept.tolist(), key=lambda column: (-total[column], names[column])))
-            kept = kept[: self.max_features]
-        order = sorted(kept.tolist(), key=names.__getitem__)
+            kept = sorted(kept, key=lambda column: (-total[column], names[column]))[: self.max_features]
+        order = sorted(kept, key=names.__getitem__)
         return np.array(order), [names[column] for column in order]
 
     def _spell(self, documents: list[str], sightings: NDArray[np.int64]) -> list[str]:
@@ -252,6 +270,46 @@ class TextFeatures(TransformerMixin, BaseEstimator):
                 raise DataError(f"{name} is {value}; use a number from 1 to 2³¹ - 1")
         if self.stop_words is not None and (self.analyzer == "char" or isinstance(self.stop_words, str)):
             raise DataError("stop_words must be a list of words, and go with analyzer='word' only")
+
+
+class _Learner:
+    """The terms of texts that are seen once: a term is spelled in the part where it has occurred often enough."""
+
+    def __init__(self, features: TextFeatures) -> None:
+        self.features = features
+        self.vocabulary = counting.Vocabulary()
+        self.n_documents = 0
+        self.document_frequency = np.zeros(0, dtype=np.int64)
+        self.total = np.zeros(0)
+        self.names: dict[int, str] = {}
+
+    def learn(self, documents: list[str], report: Report) -> None:
+        features, least = self.features, self.features.min_count
+        for begin, chunk, found in features._terms(documents, report):
+            numbers, _ = self.vocabulary.learn(found.hashes)
+            counts = counting.count(numbers, found.ends, len(self.vocabulary))
+            if len(self.vocabulary) > len(self.total):  # doubled, so that all the growing costs no more than one copy
+                more = (0, 2 * len(self.vocabulary) - len(self.total))
+                self.document_frequency, self.total = np.pad(self.document_frequency, more), np.pad(self.total, more)
+            seen, places = np.unique(numbers, return_index=True)
+            at = np.searchsorted(seen, counts.columns)
+            before = self.document_frequency[seen]
+            after = before + np.bincount(at, minlength=len(seen))
+            self.document_frequency[seen] = after
+            self.total[seen] += np.bincount(at, weights=counts.counts, minlength=len(seen))
+            often = (before < least) & (after >= least)
+            sightings = _sightings(found, places[often], chunk, begin)
+            order = np.argsort(sightings[:, 0], kind="stable")
+            spelled = features._spell(documents, sightings[order])
+            self.names.update(zip(seen[often][order].tolist(), spelled, strict=True))
+        self.n_documents += len(documents)
+
+    def choose(self) -> tuple[NDArray[np.int64], list[str]]:
+        return self.features._ordered(self.names, self.total, self.n_documents)
+
+
+def _idf(n_documents: int, document_frequency: NDArray[np.int64]) -> NDArray[np.float32]:
+    return (np.log((1 + n_documents) / (1 + document_frequency)) + 1).astype(np.float32)
 
 
 def _as_texts(texts: Iterable[str]) -> list[str]:

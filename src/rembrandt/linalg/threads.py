@@ -66,3 +66,16 @@ def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> 
         return
     for future in [_pool(os.getpid(), n_threads()).submit(work, *call) for call in calls]:
         future.result()
+
+
+class Workspace:
+    """Arrays that calls side by side borrow one each; whoever borrows one leaves it as it was made."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._free = make, list[Any]()
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Any]:
+        array = self._free.pop() if self._free else self._make()
+        yield array
+        self._free.append(array)

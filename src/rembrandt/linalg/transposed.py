@@ -26,30 +26,60 @@ SLAB = 128  # columns of U at a time: with ROWS of them, eight megabytes
 
 
 @njit(nogil=True, cache=True)
-def _sort_blocks(indptr: Array, indices: Array, data: Array, step: int) -> tuple[Array, Array, Array, Array, Array]:
+def _sort_block(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    n_columns: int,
+    step: int,
+    block: int,
+    rows: Array,
+    values: Array,
+    run_column: Array,
+    run_start: Array,
+    n_runs: Array,
+) -> None:
+    """One block's non-zeros by column, at their own place: runs of one column each.
+
+    Sorted by counting: a fifth of the time that comparing takes, so that a layout may be made anew in every pass.
+    """
+    n = indptr.shape[0] - 1
+    first, last = block * step, min((block + 1) * step, n)
+    begin, end = indptr[first], indptr[last]
+    place = np.zeros(n_columns, np.int32)
+    for at in range(begin, end):
+        place[indices[at]] += 1
+    runs, so_far = 0, 0
+    for column in range(n_columns):
+        count = place[column]
+        if count:
+            run_column[begin + runs], run_start[begin + runs] = column, begin + so_far
+            runs += 1
+            place[column] = so_far
+            so_far += count
+    for row in range(first, last):
+        for source in range(indptr[row], indptr[row + 1]):
+            at = begin + place[indices[source]]
+            place[indices[source]] += 1
+            rows[at], values[at] = row, data[source]
+    n_runs[block] = runs
+
+
+def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, Array, Array]:
     """The non-zeros by block and column: runs of one column each, and where the runs of each block begin."""
-    n, nnz = indptr.shape[0] - 1, indices.shape[0]
-    blocks = (n + step - 1) // step
-    rows, values = np.empty(nnz, np.int32), np.empty_like(data)
-    run_column, run_start = np.empty(nnz, np.int32), np.empty(nnz + 1, np.int64)
-    block_run = np.zeros(blocks + 1, np.int64)
-    runs = 0
-    for block in range(blocks):
-        first, last = block * step, min((block + 1) * step, n)
-        begin, end = indptr[first], indptr[last]
-        row_of = np.empty(end - begin, np.int32)
-        for row in range(first, last):
-            row_of[indptr[row] - begin : indptr[row + 1] - begin] = row
-        order = np.argsort(indices[begin:end], kind="mergesort")
-        for i in range(end - begin):
-            source, at = begin + order[i], begin + i
-            rows[at], values[at] = row_of[order[i]], data[source]
-            if i == 0 or indices[source] != run_column[runs - 1]:
-                run_column[runs], run_start[runs] = indices[source], at
-                runs += 1
-        block_run[block + 1] = runs
-    run_start[runs] = nnz
-    return rows, values, run_column[:runs].copy(), run_start[: runs + 1].copy(), block_run
+    (n, d), nnz = A.shape, A.nnz
+    indptr = A.indptr.astype(np.int64)
+    blocks = -(-n // step)
+    rows, values = np.empty(nnz, np.int32), np.empty(nnz, A.dtype)
+    run_column, run_start = np.empty(nnz, np.int32), np.empty(nnz, np.int64)
+    n_runs = np.zeros(blocks, np.int64)
+    into = (rows, values, run_column, run_start, n_runs)
+    for_each(_sort_block, ((indptr, A.indices, A.data, d, step, block, *into) for block in range(blocks)))
+    begins = indptr[np.arange(blocks) * step]
+    ranges = list(zip(begins.tolist(), (begins + n_runs).tolist(), strict=True))
+    columns = np.concatenate([run_column[:0], *(run_column[a:b] for a, b in ranges)])
+    starts = np.concatenate([*(run_start[a:b] for a, b in ranges), [nnz]])
+    return rows, values, columns, starts, np.concatenate([[0], np.cumsum(n_runs)])
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -106,7 +136,7 @@ class Transposed:
     @classmethod
     def of(cls, A: sparse.csr_array) -> "Transposed":
         n, d = A.shape
-        sorted_ = _sort_blocks(A.indptr.astype(np.int64), A.indices, A.data, ROWS)
+        sorted_ = _sort_blocks(A, ROWS)
         # Writing a run to the result costs about as much as gathering a few non-zeros from the cache.
         costs = np.bincount(A.indices, minlength=d) + 4 * np.bincount(sorted_[2], minlength=d)
         return cls((d, n), *sorted_, costs)
@@ -114,15 +144,16 @@ class Transposed:
     def __matmul__(self, U: Array) -> Array:
         dtype = np.result_type(self.values.dtype, U.dtype)
         out = np.zeros((self.shape[0], U.shape[1]), dtype=dtype)
+        self.add_to(out, U)
+        return out
+
+    def add_to(self, out: Array, U: Array) -> None:
+        """``out += Aᵀ U``, touching only the columns that A has."""
         shares = self._shares()
         for columns in spans(U.shape[1], SLAB):
-            slab = np.ascontiguousarray(U[:, columns], dtype=dtype)
-            found = out if slab.shape == U.shape else np.zeros((self.shape[0], slab.shape[1]), dtype=dtype)
-            parts = (self.rows, self.values, self.run_column, self.run_start, self.block_run, slab, found)
+            slab = np.ascontiguousarray(U[:, columns], dtype=out.dtype)
+            parts = (self.rows, self.values, self.run_column, self.run_start, self.block_run, slab, out[:, columns])
             for_each(_sum_columns, ((*parts, first, last) for first, last in shares))
-            if found is not out:
-                out[:, columns] = found
-        return out
 
     def _shares(self) -> list[tuple[int, int]]:
         """Columns for each thread, at about equal cost."""

@@ -1,6 +1,7 @@
 """A fitted model as a value: arrays and what they mean. Prediction is a function of it.
 
 ``scores(x) = φ(x̂ W) Q + b``, with ``x̂`` the row, scaled to length one where the model says so, and a constant appended.
+A model may have a sparse part, trees over the labels; then the score is a blend of the two.
 Rows and labels are scored in blocks, so memory stays bounded however many there are.
 """
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import Forest
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
+from rembrandt.metrics import top_k
 from rembrandt.model.ranking import LABELS, best_labels
 from rembrandt.progress import Report, silent
 
@@ -23,6 +26,7 @@ Array = NDArray[Any]
 
 SCORES = 1 << 24  # entries of the largest block of scores: 64 MB
 ROWS = 4096  # examples scored at a time, at most
+CANDIDATES = 100  # labels that the sparse part brings to a blend, at least
 DEVICE_ROWS = 1 << 16  # examples that go to a device at a time; what it does with them it cuts itself
 
 
@@ -41,6 +45,8 @@ class Model:
     n_train: int
     settings: dict[str, Any] = field(default_factory=dict)  # how it was made, for people
     place: Place = CPU  # where prediction runs; not saved
+    forest: Forest | None = None  # the sparse part
+    blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
 
     @property
     def n_labels(self) -> int:
@@ -68,7 +74,15 @@ class Model:
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
-        return as_numpy(self.decoder.scores(self.project(X), labels))
+        if self.forest is None:
+            return as_numpy(self.decoder.scores(self.project(X), labels))
+        return self.low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
+
+    def low_rank(self, X: Matrix) -> Array:
+        """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
+        scores = self.decoder.scores(self.project(X))
+        share = self.dtype(1 - self.blend)
+        return share * as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
 
     def top_k(
         self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent
@@ -80,18 +94,34 @@ class Model:
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
-        for rows in spans(n, DEVICE_ROWS) if self.place != CPU else self._row_blocks(n):
+        large = self.blend == 1 or (self.place != CPU and self.forest is None)
+        for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
             report("predicting", rows.start, n)
             with self.place.exactly():
-                best[rows], scores[rows] = best_labels(self.decoder, self.project(X[rows]), k, allowed)
+                best[rows], scores[rows] = self._best(X[rows], k, allowed)
         report("predicting", n, n)
         return best, scores
+
+    def _best(self, X: Matrix, k: int, allowed: Array | None) -> tuple[Array, Array]:
+        if self.forest is None:
+            return best_labels(self.decoder, self.project(X), k, allowed)
+        found, values = self.forest.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
+        if self.blend == 1:
+            return found, np.where(found < 0, -np.inf, values)
+        block = self.low_rank(X)
+        rows, at = np.nonzero(found >= 0)
+        block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
+        if allowed is not None:
+            kept = np.full_like(block, -np.inf)
+            kept[:, allowed] = block[:, allowed]
+            block = kept
+        return top_k(block, k)
 
     def probabilities(self, X: Matrix) -> Array:
         """Probabilities of all labels, n × c; for one label per example they sum to one."""
         out = np.empty((X.shape[0], self.n_labels), dtype=self.dtype)
         for rows in self._row_blocks(X.shape[0]):
-            P = as_numpy(self.decoder.probabilities(self.decoder.scores(self.project(X[rows]))))
+            P = self._likely(X[rows])
             if self.multiclass:
                 total = P.sum(axis=1, keepdims=True)
                 P = np.divide(P, total, out=np.full_like(P, 1 / self.n_labels), where=total > 0)
@@ -101,7 +131,7 @@ class Model:
     def probabilities_of(self, X: Matrix, best: Array, scores: Array) -> Array:
         """The probabilities of the labels that `top_k` found; where all labels' sum to one, all are scored again."""
         if not self.multiclass:
-            return as_numpy(self.decoder.probabilities(scores))
+            return self._alone(scores)
         found = np.empty_like(scores)
         for rows in self._row_blocks(X.shape[0]):
             found[rows] = np.take_along_axis(self.probabilities(X[rows]), np.maximum(best[rows], 0), axis=1)
@@ -109,12 +139,21 @@ class Model:
 
     def label_sets(self, X: Matrix, threshold: float = 0.5) -> sparse.csr_array:
         """The labels of each row whose probability reaches ``threshold``, as a 0/1 matrix."""
-        parts: list[Any] = []
-        for rows in self._row_blocks(X.shape[0]):
-            chosen = self.decoder.probabilities(self.decoder.scores(self.project(X[rows]))) >= threshold
-            parts.append(sparse.csr_array(as_numpy(chosen), dtype=np.int8))
+        parts: list[Any] = [
+            sparse.csr_array(self._likely(X[rows]) >= threshold, dtype=np.int8) for rows in self._row_blocks(X.shape[0])
+        ]
         empty: Any = sparse.csr_array((0, self.n_labels), dtype=np.int8)
         return sparse.vstack([empty, *parts], format="csr")
+
+    def _likely(self, X: Matrix) -> Array:
+        """The probability of each label alone."""
+        return self._alone(self.scores(X))
+
+    def _alone(self, scores: Array) -> Array:
+        """Scores as probabilities of each label alone; with a sparse part they are that already."""
+        if self.forest is None:
+            return as_numpy(self.decoder.probabilities(scores))
+        return np.clip(scores, 1e-6, 1 - 1e-6)
 
     @property
     def dtype(self) -> Any:

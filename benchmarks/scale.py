@@ -1,0 +1,267 @@
+"""What a product costs here, on one to four workers, and from that on clusters that we do not have.
+
+python -m benchmarks.scale [--scale 0.1] [--part costs|workers|plan]
+
+*costs* measures a product by the width of its block, in processor seconds (other programs do not change those much).
+*workers* runs the same embedding on one, two and four processes of a Dask cluster, once with a worker killed in the
+middle of a pass, and counts bytes. *plan* plays a pass through for clusters of known size: every worker's runs, the way
+of the block to the workers and the tree of partial sums, with the costs measured and the networks' published rates.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.out_of_core import examples
+from rembrandt.data.convert import write_store
+from rembrandt.data.store import Store
+from rembrandt.embeddings import Settings, embed
+from rembrandt.engines.shards import ShardedEngine, tree_cut
+
+WIDTHS = (1, 8, 32, 120)
+DIRECTIONS = 64  # that the preconditioner flattens
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Processor seconds of ``XᵀX Z`` for each non-zero: some for the visit, some for each column of the block."""
+
+    visit: float
+    column: float
+    add: float  # for each number added to another in a tree
+    dense: float  # for each operation of a tall dense product, as the preconditioner has them
+
+    def product(self, nonzeros: float, width: float) -> float:
+        return nonzeros * (self.visit + self.column * width)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Machines of one kind; the network's rate is what its maker publishes for one machine."""
+
+    name: str
+    machines: int
+    cores: int
+    memory: float  # GB
+    network: float  # GB/s each way
+    disk: float  # GB/s that a machine reads shards at
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The size of an embedding."""
+
+    examples: float = 1e9
+    features: float = 1e7
+    labels: float = 1e7
+    words: float = 40
+    labels_each: float = 5
+    width: int = 120
+    passes: int = (
+        33  # of width columns: two applications of five iterations and a solve, and the preconditioner's three
+    )
+
+
+CLUSTERS = (
+    Cluster("one r6i.32xlarge", 1, 64, 1024, 6.25, 1.0),
+    Cluster("16 × m6i.8xlarge", 16, 16, 128, 1.56, 1.0),
+    Cluster("64 × m6i.8xlarge", 64, 16, 128, 1.56, 1.0),
+    Cluster("64 × c6in.32xlarge", 64, 64, 256, 25.0, 1.0),
+)
+
+
+def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "plan")) -> dict[str, Any]:
+    """Measure, and print the tables."""
+    folder = Path(tempfile.mkdtemp(prefix="rembrandt-scale-"))
+    try:
+        n = max(4000, int(1_000_000 * scale))
+        store = write_store(examples(n, max(500, n // 8), 10 * scale), folder / "store")
+        found: dict[str, Any] = {"examples": n, "nonzeros": store.nonzeros}
+        costs = measure(store)
+        found["costs"] = vars(costs)
+        if "workers" in parts:
+            found["workers"] = on_workers(store)
+        if "plan" in parts:
+            found["plan"] = plan(costs)
+        return found
+    finally:
+        shutil.rmtree(folder)
+
+
+def measure(store: Store) -> Costs:
+    """Fit the cost of a pass to passes of several widths."""
+    engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    nonzeros = sum(shard.entry.nonzeros[0] for shard in store.shards)
+    print(f"{store.n:,} examples, {nonzeros:,} non-zeros, {store.d:,} features")
+    print(f"{'columns':>8}{'processor s':>14}{'ns per non-zero':>18}")
+    seconds = []
+    for width in WIDTHS:
+        Z = np.ones((engine.d, width), np.float32)
+        engine.gram(Z)
+        seconds.append(min(_processor_seconds(lambda Z=Z: engine.gram(Z)) for _ in range(3)))
+        print(f"{width:>8}{seconds[-1]:>14.3f}{1e9 * seconds[-1] / nonzeros:>18.1f}", flush=True)
+    column, visit = np.polyfit(WIDTHS, np.array(seconds) / nonzeros, 1)
+    block = np.ones((1 << 16, 120), np.float32)
+    added = min(_processor_seconds(lambda: block + block) for _ in range(5)) / block.size
+    basis = np.ones((1 << 16, DIRECTIONS), np.float32)
+    dense = min(_processor_seconds(lambda: basis.T @ block) for _ in range(5)) / (2 * DIRECTIONS * block.size)
+    costs = Costs(max(float(visit), 0.0), float(column), added, dense)
+    print(f"a non-zero costs {1e9 * costs.visit:.1f} ns to visit and {1e9 * costs.column:.2f} ns for each column")
+    return costs
+
+
+def _processor_seconds(work: Any) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def on_workers(store: Store) -> list[dict[str, Any]]:
+    """The same embedding in this process and on a cluster of one, two and four, by rows and by columns."""
+    from rembrandt.engines.dask import DaskExecutor, cluster
+
+    settings = Settings(n_components=20, n_oversamples=10, solver="pcg", ridge=10.0, tol=1e-2, max_iter=5)
+    print(f"\n{'':<20}{'s':>7}{'passes':>8}{'s a pass':>10}{'MB out':>9}{'across':>9}{'back':>9}{'σ differs by':>14}")
+    here = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    start = time.perf_counter()
+    expected = embed(here, settings)
+    rows = [_row("this process", here.tally, time.perf_counter() - start, expected, expected)]
+    for workers in (1, 2, 4):
+        with cluster(workers=workers) as client:
+            for cut in ("rows", "columns") if workers > 1 else ("rows",):
+                engine = ShardedEngine(
+                    store.shards, store.d, store.c, constant=True, executor=DaskExecutor(client, cut)
+                )
+                start = time.perf_counter()
+                found = embed(engine, settings)
+                name = f"{workers} workers, {cut}"
+                rows.append(_row(name, engine.tally, time.perf_counter() - start, found, expected))
+            if workers == 2:
+                pid = min(client.run(os.getpid).values())
+                executor = _Killing(client, pid)
+                engine = ShardedEngine(store.shards, store.d, store.c, constant=True, executor=executor)
+                start = time.perf_counter()
+                found = embed(engine, settings)
+                assert executor.left < 0
+                rows.append(_row("2, one killed", engine.tally, time.perf_counter() - start, found, expected))
+    return rows
+
+
+def _row(name: str, tally: Any, seconds: float, found: Any, expected: Any) -> dict[str, Any]:
+    difference = float(np.max(np.abs(found.sigma / expected.sigma - 1)))
+    # Where whole solves are done on workers, their passes are not seen from here.
+    per_pass = tally.seconds / max(1, tally.passes)
+    moved = {key: getattr(tally, key) for key in ("passes", "broadcasts", "sent", "between", "gathered")}
+    ways = "".join(f"{moved[way] / 1e6:>9.1f}" for way in ("sent", "between", "gathered"))
+    print(f"{name:<20}{seconds:>7.1f}{tally.passes:>8}{per_pass:>10.2f}{ways}{difference:>14.1e}", flush=True)
+    return {"name": name, "seconds": seconds, "per_pass": per_pass, "difference": difference, **moved}
+
+
+def _Killing(client: Any, pid: int, at: int = 60) -> Any:
+    """An executor that kills a worker when the ``at``-th piece of work has been handed out."""
+    from rembrandt.engines.dask import DaskExecutor
+
+    class Killing(DaskExecutor):
+        left = at
+
+        def _submit(self, *task: Any) -> Any:
+            submitted = super()._submit(*task)
+            self.left -= 1
+            if self.left == 0:
+                os.kill(pid, signal.SIGKILL)
+            return submitted
+
+    return Killing(client, "rows")
+
+
+def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
+    """Play one pass of each cut through on every cluster, and say what it needs."""
+    problem = problem or Problem()
+    print(
+        f"\n{problem.examples:.0e} examples × {problem.labels:.0e} labels, {problem.features:.0e} features, "
+        f"{problem.words:.0f} words each, {problem.width} columns"
+    )
+    print(
+        f"{'cluster':<20}{'cut':>9}{'compute s':>11}{'disk s':>8}{'network s':>11}{'solver s':>10}{'pass s':>8}"
+        f"{'fit h':>7}{'GB moved':>10}{'worker GB':>11}{'driver GB':>11}"
+    )
+    found = []
+    for machines in CLUSTERS:
+        for cut in ("rows", "columns") if machines.machines > 1 else ("rows",):
+            row = simulate(costs, problem, machines, cut)
+            found.append(row)
+            print(
+                f"{row['cluster']:<20}{cut:>9}{row['compute']:>11.0f}{row['disk']:>8.0f}{row['network']:>11.0f}"
+                f"{row['solver']:>10.1f}"
+                f"{row['pass']:>8.0f}{row['fit'] / 3600:>7.1f}{row['moved'] / 1e9:>10,.0f}{row['worker'] / 1e9:>11.0f}"
+                f"{row['driver'] / 1e9:>11.0f}"
+            )
+    return found
+
+
+def simulate(costs: Costs, problem: Problem, cluster: Cluster, cut: str) -> dict[str, Any]:
+    """One pass of ``XᵀX Z``: when each worker is done, and when the sum is where it belongs."""
+    W = cluster.machines
+    nonzeros = problem.examples * problem.words
+    stored = problem.examples * (8 * (problem.words + problem.labels_each) + 16)
+    block = 4.0 * problem.features * problem.width
+    label_block = 4.0 * problem.labels * problem.width
+    rate = cluster.network * 1e9
+    if cut == "rows":
+        share = 1 / W
+        compute = costs.product(nonzeros * share, problem.width) / cluster.cores
+        # From machine to machine down a tree, as Dask replicates; up the tree partial sums travel and are added.
+        down = np.ceil(np.log2(W + 1)) * block / rate if W > 1 else 0.0
+        done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
+        network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
+        moved = block * (W + (W - 1) + 1) if W > 1 else 0.0
+        columns, solvers = problem.width, 1  # the driver's iterations are its own
+    else:
+        share, columns = 1.0, -(-problem.width // W)
+        compute = costs.product(nonzeros, columns) / cluster.cores
+        # A solve is done on the worker: a block goes there and back once for its seven passes.
+        moved = 2 * label_block / 7
+        network, solvers = 2 * label_block / rate / 7, W
+    kept = stored * share
+    disk = 0.0 if kept < 0.5e9 * cluster.memory else kept / (cluster.disk * 1e9)
+    own = 4.0 * problem.features * columns * (3 if cut == "rows" else 10) + 2e9
+    driver = 12 * block + 2 * label_block if cut == "rows" else 6 * label_block
+    driving = costs.dense * 4 * DIRECTIONS * problem.features * problem.width / cluster.cores / solvers
+    one = max(compute, disk) + network + driving
+    return {
+        "cluster": cluster.name,
+        "cut": cut,
+        "compute": compute,
+        "disk": disk,
+        "network": network,
+        "solver": driving,
+        "pass": one,
+        "fit": one * problem.passes,
+        "moved": moved,
+        "worker": own,
+        "driver": driver,
+    }
+
+
+def _tree(ready: list[float], first: int, last: int, step: float) -> float:
+    """When the sum of the workers ``first`` to ``last`` is ready; ``step``: to send one partial sum and add it."""
+    if last - first == 1:
+        return ready[first]
+    middle = first + tree_cut(last - first)
+    return max(_tree(ready, first, middle, step), _tree(ready, middle, last, step)) + step
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--part", action="append", choices=("costs", "workers", "plan"))
+    given = parser.parse_args()
+    main(given.scale, tuple(given.part or ("costs", "workers", "plan")))

@@ -1,0 +1,102 @@
+"""The sparse part's cost, its power and its share in the score, chosen on a held-out part of the training data."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.forest import Forest, fit_forest
+from rembrandt.decoders.tree import TreeSettings
+from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import ndcg_at_k, precision_at_k, top_k
+from rembrandt.model.model import CANDIDATES, Model
+from rembrandt.progress import Report, silent
+
+Array = NDArray[Any]
+
+SAMPLE = 12_000  # rows looked at
+FEWEST = 100  # with fewer, a held-out part says nothing and the usual cost and share stand
+HELD_OUT = 1 / 6
+ROWS = 512  # held-out rows scored at a time
+RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one is judged, at most
+COSTS = (0.3, 1.0, 3.0)
+POWERS = (2.0, 3.0)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+USUAL_COST = 1.0
+ALONE_COST = 3.0  # what did best on held-out rows of sets with so many labels
+ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alone: to look at, not to predict by
+
+
+@dataclass(frozen=True)
+class BlendTrial:
+    """A sparse part and its share in the score, with the quality on held-out rows, from 0 to 1."""
+
+    cost: float
+    power: float
+    blend: float
+    quality: float
+
+
+def choose_blend(
+    data: Labelled, recipe: Recipe, settings: TreeSettings, report: Report = silent
+) -> tuple[Recipe, list[BlendTrial]]:
+    """``recipe`` with the sparse part that does best beside its low-rank part, and every trial."""
+    n = data.Y.shape[0]
+    if n < FEWEST:
+        return replace(recipe, tree=replace(settings, cost=USUAL_COST)), []
+    seed = recipe.embedding.seed
+    _, chosen = draw_rows(n, 1.0, seed, most=SAMPLE)
+    sample = data.rows(chosen)
+    fit, held = (sample.rows(part) for part in draw_rows(len(chosen), HELD_OUT, seed + 1, most=SAMPLE))
+    rank = min(RANK, recipe.embedding.n_components, rank_limit(fit))
+    features = None if recipe.n_random_features is None else min(recipe.n_random_features, FEATURES)
+    embedding = replace(recipe.embedding, n_components=rank, at_most=True)
+    low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
+    short = replace(settings, trees=1, pairs=settings.pairs * len(chosen) / n)
+    forests: dict[tuple[float, float], Forest] = {}
+    for done, cost in enumerate(COSTS):
+        report("choosing the sparse part", done, len(COSTS))
+        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
+        forests |= {(cost, power): forest.with_power(power) for power in POWERS}
+    trials = _trials(low_rank, forests, held)
+    report("choosing the sparse part", len(COSTS), len(COSTS))
+    best = max(trials, key=lambda trial: trial.quality)
+    return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
+
+
+def sparse_alone(recipe: Recipe, settings: TreeSettings) -> Recipe:
+    """``recipe`` for more labels than a dense block of scores takes: the sparse part answers, with its usual cost.
+
+    Low rank would have to score every label of every row. And a sample of the rows would hold hardly a label twice, so
+    there is nothing to choose on.
+    """
+    rank = min(recipe.embedding.n_components, ALONE_RANK) if recipe.auto_rank else recipe.embedding.n_components
+    embedding = replace(recipe.embedding, n_components=rank)
+    tree = replace(settings, cost=ALONE_COST)
+    return replace(recipe, embedding=embedding, decoder="transpose", kernel=None, leave_out=0.0, tree=tree, blend=1.0)
+
+
+def _trials(model: Model, forests: dict[tuple[float, float], Forest], held: Labelled) -> list[BlendTrial]:
+    """The quality of each sparse part at each share, beside the low-rank ``model``; low rank is computed once."""
+    keys = [(*key, share) for key in forests for share in SHARES]
+    found: dict[tuple[float, float, float], list[Array]] = {key: [] for key in keys}
+    for rows in spans(held.X.shape[0], ROWS):
+        X = held.X[rows]
+        low_rank = model.low_rank(X)
+        for key, forest in forests.items():
+            labels, values = forest.top_k(X, CANDIDATES)
+            at = np.nonzero(labels >= 0)
+            for share in SHARES:
+                scores = np.float32(1 - share) * low_rank
+                scores[at[0], labels[at]] += np.float32(share) * values[at]
+                found[*key, share].append(top_k(scores, 5)[0])
+    return [BlendTrial(*key, _quality(held, np.vstack(found[key]))) for key in keys]
+
+
+def _quality(held: Labelled, found: Array) -> float:
+    """How often the first answer is right; with several labels a row, as much again how well five are ranked."""
+    first = precision_at_k(held.Y, found, 1)
+    return first if held.multiclass else (first + ndcg_at_k(held.Y, found, 5)) / 2

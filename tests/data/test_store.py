@@ -1,0 +1,221 @@
+"""Stores: the same examples as in the file, whatever the shards; stopped, resumed, grown, damaged, and full disks."""
+
+import fcntl
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rembrandt.data import convert as converting
+from rembrandt.data import read, shard
+from rembrandt.data.convert import convert
+from rembrandt.data.store import MANIFEST, PROGRESS, Store
+from rembrandt.errors import DataError, OutputExistsError, RembrandtError
+from rembrandt.features.text import TextFeatures
+
+ROWS = ["3,5 0:1 7:0.5", "1 2:2", " 4:1", "0,3 0:1 2:1 9:-2", "2 ", "5 9:1", "4,1 1:0.25"]
+
+
+@pytest.fixture
+def numeric(tmp_path):
+    path = tmp_path / "train.svm"
+    path.write_text("\n".join(ROWS) + "\n")
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "train.tsv"
+    lines = [f"word{i % 7} word{i % 3} shared\tl{i % 5}|l{i % 2}" for i in range(60)]
+    path.write_text("\n".join(["body\ttags", *lines]) + "\n")
+    return path
+
+
+TABLE = {"text": "body", "labels": "tags", "label_separator": "|"}
+
+
+def same(found, expected):
+    """The same examples; labels are in the order in which they were met."""
+    found_Y = found.align_labels(expected.label_names).Y
+    assert set(found.label_names) == set(expected.label_names)
+    assert (found.X[:] != expected.X).nnz == (found_Y != expected.Y).nnz == 0
+    assert found.task == expected.task
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_holds_what_the_file_holds(numeric, tmp_path, rows):
+    store = convert([numeric], tmp_path / "store", rows=rows)
+    assert len(store.shards) == -(-len(ROWS) // rows)
+    same(store.dataset(), read(numeric))
+    assert Store(store.path).manifest.notes == read(numeric).notes
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(-7, 6), max_size=12), st.slices(7))
+def test_rows_are_those_of_a_matrix(numeric, tmp_path, chosen, part):
+    path = tmp_path / "store"
+    X = (Store(path) if path.exists() else convert([numeric], path, rows=2)).dataset().X
+    whole = read(numeric).X
+    positions = np.array([i % 7 for i in chosen], dtype=np.int64)
+    assert (X[positions] != whole[positions]).nnz == 0
+    assert (X[part] != whole[np.arange(7)[part]]).nnz == 0
+
+
+def test_named_features_and_weights(tmp_path):
+    first, second = tmp_path / "a.vw", tmp_path / "b.vw"
+    first.write_text("x 2 |a big:2 red\ny |a red\n")
+    second.write_text("z |a small big:3\nx 0.5 |\n")
+    store = convert([first, second], tmp_path / "store", rows=1)
+    data = store.dataset()
+    assert data.feature_names == ["a^big", "a^red", "a^small"] and data.label_names == ["x", "y", "z"]
+    assert data.X[:].toarray().tolist() == [[2, 1, 0], [0, 1, 0], [3, 0, 1], [0, 0, 0]]
+    assert data.weights.tolist() == [2, 1, 1, 0.5]
+
+
+@pytest.mark.parametrize(
+    "given", [None, TextFeatures(weighting="hashed", n_features=64), TextFeatures(analyzer="char")]
+)
+def test_texts_become_the_features_that_they_are_in_memory(texts, tmp_path, given):
+    store = convert([texts], tmp_path / "store", rows=11, text_features=given, **TABLE)
+    whole = read(texts, **TABLE)
+    features = TextFeatures(**({} if given is None else given.get_params()))
+    same(store.dataset(), replace(whole, X=features.fit_transform(whole.texts), texts=None))
+    assert store.text.to_config() == features.to_config()
+    assert (store.text.transform(["word1 shared"]) != features.transform(["word1 shared"])).nnz == 0
+
+
+def test_learned_terms_are_used_as_they_are(texts, tmp_path):
+    features = TextFeatures().fit(["word1 word2 word1", "word1 word2"])
+    assert convert([texts], tmp_path / "store", text_features=features, **TABLE).d == 2
+
+
+def test_appending_adds_examples_labels_and_no_words(texts, tmp_path):
+    convert([texts], tmp_path / "store", rows=20, **TABLE)
+    before = Store(tmp_path / "store")
+    more = tmp_path / "more.tsv"
+    more.write_text("body\ttags\nshared novelty\tl1|fresh\n")
+    store = convert([more], tmp_path / "store", append=True, **TABLE)
+    assert (store.n, store.d, store.c) == (before.n + 1, before.d, before.c + 1)
+    assert store.label_names == [*before.label_names, "fresh"]
+    assert store.dataset().X[store.n - 1 :].nnz == 1
+    assert (store.dataset().X[: before.n] != before.dataset().X[:]).nnz == 0
+
+
+def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
+    undisturbed = convert([texts], tmp_path / "whole", rows=9, **TABLE)
+    written = []
+
+    def failing(folder, name, *rest):
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(name)
+        return shard.write_shard(folder, name, *rest)
+
+    monkeypatch.setattr(converting, "write_shard", failing)
+    with pytest.raises(KeyboardInterrupt):
+        convert([texts], tmp_path / "store", rows=9, **TABLE)
+    with pytest.raises(DataError, match="not finished; give its command again"):
+        Store(tmp_path / "store")
+    monkeypatch.setattr(converting, "write_shard", lambda *given: written.append(given[1]) or shard.write_shard(*given))
+    resumed = convert([texts], tmp_path / "store", rows=9, **TABLE)
+    assert len(written) == len(set(written)) == 7, "no shard was written twice"
+    assert [e.sha256 for e in resumed.manifest.shards] == [e.sha256 for e in undisturbed.manifest.shards]
+    assert resumed.label_names == undisturbed.label_names
+
+
+def test_a_failed_append_leaves_the_store_as_it_was(numeric, tmp_path):
+    convert([numeric], tmp_path / "store", rows=2)
+    bad = tmp_path / "bad.svm"
+    bad.write_text("1 0:1\nx 0:1\n")
+    with pytest.raises(DataError, match="line 2"):
+        convert([bad], tmp_path / "store", append=True)
+    same(Store(tmp_path / "store").dataset(), read(numeric))
+    bad.write_text("1 0:1\n2 0:1\n")
+    assert convert([bad], tmp_path / "store", append=True).n == len(ROWS) + 2
+
+
+def test_what_is_there_is_not_replaced(numeric, texts, tmp_path):
+    with pytest.raises(DataError, match="no store to append to"):
+        convert([numeric], tmp_path / "store", append=True)
+    convert([numeric], tmp_path / "store")
+    with pytest.raises(OutputExistsError, match="--append"):
+        convert([numeric], tmp_path / "store")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputExistsError, match="thesis"):
+        convert([numeric], tmp_path / "other")
+    with pytest.raises(DataError, match="a store of its own"):
+        convert([texts], tmp_path / "store", append=True, **TABLE)
+
+
+def test_two_writers_are_one_too_many(numeric, tmp_path):
+    convert([numeric], tmp_path / "store")
+    with (tmp_path / "store" / ".lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RembrandtError, match=f"another process .process {os.getpid()}."):
+            convert([numeric], tmp_path / "store", append=True)
+
+
+def test_a_full_disk_loses_nothing(numeric, tmp_path, monkeypatch):
+    def full(folder, name, *rest):
+        if name.endswith("2.bin"):
+            with shard.whole_file(folder / name):
+                raise OSError(28, "No space left on device")
+        return shard.write_shard(folder, name, *rest)
+
+    monkeypatch.setattr(converting, "write_shard", full)
+    with pytest.raises(RembrandtError, match="disk is full; what was finished before is kept"):
+        convert([numeric], tmp_path / "store", rows=2)
+    assert len(json.loads((tmp_path / "store" / PROGRESS).read_text())["shards"]) == 2
+    monkeypatch.undo()
+    same(convert([numeric], tmp_path / "store", rows=2).dataset(), read(numeric))
+
+
+def flip(path, at):
+    body = bytearray(path.read_bytes())
+    body[at] ^= 1
+    path.write_bytes(body)
+
+
+def test_damage_is_named(numeric, tmp_path):
+    def damaged(name, harm):
+        folder = tmp_path / name
+        convert([numeric], folder, rows=4)
+        harm(folder)
+        with pytest.raises(DataError) as caught:
+            _ = Store(folder).dataset()
+        return str(caught.value)
+
+    name = "shard-0000-000001.bin"
+    assert f"{name}: its contents do not match" in damaged("flipped", lambda f: flip(f / name, 30))
+    cut = damaged("cut", lambda f: (f / name).write_bytes((f / name).read_bytes()[:-4]))
+    assert name in cut and "bytes instead of" in cut
+    assert "missing; restore" in damaged("gone", lambda f: (f / name).unlink())
+    assert "labels.json: its contents" in damaged("names", lambda f: flip(f / "shard-0000-000000.labels.json", 3))
+
+    def edit(**changes):
+        return lambda f: (f / MANIFEST).write_text(json.dumps(json.loads((f / MANIFEST).read_text()) | changes))
+
+    assert "install Rembrandt" in damaged("newer", edit(format_version=2))
+    assert "does not describe" in damaged("stranger", edit(format="else"))
+    assert "contradict" in damaged("narrow", edit(n_labels=2))
+    assert "lists no shards" in damaged("none", edit(shards=3))
+    assert "entry of a shard" in damaged("entry", edit(shards=[{"file": "../x"}]))
+    assert "JSON" in damaged("garbage", lambda f: (f / MANIFEST).write_text("{"))
+    assert "no store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
+
+
+def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
+    """Whoever makes up a shard can make up its check sum too; compiled code must not follow its indices."""
+    store = convert([numeric], tmp_path / "store")
+    rows = store.shards[0].rows(store.d, store.c)
+    X = rows.X.copy()
+    X.indices[2] = 1_000_000
+    entry = shard.write_shard(store.path, store.shards[0].entry.file, X, rows.Y.copy(), None, [0, 0])
+    replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
+    with pytest.raises(DataError, match="not a sparse matrix"):
+        Store(store.path).dataset()

@@ -1,0 +1,148 @@
+"""The engine on a Dask cluster of processes: the contract, the same bits on any number of workers, and dead workers."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.data.convert import convert
+from rembrandt.data.generated import sparse_problem
+from rembrandt.embeddings import Settings, embed
+from rembrandt.engines.shards import ShardedEngine
+from rembrandt.errors import DataError, EngineError, SettingsError
+
+from .contract import EngineContract, case
+from .test_shards import cut
+
+pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
+from rembrandt.engines.dask import DaskExecutor, cluster
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(workers=2) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    X, Y = sparse_problem(900, 300, 80, 6, seed=2)
+    folder = tmp_path_factory.mktemp("dask")
+    sparse.save_npz(folder / "X.npz", X)
+    sparse.save_npz(folder / "Y.npz", Y)
+    return convert([folder / "X.npz"], folder / "store", rows=90, format="npz", labels=folder / "Y.npz")
+
+
+def engine_of(store, executor=None):
+    return ShardedEngine(store.shards, store.d, store.c, executor=executor, constant=True)
+
+
+class TestDask(EngineContract):
+    """One case of each kind: a call to a cluster takes milliseconds, and the arithmetic is that of the shards."""
+
+    cut = "rows"
+
+    @pytest.fixture(autouse=True)
+    def _client(self, client):
+        self.client = client
+
+    @pytest.fixture(params=[("sparse", False, False, False), ("sparse", True, True, True)])
+    def given(self, request):
+        return case(*request.param)
+
+    def make(self, X, Y, weights=None, center_features=False, center_labels=False):
+        return ShardedEngine(
+            cut(X, Y, weights),
+            X.shape[1],
+            Y.shape[1],
+            executor=DaskExecutor(self.client, self.cut),
+            center_features=center_features,
+            center_labels=center_labels,
+        )
+
+
+class TestDaskByColumns(TestDask):
+    cut = "columns"
+
+
+@pytest.mark.parametrize("cut", ["rows", "columns"])
+def test_the_same_bits_as_in_one_process(client, store, cut):
+    here, there = engine_of(store), engine_of(store, DaskExecutor(client, cut))
+    Z = np.random.default_rng(0).standard_normal((here.d, 6)).astype(np.float32)
+    assert_array_equal(there.gram(Z), here.gram(Z))
+    assert_array_equal(there.feature_norms(), here.feature_norms())
+
+
+def test_bytes_are_counted(client, store):
+    engine = engine_of(store, DaskExecutor(client, "rows"))
+    Z = np.zeros((engine.d, 6), np.float32)
+    before = vars(engine.tally).copy()
+    engine.gram(Z)
+    after = vars(engine.tally)
+    moved = {name: after[name] - before[name] for name in ("broadcasts", "sent", "between", "gathered")}
+    # Two workers: the block to each, one partial sum across, the result back.
+    assert moved == {"broadcasts": 1, "sent": 2 * Z.nbytes, "between": Z.nbytes, "gathered": Z.nbytes}
+    assert "to the workers" in engine.tally.sentence()
+    columns = engine_of(store, DaskExecutor(client, "columns"))
+    before = columns.tally.sent
+    columns.gram(Z)
+    assert columns.tally.sent - before == Z.nbytes, "each worker gets its columns and no others"
+
+
+def test_the_cut_goes_by_size(client):
+    assert DaskExecutor(client, size=1 << 20).cut == "columns"
+    assert DaskExecutor(client, size=1 << 50).cut == "rows"
+    with pytest.raises(SettingsError, match="none of auto, rows, columns"):
+        DaskExecutor(client, "diagonal")
+
+
+def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
+    shards = [type(s)(tmp_path / s.entry.file, s.entry) for s in store.shards]
+    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.bin: .* missing"):
+        ShardedEngine(shards, store.d, store.c, executor=DaskExecutor(client, "rows"))
+
+
+class Killing(DaskExecutor):
+    """Kills a worker in the middle of a pass: when the ``at``-th piece of work has been handed out."""
+
+    def __init__(self, *how, pid, at):
+        super().__init__(*how)
+        self.pid, self.left = pid, at
+
+    def _submit(self, *task):
+        submitted = super()._submit(*task)
+        self.left -= 1
+        if self.left == 0:
+            os.kill(self.pid, signal.SIGKILL)
+        return submitted
+
+
+@pytest.mark.parametrize(("cut", "at"), [("rows", 50), ("columns", 12)])
+def test_a_killed_worker_costs_nothing_but_time(store, cut, at):
+    settings = Settings(n_components=5, n_oversamples=5, solver="pcg", max_iter=3)
+    undisturbed = embed(engine_of(store), settings)
+    with cluster(workers=2) as client:
+        pids = set(client.run(os.getpid).values())
+        executor = Killing(client, cut, pid=min(pids), at=at)
+        survived = embed(engine_of(store, executor), settings)
+        assert executor.left < 0, "no worker was killed"
+        # By rows the sums are the same; by columns a worker solves for fewer columns at a time, and rounds differently.
+        assert_allclose(survived.sigma, undisturbed.sigma, rtol=0 if cut == "rows" else 1e-5)
+
+
+def test_no_scheduler_and_one_that_goes(store):
+    with pytest.raises(EngineError, match="no Dask scheduler answers"), cluster("tcp://127.0.0.1:1", timeout=1):
+        pass
+    from dask import config
+    from distributed import Client, LocalCluster
+
+    local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
+    with config.set({"distributed.comm.timeouts.connect": "1s"}), Client(local, set_as_default=False) as client:
+        executor = DaskExecutor(client, "rows")
+        engine = engine_of(store, executor)
+        local.close()
+        with pytest.raises(EngineError, match=r"scheduler at .* is gone"):
+            engine.gram(np.zeros((engine.d, 2), np.float32))
