@@ -22,6 +22,14 @@ def test_the_same_examples_give_the_same_model_without_a_search(tmp_path):
     assert_array_equal(again.decision_function(data.texts), fitted.decision_function(data.texts))
 
 
+def test_a_sparse_part_is_kept(tmp_path):
+    data, _ = labelled_documents(150, n_topics=3, labels_per_topic=4)
+    RembrandtClassifier(**SETTLED, sparse=True, sparse_trees=1).fit_dataset(data).save(tmp_path / "model")
+    fitted, again = load(tmp_path / "model"), load(tmp_path / "model").refit_dataset(data)
+    assert again.model_.forest is not None and again.settings_ == fitted.settings_
+    assert_allclose(again.decision_function(data.texts), fitted.decision_function(data.texts), atol=1e-6)
+
+
 def test_added_examples_bring_their_labels_and_words():
     data, _ = labelled_documents(400, n_topics=3, labels_per_topic=4)
     part = data.rows(np.arange(100))
