@@ -10,13 +10,17 @@ export REMBRANDT_DATA ?= $(abspath ../shared/data)
 help: ## what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The stamp is newer than pyproject.toml once its dependencies are installed.
-$(VENV)/.installed: pyproject.toml
+# A stamp is newer than pyproject.toml once its dependencies are installed: those of the package, then those of the tests.
+$(VENV)/.package: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed ## raw articles to a trained, evaluated, saved model
+demo: $(VENV)/.package ## raw articles to a trained, evaluated, saved model
 	$(BIN)/rembrandt demo --output demo-model --force
 
 test: $(VENV)/.installed ## everything that proves it works
