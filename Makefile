@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 # Where tests and benchmarks look for the real data sets; they skip what is not there.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench annif-env clean
 
 help: ## what the targets do
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # A stamp is newer than pyproject.toml once its dependencies are installed: those of the package, then those of the tests.
 $(VENV)/.package: pyproject.toml
@@ -37,6 +37,9 @@ format: $(VENV)/.installed ## rewrite the sources in the house format
 
 bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
 	$(BIN)/python -m benchmarks
+
+annif-env: $(VENV)/.installed ## an environment with Annif, for its tests and benchmark
+	$(BIN)/python -m benchmarks.annif --install
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
