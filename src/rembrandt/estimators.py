@@ -1,7 +1,7 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -385,8 +385,23 @@ class RembrandtClassifier(ClassifierMixin, _Base):
 
     def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to what a reader returned, keeping the names of labels and features."""
+        return self._fit_dataset(data, report, None)
+
+    def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """Fit to other examples with what was chosen before: nothing is tried on held-out data.
+
+        For examples that were added to those of the first fit; terms, labels and the rank are found anew.
+        """
+        check_is_fitted(self)
+        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
+        del chosen["embedding"], chosen["auto_rank"]
+        if chosen.get("tree") is not None:
+            chosen["tree"] = TreeSettings(**chosen["tree"])
+        return self._fit_dataset(data, report, chosen)
+
+    def _fit_dataset(self, data: Dataset, report: Report, chosen: dict[str, Any] | None) -> Self:
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report)
+        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report, chosen)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -524,7 +539,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
-    def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
+    def _fit(
+        self,
+        X: Any,
+        read: Callable[[], Targets],
+        sample_weight: Any,
+        report: Report,
+        chosen: dict[str, Any] | None = None,
+    ) -> Self:
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
         self.text_ = X.store.text if stored else None
@@ -535,6 +557,17 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         targets = read()
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
+        recipe = self._searched(data, recipe, report) if chosen is None else replace(recipe, **chosen)
+        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
+        self.model_ = calibration.applied(fit_model(data, recipe, report))
+        self.tally_ = getattr(data.place, "tally", None)
+        self.classes_ = targets.classes
+        self._dense_target = targets.dense
+        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        return self
+
+    def _searched(self, data: Labelled, recipe: Recipe, report: Report) -> Recipe:
+        """The recipe with what is open chosen on held-out rows, and what was tried kept."""
         tree = None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
@@ -548,15 +581,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             recipe, trials = selection.recipe, selection.trials
             if tree is not None:
                 recipe, blends = choose_blend(data, recipe, tree, report)
-        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report))
-        self.tally_ = getattr(data.place, "tally", None)
         self.selection_ = [vars(trial) for trial in trials]
         self.blends_ = [vars(trial) for trial in blends]
-        self.classes_ = targets.classes
-        self._dense_target = targets.dense
-        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
-        return self
+        return recipe
 
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)

@@ -148,6 +148,15 @@ class Model:
             out[rows] = P
         return out
 
+    def probabilities_of(self, X: Matrix, best: Array, scores: Array) -> Array:
+        """The probabilities of the labels that `top_k` found; where all labels' sum to one, all are scored again."""
+        if not self.multiclass:
+            return self.likelihood_of_scores(scores)
+        found = np.empty_like(scores)
+        for rows in self._row_blocks(X.shape[0]):
+            found[rows] = np.take_along_axis(self.probabilities(X[rows]), np.maximum(best[rows], 0), axis=1)
+        return found
+
     def label_sets(self, X: Matrix) -> sparse.csr_array:
         """The labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
         parts: list[Any] = [
@@ -177,6 +186,7 @@ class Model:
         return self.likelihood(as_numpy(self.decoder.probabilities(scores)) if linked else scores)
 
     def _likely(self, X: Matrix) -> Array:
+        """The probability of each label alone."""
         return self.likelihood(self.raw(X))
 
     @property
