@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rembrandt.blending import BlendTrial, choose_blend, sparse_alone
+from rembrandt.calibrating import Threshold, calibrate
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
@@ -33,6 +34,7 @@ from rembrandt.fitting import (
     make_engine,
     rank_limit,
 )
+from rembrandt.growing import grown
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.linalg.sparse import as_csr, is_sparse
@@ -42,9 +44,10 @@ from rembrandt.model.persist import load_model, save_model
 from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
 from rembrandt.selection import Auto, Open, Trial, select
-from rembrandt.targets import Targets, read_targets
+from rembrandt.targets import Targets, new_labels, read_targets
 
 Array = NDArray[Any]
+Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
 
 
 class _Base(BaseEstimator):
@@ -274,6 +277,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         slower, and where all examples × labels fit there are none.
     sparse_trees : int
         Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
+    growable : bool
+        Keep what `add_labels` needs: the mean and covariance of what the decoder sees, 4 D² bytes for D features
+        (4 MB for 1,000, 64 MB for 4,000). For whoever has new labels now and then and cannot fit anew each time.
+    calibrate : bool
+        Learn on held-out rows how likely a score is right, for probabilities that mean what they say. One more fit.
+    threshold : float, "micro" or "macro"
+        From which probability on ``predict`` gives a label, where rows have several: one for all, that with the best
+        micro-averaged F1 on held-out rows, or one for each label for the macro-averaged; both cost one more fit.
     text : TextFeatures, optional
         How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
     random_state : int, RandomState or None
@@ -305,6 +316,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     [['fruit']]
     """
 
+    model_: Model
+    classes_: Array
     feature_names_: list[str] | None
     label_titles_: dict[str, str]
     extra_: dict[str, Any]
@@ -330,6 +343,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         sparse: bool = False,
         sparse_pairs: float = 3e7,
         sparse_trees: int = 2,
+        growable: bool = False,
+        calibrate: bool = False,
+        threshold: Threshold = 0.5,
         text: TextFeatures | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -354,6 +370,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.sparse = sparse
         self.sparse_pairs = sparse_pairs
         self.sparse_trees = sparse_trees
+        self.growable = growable
+        self.calibrate = calibrate
+        self.threshold = threshold
         self.text = text
         self.random_state = random_state
         self.verbose = verbose
@@ -386,8 +405,24 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
+    def add_labels(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
+        """Learn labels that the model does not know yet, from examples of them; the others stay as they are.
+
+        ``y`` has the labels of each row, or one label a row; labels that the model knows are passed over. Or it is a
+        0/1 matrix, and ``classes`` names its columns. The rows of the fit are taken to have none of the new labels.
+        Needs ``growable=True``. Scores of a ridge or transpose decoder are those of a ridge regression on all rows, the
+        old ones and these, in the same embedding; those of a logistic decoder approximate what a fit would give.
+        """
+        rows = self.model_rows(X)
+        Y, names = new_labels(y, classes, self.classes_)
+        if rows.shape[0] != Y.shape[0]:
+            raise DataError(f"X has {rows.shape[0]} rows and y has {Y.shape[0]}: give one label entry for each row")
+        self.model_ = grown(self.model_, rows, Y, names)
+        self.classes_ = self.model_.classes
+        return self
+
     def predict(self, X: Any) -> Any:
-        """The class of each row; for several labels a row, a 0/1 matrix of those with a probability of at least ½."""
+        """The class of each row; for several labels a row, those whose probability reaches the threshold, as 0/1."""
         X = self.model_rows(X)
         if self.model_.multiclass:
             return self.classes_[self.placed_model().top_k(X, 1)[0][:, 0]]
@@ -395,26 +430,41 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
-        self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+        self,
+        X: Any,
+        k: int = 5,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        tail: Tail = False,
     ) -> tuple[Array, Array]:
         """The ``k`` best labels of each row and their scores, best first.
 
         ``include`` limits the answer to these labels, ``exclude`` leaves these out. Where fewer than ``k`` labels are
         left, the label is None and the score is -inf.
+
+        ``tail=True`` ranks by what a label is expected to add to PSP@k: its probability × its inverse propensity, which
+        is then the score. Rare labels come first where they are nearly as likely as common ones. A pair sets the
+        constants (A, B) of the propensities; (0.55, 1.5) without it.
         """
         if k < 1:
             raise SettingsError(f"k={k} must be at least 1")
-        found, scores = self.model_topk(X, k, include, exclude)
+        found, scores = self.model_topk(X, k, include, exclude, tail)
         labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
         return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
 
     def model_topk(
-        self, X: Any, k: int, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+        self,
+        X: Any,
+        k: int,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        tail: Tail = False,
     ) -> tuple[NDArray[np.int64], Array]:
         """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
         X = self.model_rows(X)
         with bars(self.verbose > 0) as report:
-            return self.placed_model().top_k(X, k, self._allowed(include, exclude), report)
+            model = self.placed_model()
+            return model.top_k(X, k, self._allowed(include, exclude), report, _worth(model, tail))
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""
@@ -508,7 +558,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         data = self._labelled(X, targets, sample_weight)
         recipe = self._recipe(data, **self._own_settings())
         recipe = self._searched(data, recipe, report) if chosen is None else replace(recipe, **chosen)
-        self.model_ = fit_model(data, recipe, report)
+        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
+        self.model_ = calibration.applied(fit_model(data, recipe, report))
         self.tally_ = getattr(data.place, "tally", None)
         self.classes_ = targets.classes
         self._dense_target = targets.dense
@@ -538,6 +589,10 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
         check_among("sparse", self.sparse, (True, False))
+        check_among("calibrate", self.calibrate, (True, False))
+        check_among("growable", self.growable, (True, False))
+        if self.growable and self.sparse:
+            raise SettingsError("growable=True needs sparse=False: the trees of a sparse part take no new labels")
         check_whole("sparse_trees", self.sparse_trees, 1)
         check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
         features = self.n_random_features
@@ -547,7 +602,15 @@ class RembrandtClassifier(ClassifierMixin, _Base):
             "kernel_scale": float(self.kernel_scale),
             "n_random_features": None if features is None else int(features),
             "max_epochs": int(self.max_epochs),
+            "growable": bool(self.growable),
         }
+
+    def _threshold(self, data: Labelled) -> Threshold:
+        if not isinstance(self.threshold, str):
+            check_number("threshold", self.threshold, 0.0)
+            return float(self.threshold)
+        check_among("threshold", self.threshold, ("micro", "macro"))
+        return 0.5 if data.multiclass else self.threshold  # where a row has one label, the best is predicted
 
     def _choices(self) -> Open:
         check_among("decoder", self.decoder, ("auto", *DECODERS))
@@ -624,6 +687,17 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]
     return classifier
+
+
+def _worth(model: Model, tail: Tail) -> Array | None:
+    """What a hit on each label counts, where it matters."""
+    if tail is False or tail is True:
+        return model.worth() if tail else None
+    if not isinstance(tail, tuple | list) or len(tail) != 2:
+        raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)")
+    check_number("tail's A", tail[0], 0.0)
+    check_number("tail's B", tail[1], 0.0, above=True)
+    return model.worth(*map(float, tail))
 
 
 def is_text(X: Any) -> bool:

@@ -41,14 +41,23 @@ class Measured:
 
 
 def measure(
-    classifier: RembrandtClassifier, data: Dataset, report: Report = silent, A: float = 0.55, B: float = 1.5
+    classifier: RembrandtClassifier,
+    data: Dataset,
+    report: Report = silent,
+    A: float = 0.55,
+    B: float = 1.5,
+    tail: bool = False,
 ) -> Measured:
-    """Predict and compare with the truth; labels that training never saw count as true and are never found."""
+    """Predict and compare with the truth; labels that training never saw count as true and are never found.
+
+    ``tail`` ranks labels for PSP@k, with the same propensities that it is measured by.
+    """
     known = data.align_labels([str(name) for name in classifier.classes_])
     model = classifier.placed_model()
-    model.top_k(rows_of(classifier, known.rows([0])), max(KS))  # what loads once is not the speed
+    worth = model.worth(A, B) if tail else None
+    model.top_k(rows_of(classifier, known.rows([0])), max(KS), worth=worth)  # what loads once is not the speed
     start = time.perf_counter()
-    labels, scores = model.top_k(rows_of(classifier, known, report), max(KS), report=report)
+    labels, scores = model.top_k(rows_of(classifier, known, report), max(KS), report=report, worth=worth)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}

@@ -13,6 +13,7 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
@@ -55,6 +56,7 @@ class Recipe:
     max_epochs: int = 40
     tree: TreeSettings | None = None  # the sparse part
     blend: float = 0.5  # its share in the score
+    growable: bool = False  # keep what labels that come later need
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
@@ -96,7 +98,13 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
     estimate = check_memory(data, recipe)
     X = normalized(data.X) if recipe.normalize else data.X
     embedded = fit_used_features(replace(data, X=X), recipe, report)
-    decoder = fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report)
+    H = embedded.project(X)
+    decoder = fit_decoder(embedded.embedding, H, data, recipe, report)
+    moments = None
+    if recipe.growable:
+        with data.place.exactly():
+            seen = left_out(embedded.embedding, H, data, recipe.leave_out)
+            moments = Moments.of(seen, decoder, data.weights, data.place)
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
         forest = fit_forest(X, data.Y, recipe.tree, data.weights, report)
@@ -113,6 +121,7 @@ def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
         label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
         n_train=data.X.shape[0],
         forest=forest,
+        moments=moments,
         blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )

@@ -55,6 +55,38 @@ def read_targets(y: Any) -> Targets:
     return Targets(Y, classes, multiclass=True)
 
 
+def new_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
+    """``y`` as a 0/1 matrix over the labels in it that are not ``known``, and their names, of the same type."""
+    if classes is not None:
+        Y, _, _ = label_matrix(y, None)
+        names = np.asarray(list(classes))
+        if Y.shape[1] != len(names):
+            raise DataError(f"y has {Y.shape[1]} columns and there are {len(names)} classes: name each column")
+    else:
+        if sparse.issparse(y) or getattr(y, "ndim", 1) == 2:
+            raise DataError("y is a matrix; give classes, the names of its columns")
+        lists = [list(entry) if isinstance(entry, _SEVERAL) else [entry] for entry in y]
+        flat = [label.item() if isinstance(label, np.generic) else label for labels in lists for label in labels]
+        seen = set(known.tolist())
+        names = np.asarray(sorted({label for label in flat if label not in seen}))
+        place = {name: i for i, name in enumerate(names.tolist())}
+        columns = np.array([place.get(label, -1) for label in flat], dtype=np.int64)
+        rows = np.repeat(np.arange(len(lists)), [len(labels) for labels in lists])
+        new = columns >= 0
+        ones = np.ones(int(new.sum()), dtype=np.float32)
+        Y = sparse.csr_array((ones, (rows[new], columns[new])), shape=(len(lists), len(names)))
+        Y.data[:] = 1  # a label repeated in a row counts once
+    if len(names) == 0:
+        raise DataError("y has no label that the model does not know; there is nothing to add")
+    if len(set(names.tolist())) < len(names):
+        raise DataError("a class is named twice; name each column once")
+    if (names.dtype.kind in "USO") != (known.dtype.kind in "USO"):
+        raise DataError(
+            f"the model's labels are of type {known.dtype} and the new ones of type {names.dtype}; give the same type"
+        )
+    return Y, names
+
+
 def _are_indicators(rows: Any) -> bool:
     """Rows of zeros and ones of one length, longer than one: a matrix written as lists, not lists of labels."""
     if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:

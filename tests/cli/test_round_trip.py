@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rembrandt import load
 from rembrandt.cli.options import text_settings
 from tests.cli.conftest import FAST, TABLE, Run
 
@@ -170,3 +171,37 @@ def test_text_options_reach_the_features(data: Path, run: Run, tmp_path: Path) -
 def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
     assert text_settings(None, None, False) == {}
     assert text_settings(None, "1-2", True) == {"ngram_range": (1, 2), "weighting": "hashed"}
+
+
+def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run: Run) -> None:
+    plain, tail = (run("evaluate", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",)))
+    assert tail["tail"] and not plain["tail"] and tail["psp@5"] >= plain["psp@5"]
+    answers = [run("predict", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",))]
+    scores = [[[one["score"] for one in row] for row in each["predictions"]] for each in answers]
+    assert scores[0] != scores[1] and all(row == sorted(row, reverse=True) for row in scores[1])
+
+
+def test_labels_are_added_to_a_growable_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    lines = (data / "train.tsv").read_text().splitlines(keepends=True)
+    label = "topic-00/label-000"
+    (tmp_path / "old.tsv").write_text("".join(line for line in lines if label not in line))
+    (tmp_path / "new.tsv").write_text("".join(line for line in lines if label in line or line is lines[0]))
+    said = run("add", model, tmp_path / "new.tsv", "-o", tmp_path / "grown", code=1).err
+    assert "growable" in said
+    run("fit", tmp_path / "old.tsv", "-o", tmp_path / "small", *TABLE, *FAST, "--growable")
+    answer = run("add", tmp_path / "small", tmp_path / "new.tsv", "-o", tmp_path / "grown", "--json").json
+    assert answer["added"] == [label] and answer["n_labels"] == 40
+    small, grown = (run("evaluate", tmp_path / each, data / "test.tsv", "--json").json for each in ("small", "grown"))
+    assert grown["unseen_labels"] == 0 and grown["p@1"] > small["p@1"] - 0.01 and grown["p@5"] > small["p@5"]
+    said = run("add", tmp_path / "grown", tmp_path / "new.tsv", "-o", tmp_path / "again", code=1).err
+    assert "nothing to add" in said
+
+
+def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run: Run, tmp_path: Path) -> None:
+    learn = ("--calibrate", "--threshold", "macro")
+    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json").json
+    facts = answer["settings"]["calibration"]
+    assert facts["n_examples"] > 100 and 0 <= facts["error_after"] < 0.2
+    assert len(load(tmp_path / "model").model_.threshold) == 40
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "other", *TABLE, "--threshold", "best", code=2).err
+    assert "micro or macro" in said

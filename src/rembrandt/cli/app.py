@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from rembrandt import __version__
 from rembrandt.cli import (
+    add,
     annif,
     confusions,
     data,
@@ -62,6 +63,7 @@ def _root(
 for verb in (
     demo.demo,
     fit.fit,
+    add.add,
     predict.predict,
     evaluate.evaluate,
     embed.embed,

@@ -18,12 +18,9 @@ def evaluate(
     text: options.TextOption = None,
     labels: options.LabelsOption = None,
     label_separator: options.SeparatorOption = None,
-    propensity_a: Annotated[
-        float, typer.Option(help="Constant A of the propensities; Amazon 0.6, Wikipedia 0.5.")
-    ] = 0.55,
-    propensity_b: Annotated[
-        float, typer.Option(help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
-    ] = 1.5,
+    tail: options.Tail = False,
+    propensity_a: options.PropensityA = 0.55,
+    propensity_b: options.PropensityB = 1.5,
     by_frequency: Annotated[
         bool, typer.Option("--by-frequency", help="Add the recall of common to rare labels.")
     ] = False,
@@ -41,7 +38,7 @@ def evaluate(
     with screen.progress() as report:
         opened = open_model(model, device)
         data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
-        measured = measure(opened.classifier, data, report, propensity_a, propensity_b)
+        measured = measure(opened.classifier, data, report, propensity_a, propensity_b, tail)
     screen.say(*data_lines(data, file))
     unseen = measured.data.notes
     if unseen.unseen_labels:
@@ -54,5 +51,5 @@ def evaluate(
     if by_frequency:
         screen.say("")
         measuring.show_deciles(screen, measured.deciles)
-    document = {"model": str(model), "file": file, **measured.document()}
+    document = {"model": str(model), "file": file, "tail": tail, **measured.document()}
     screen.result(document | ({"deciles": measured.decile_documents()} if by_frequency else {}))

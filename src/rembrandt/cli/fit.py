@@ -43,6 +43,15 @@ def fit(
     sparse: Annotated[
         bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
     ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Learn on held-out examples how likely scores are right.")
+    ] = False,
+    threshold: Annotated[
+        str, typer.Option(metavar="P|micro|macro", help="Probability from which predict of the library gives a label.")
+    ] = "0.5",
+    growable: Annotated[
+        bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
+    ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -65,6 +74,9 @@ def fit(
         "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
         "sparse": sparse,
+        "growable": growable,
+        "calibrate": calibrate,
+        "threshold": options.threshold(threshold, "--threshold"),
         "n_iter": n_iter,
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),

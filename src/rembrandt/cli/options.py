@@ -57,6 +57,13 @@ Scheduler = Annotated[
         "--scheduler", metavar="tcp://...", help="A Dask scheduler to fit a store on; --device dask starts one."
     ),
 ]
+Tail = Annotated[
+    bool, typer.Option("--tail", help="Rank for rare labels: by probability times inverse propensity, as PSP counts.")
+]
+PropensityA = Annotated[float, typer.Option(min=0.0, help="Constant A of the propensities; Amazon 0.6, Wikipedia 0.5.")]
+PropensityB = Annotated[
+    float, typer.Option(min=1e-6, help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -91,6 +98,19 @@ def number_or_auto(text: str, option: str) -> float | str:
         value = -1.0
     if isinstance(value, float) and not 0 <= value < float("inf"):
         raise typer.BadParameter(f"{text!r} is neither a number from 0 nor auto", param_hint=option)
+    return value
+
+
+def threshold(text: str, option: str) -> float | str:
+    """A probability, ``micro`` or ``macro``."""
+    if text in ("micro", "macro"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise typer.BadParameter(f"{text!r} is neither a number from 0 to 1 nor micro or macro", param_hint=option)
     return value
 
 

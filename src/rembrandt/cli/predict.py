@@ -31,6 +31,9 @@ def predict(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="LABELS", help="Never answer with these labels, given in the same way.")
     ] = None,
+    tail: options.Tail = False,
+    propensity_a: options.PropensityA = 0.55,
+    propensity_b: options.PropensityB = 1.5,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead.")] = None,
     format: options.FormatOption = None,
     text: options.TextOption = None,
@@ -49,7 +52,8 @@ def predict(
         check_file_target(output, force)
     with screen.progress() as report:
         opened = open_model(model, device)
-        chosen = {"include": opened.find_all(include), "exclude": opened.find_all(exclude)}
+        chosen: dict[str, Any] = {"include": opened.find_all(include), "exclude": opened.find_all(exclude)}
+        chosen["tail"] = (propensity_a, propensity_b) if tail else False
         data = opened.read(file, Reading.given(format, text), report, unlabelled=True)
         answers = list(_answers(opened, opened.features(data, report), top_k, chosen, report))
     lines = [as_json({"model": str(model), "predictions": answers})] if json else map(_line, answers)

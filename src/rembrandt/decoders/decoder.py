@@ -1,9 +1,10 @@
 """What every decoder comes down to: ``scores = φ(H) Q + b``, with ``H = XW`` the projected examples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from rembrandt.features.fourier import FourierMap
@@ -17,15 +18,41 @@ class Decoder:
     """A fitted decoder; ``link`` turns scores into probabilities."""
 
     weights: Block  # Q: D × c
-    bias: Block  # c
+    bias: Block  # c, and those of labels added later
     link: Link
     fourier: FourierMap | None = None
     greedy: bool = False  # pick labels by matching pursuit instead of by score
+    added: tuple[Block, ...] = ()  # weights of labels that came after the fit, D × m each: the columns after Q's
 
     def moved(self, move: Callable[[Block], Block]) -> "Decoder":
         """The same decoder with its arrays where ``move`` puts them."""
         fourier = None if self.fourier is None else self.fourier.moved(move)
-        return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
+        added = tuple(move(weights) for weights in self.added)
+        return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier, added=added)
+
+    def parts(self) -> "Iterator[tuple[int, Decoder]]":
+        """The decoder of the first labels, then one for each time that labels were added, with their first column.
+
+        A product of all columns at once would round those that were there before differently than it did without the
+        new ones; products apart leave their scores as they were, to the bit.
+        """
+        start = 0
+        for weights in (self.weights, *self.added):
+            end = start + weights.shape[1]
+            yield start, replace(self, weights=weights, bias=self.bias[start:end], added=())
+            start = end
+
+    def columns(self, labels: Any) -> Block:
+        """The weights of ``labels``, a slice or indices."""
+        if not self.added:
+            return self.weights[:, labels]
+        wanted = np.arange(self.bias.shape[0])[labels]
+        of_part = np.searchsorted([start for start, _ in self.parts()], wanted, side="right") - 1
+        order = np.argsort(of_part, kind="stable")
+        found = [
+            part.weights[:, wanted[of_part == number] - start] for number, (start, part) in enumerate(self.parts())
+        ]
+        return array_namespace(self.weights).concat(found, axis=1)[:, np.argsort(order)]
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""
@@ -33,7 +60,10 @@ class Decoder:
 
     def scores(self, H: Block, labels: Any = slice(None)) -> Block:
         """The scores of ``labels`` (a slice or indices; all of them by default) for projected rows."""
-        return self.features(H) @ self.weights[:, labels] + self.bias[labels]
+        Phi = self.features(H)
+        if self.added and isinstance(labels, slice) and labels == slice(None):
+            return array_namespace(Phi).concat([Phi @ part.weights + part.bias for _, part in self.parts()], axis=1)
+        return Phi @ self.columns(labels) + self.bias[labels]
 
     def probabilities(self, scores: Block) -> Block:
         """Scores of all labels as probabilities, by the decoder's own link.

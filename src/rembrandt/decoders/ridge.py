@@ -1,5 +1,6 @@
 """Least squares from the (mapped) projection to every label: one factor, however many labels."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,29 @@ class RidgeStatistics:
         for labels in spans(c, LABELS):
             shift = self.total * self.label_mean[labels, None] * self.mean
             self.cross[labels] -= xp.astype(shift, H.dtype)
+
+    def add_rows_without_labels(self, total: float, mean: Block, gram: Block) -> None:
+        """Take in rows that have none of these labels, by their number, their mean and their centred Gram matrix."""
+        both = self.total + total
+        apart = mean - self.mean
+        centre = self.mean + (total / both) * apart
+        self.gram += gram + (self.total * total / both) * apart[:, None] * apart
+        # The labels' rows are now this far from the mean, on top of what they were.
+        shift = self.total * self.label_mean[:, None] * (self.mean - centre)
+        self.cross += array_namespace(self.cross).astype(shift, self.cross.dtype)
+        self.label_mean = self.label_mean * (self.total / both)
+        self.mean, self.total = centre, both
+
+    def of_projection(self, k: int) -> "RidgeStatistics":
+        """The same of the projected examples themselves, which are the last ``k`` features of a map, scaled."""
+        if self.fourier is None or self.fourier.linear == 0:
+            return self
+        own = copy(self)
+        scale = 1 / self.fourier.linear
+        own.fourier = None
+        own.gram = scale**2 * self.gram[-k:, -k:]
+        own.cross, own.mean = scale * self.cross[:, -k:], scale * self.mean[-k:]
+        return own
 
     def solve(self, strength: float) -> Decoder:
         """The decoder at ``strength``, relative to the mean squared length of a mapped, centred example.

@@ -15,11 +15,13 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
+from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
-from rembrandt.metrics import top_k
-from rembrandt.model.ranking import LABELS, best_labels
+from rembrandt.metrics import inverse_propensity, rank, top_k
+from rembrandt.model.ranking import LABELS, best_labels, most_worth
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -47,6 +49,9 @@ class Model:
     place: Place = CPU  # where prediction runs; not saved
     forest: Forest | None = None  # the sparse part
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
+    calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
+    threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
+    moments: Moments | None = None  # what new labels need of the training rows, where it was kept
 
     @property
     def n_labels(self) -> int:
@@ -85,32 +90,47 @@ class Model:
         return share * as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
 
     def top_k(
-        self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent
+        self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent, worth: Array | None = None
     ) -> tuple[NDArray[np.int64], Array]:
         """The ``k`` best labels of each row and their scores, best first; equal scores by label index.
 
         ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
+        With ``worth`` (c,), what a hit on each label counts, the score is a label's probability × its worth.
         """
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
-        large = self.blend == 1 or (self.place != CPU and self.forest is None)
+        large = self.blend == 1 or (self.place != CPU and self.forest is None and worth is None)
         for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
             report("predicting", rows.start, n)
             with self.place.exactly():
-                best[rows], scores[rows] = self._best(X[rows], k, allowed)
+                best[rows], scores[rows] = self._best(X[rows], k, allowed, worth)
         report("predicting", n, n)
         return best, scores
 
-    def _best(self, X: Matrix, k: int, allowed: Array | None) -> tuple[Array, Array]:
+    def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
+        """What a hit on each label counts in PSP@k: its inverse propensity by the training data."""
+        return inverse_propensity(self.label_counts, self.n_train, A, B)
+
+    def _best(self, X: Matrix, k: int, allowed: Array | None, worth: Array | None) -> tuple[Array, Array]:
         if self.forest is None:
-            return best_labels(self.decoder, self.project(X), k, allowed)
-        found, values = self.forest.top_k(X, k if self.blend == 1 else max(k, CANDIDATES), allowed)
+            H = self.project(X)
+            if worth is None:
+                return best_labels(self.decoder, H, k, allowed)
+            return most_worth(self.decoder, H, k, worth, allowed, self.calibration)
+        alone = self.blend == 1 and worth is None
+        found, values = self.forest.top_k(X, k if alone else max(k, CANDIDATES), allowed)
         if self.blend == 1:
-            return found, np.where(found < 0, -np.inf, values)
+            if worth is not None:
+                values = self.likelihood(values) * worth[found]
+            values = np.where(found < 0, -np.inf, values)
+            found, values = rank(found, values)
+            return found[:, :k], values[:, :k]
         block = self.low_rank(X)
         rows, at = np.nonzero(found >= 0)
         block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
+        if worth is not None:
+            block = self.likelihood(block) * worth.astype(block.dtype)
         if allowed is not None:
             kept = np.full_like(block, -np.inf)
             kept[:, allowed] = block[:, allowed]
@@ -131,29 +151,42 @@ class Model:
     def probabilities_of(self, X: Matrix, best: Array, scores: Array) -> Array:
         """The probabilities of the labels that `top_k` found; where all labels' sum to one, all are scored again."""
         if not self.multiclass:
-            return self._alone(scores)
+            return self.likelihood_of_scores(scores)
         found = np.empty_like(scores)
         for rows in self._row_blocks(X.shape[0]):
             found[rows] = np.take_along_axis(self.probabilities(X[rows]), np.maximum(best[rows], 0), axis=1)
         return found
 
-    def label_sets(self, X: Matrix, threshold: float = 0.5) -> sparse.csr_array:
-        """The labels of each row whose probability reaches ``threshold``, as a 0/1 matrix."""
+    def label_sets(self, X: Matrix) -> sparse.csr_array:
+        """The labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
         parts: list[Any] = [
-            sparse.csr_array(self._likely(X[rows]) >= threshold, dtype=np.int8) for rows in self._row_blocks(X.shape[0])
+            sparse.csr_array(self._likely(X[rows]) >= self.threshold, dtype=np.int8)
+            for rows in self._row_blocks(X.shape[0])
         ]
         empty: Any = sparse.csr_array((0, self.n_labels), dtype=np.int8)
         return sparse.vstack([empty, *parts], format="csr")
 
-    def _likely(self, X: Matrix) -> Array:
-        """The probability of each label alone."""
-        return self._alone(self.scores(X))
+    def raw(self, X: Matrix) -> Array:
+        """What every label's probability is made of: least-squares scores, a blend, or logits through their link."""
+        if self.forest is not None:
+            return self.scores(X)
+        scores = self.decoder.scores(self.project(X))
+        return as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
 
-    def _alone(self, scores: Array) -> Array:
-        """Scores as probabilities of each label alone; with a sparse part they are that already."""
-        if self.forest is None:
-            return as_numpy(self.decoder.probabilities(scores))
-        return np.clip(scores, 1e-6, 1 - 1e-6)
+    def likelihood(self, raw: Array) -> Array:
+        """The probabilities of labels, each alone, from what `raw` gives: calibrated, or cut to between 0 and 1."""
+        if self.calibration is not None:
+            return as_numpy(self.calibration(raw))
+        estimates = self.forest is not None or self.decoder.link == "identity"  # never certain, and not cut so far
+        return np.clip(raw, 1e-6, 1 - 1e-6) if estimates else raw
+
+    def likelihood_of_scores(self, scores: Array) -> Array:
+        """The probabilities of labels from the scores that `top_k` gives; not for softmax, which needs all labels."""
+        linked = self.forest is None and self.decoder.link != "identity"
+        return self.likelihood(as_numpy(self.decoder.probabilities(scores)) if linked else scores)
+
+    def _likely(self, X: Matrix) -> Array:
+        return self.likelihood(self.raw(X))
 
     @property
     def dtype(self) -> Any:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
+from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.decoders.tree import LabelTree, Level
 from rembrandt.errors import ModelError
 from rembrandt.features.fourier import FourierMap
@@ -27,6 +29,13 @@ def save_model(
     decoder, forest = model.decoder, model.forest
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     arrays |= {"decoder.weights": np.asarray(decoder.weights), "decoder.bias": np.asarray(decoder.bias)}
+    arrays |= {f"decoder.added.{i}": np.asarray(weights) for i, weights in enumerate(decoder.added)}
+    if model.moments is not None:
+        arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
+    if model.calibration is not None:
+        arrays |= {"calibration.scores": model.calibration.scores}
+        arrays |= {"calibration.probabilities": model.calibration.probabilities}
+    arrays["threshold"] = np.atleast_1d(np.asarray(model.threshold, dtype=np.float64))
     if decoder.fourier is not None:
         arrays |= {
             "fourier.frequencies": np.asarray(decoder.fourier.frequencies),
@@ -44,6 +53,8 @@ def save_model(
         "link": decoder.link,
         "greedy": decoder.greedy,
         "linear": None if decoder.fourier is None else decoder.fourier.linear,
+        "added": len(decoder.added),
+        "moments": None if model.moments is None else model.moments.total,
         "n_train": model.n_train,
         "forest": None if forest is None else _forest_facts(forest, model.blend),
         "settings": model.settings,
@@ -62,12 +73,18 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], metadata["linear"])
         weights, bias = arrays["decoder.weights"], arrays["decoder.bias"]
         classes = arrays["classes"] if "classes" in arrays else np.asarray(unpack_strings("classes", arrays))
-        facts = metadata.get("forest")  # models of version 0.1 have none
+        facts = metadata.get("forest")  # models of version 0.1 have none, nor labels added later
+        added = tuple(arrays[f"decoder.added.{i}"] for i in range(metadata.get("added", 0)))
+        total = metadata.get("moments")
+        calibration = None
+        if "calibration.scores" in arrays:
+            calibration = MonotoneMap(arrays["calibration.scores"], arrays["calibration.probabilities"])
+        threshold = arrays.get("threshold", np.array([0.5]))
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
             normalize=metadata["normalize"],
-            decoder=Decoder(weights, bias, metadata["link"], fourier, metadata["greedy"]),
+            decoder=Decoder(weights, bias, metadata["link"], fourier, metadata["greedy"], added),
             n_train=metadata["n_train"],
             settings=metadata["settings"],
             projection=arrays["projection"],
@@ -76,6 +93,9 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             label_counts=arrays["label_counts"],
             forest=None if facts is None else _unpack_forest(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
+            calibration=calibration,
+            threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
+            moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
         )
         config = metadata["text"]
         own = {name.removeprefix(_TEXT): array for name, array in arrays.items() if name.startswith(_TEXT)}

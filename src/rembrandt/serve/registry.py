@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ class Served:
                 break
         self.saved_at = datetime.fromtimestamp((path / "model.json").stat().st_mtime, UTC)
         # A copy in memory: a file that is mapped, and overwritten in place by whoever copies a new version, is fatal.
-        self.model = self.classifier.model_ = copy.deepcopy(self.classifier.model_)
+        self.model = self.classifier.model_ = copy.deepcopy(replace(self.classifier.model_, moments=None))
         self.text = self.classifier.text_
         self.labels = Labels(self.classifier)
         self._warm()

@@ -145,7 +145,7 @@ def _probabilities(classifier: RembrandtClassifier, measured: Measured, report: 
     """Probabilities of the predicted labels; where one label excludes another, all labels have to be looked at."""
     model = classifier.model_
     if not model.multiclass and model.decoder.link != "softmax":
-        return np.asarray(model.decoder.probabilities(measured.scores))
+        return model.likelihood_of_scores(measured.scores)
     X = rows_of(classifier, measured.data, report)
     out = np.zeros(measured.labels.shape)
     for rows in spans(len(out), max(1, (1 << 24) // model.n_labels)):

@@ -1,0 +1,64 @@
+"""``rembrandt add``: new labels for a saved model."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rembrandt.cli import options
+from rembrandt.cli.opened import open_model
+from rembrandt.cli.output import check_model_target, folder_size
+from rembrandt.cli.reading import Reading
+from rembrandt.cli.screen import Screen
+from rembrandt.errors import DataError
+
+
+def add(
+    model: options.ModelFolder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Examples of the new labels, as for fit.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The folder to write the model to.")],
+    format: options.FormatOption = None,
+    text: options.TextOption = None,
+    labels: options.LabelsOption = None,
+    label_separator: options.SeparatorOption = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Learn the labels of FILE that a model does not know, and leave the others as they are.
+
+    The model must have been fitted with --growable.
+    """
+    screen = Screen(json, quiet)
+    check_model_target(output, force)
+    import numpy as np
+
+    from rembrandt.growing import check_growable
+
+    with screen.progress() as report:
+        opened = open_model(model)
+        check_growable(opened.classifier.model_)  # before anything is read
+        data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
+        classifier = opened.classifier
+        known = set(opened.names)
+        used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
+        new = [i for i, name in enumerate(data.label_names) if name not in known and used[i]]
+        names = [data.label_names[i] for i in new]
+        classifier.add_labels(opened.features(data, report), data.Y[:, new], _typed(names, classifier.classes_.dtype))
+        classifier.label_titles_ |= {name: data.label_titles[name] for name in names if name in data.label_titles}
+        classifier.save(output, force=force, extra=classifier.extra_)
+    screen.say(
+        f"Added {len(names):,} labels from {data.n_examples:,} examples; the other {len(known):,} are as they were.",
+        f"Saved as {output} ({folder_size(output) / 1e6:.1f} MB).",
+    )
+    screen.result({"model": str(output), "added": names, "n_labels": len(classifier.classes_)})
+
+
+def _typed(names: list[str], dtype: Any) -> list[Any]:
+    """Labels of a file as the model names its own: strings, or whole numbers."""
+    if dtype.kind in "USO":
+        return names
+    strange = next((name for name in names if not name.isdecimal()), None)
+    if strange is not None:
+        raise DataError(f"the model's labels are numbers, and {strange!r} is none; give numbers")
+    return [int(name) for name in names]

@@ -1,0 +1,102 @@
+"""What labels that come later need of the rows seen before: the number, mean and scatter of the decoder's features."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.engines.place import CPU, Place
+from rembrandt.linalg.blocks import Block, as_numpy, spans
+
+Array = NDArray[Any]
+SCORES = 1 << 24  # entries of the largest block of scores
+LEAST = 0.05  # of a label's variance that its features leave open, at least: no column is ever certain
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of mapped features over all rows that a decoder has learnt from; 4 D² bytes for D features."""
+
+    total: float  # rows, or their weight
+    mean: Array  # D
+    scatter: Array  # the upper triangle of the centred Gram matrix, row by row, in float64
+
+    @classmethod
+    def of(cls, H: Block, decoder: Decoder, weights: Array | None = None, place: Place = CPU) -> "Moments":
+        """Those of projected rows, as ``decoder`` maps them."""
+        none = sparse.csr_array((H.shape[0], 0), dtype=np.float32)
+        return cls.seen_by(RidgeStatistics(H, none, decoder.fourier, weights, place=place))
+
+    @classmethod
+    def seen_by(cls, statistics: RidgeStatistics) -> "Moments":
+        gram = as_numpy(statistics.gram)
+        return cls(statistics.total, as_numpy(statistics.mean), gram[np.triu_indices(len(gram))])
+
+    def gram(self) -> Array:
+        """The centred Gram matrix, D × D."""
+        D = len(self.mean)
+        gram = np.zeros((D, D))
+        gram[np.triu_indices(D)] = self.scatter
+        return gram + np.triu(gram, 1).T
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Labels learnt after the fit."""
+
+    weights: Array  # D × m
+    bias: Array  # m
+    embedding: Array  # m × k
+    moments: Moments  # of the rows before and these
+
+
+def learn_columns(
+    decoder: Decoder, H: Array, Y: sparse.csr_array, seen: Moments, strength: float, weights: Array | None = None
+) -> Columns:
+    """Columns for the labels ``Y`` of projected rows ``H``, given that no row that was seen before has them.
+
+    For scores that are probabilities (ridge, transpose) these are the columns that ridge of this ``strength`` finds on
+    all rows, the old ones and these: exactly, as it needs nothing of the old ones but their moments. For logits they
+    are those of two normal classes with one covariance, scaled to that from the same regression: an approximation.
+    """
+    statistics = RidgeStatistics(H, Y, decoder.fourier, weights)
+    statistics.add_rows_without_labels(seen.total, seen.mean, seen.gram())
+    found = statistics.solve(strength)
+    Q, bias = found.weights, found.bias
+    if decoder.link != "identity":
+        Q, bias = _as_logits(statistics, Q)
+    if decoder.link == "softmax":
+        # Logits of a class against all others: softmax wants them above the others' total.
+        bias = bias + _mean_log_total(decoder, H)
+    embedding = statistics.of_projection(H.shape[1]).solve(strength).weights.T
+    return Columns(Q, bias.astype(Q.dtype), embedding, Moments.seen_by(statistics))
+
+
+def _mean_log_total(decoder: Decoder, H: Array) -> float:
+    """The mean over rows of the logarithm of what softmax divides by."""
+    total = 0.0
+    for rows in spans(len(H), max(1, SCORES // decoder.bias.shape[0])):
+        scores = decoder.scores(H[rows])
+        most = scores.max(axis=1)
+        total += float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1))).sum())
+    return total / max(1, len(H))
+
+
+def _as_logits(statistics: RidgeStatistics, Q: Array) -> tuple[Array, Array]:
+    """Least-squares columns as linear discriminants.
+
+    With δ the distance between the means of rows with the label and without, π its rate and S the total covariance,
+    ridge finds π(1−π) S⁻¹δ and the discriminant is the same direction, longer: S⁻¹δ / (1 − π(1−π) δᵀS⁻¹δ).
+    """
+    rate = np.clip(statistics.label_mean, 1e-12, 1 - 1e-12)
+    spread = rate * (1 - rate)
+    apart = statistics.cross / (statistics.total * spread)[:, None]  # δ, m × D
+    explained = np.einsum("md,dm->m", apart, Q)
+    logits = Q / (spread * np.clip(1 - explained, LEAST, None))
+    middle = statistics.mean + (0.5 - rate)[:, None] * apart  # between the two means
+    bias = np.log(rate / (1 - rate)) - np.einsum("md,dm->m", middle, logits)
+    return logits.astype(Q.dtype), bias
