@@ -1,7 +1,6 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rembrandt.blending import BlendTrial, choose_blend, sparse_alone
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
@@ -39,9 +38,9 @@ from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
-from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
-from rembrandt.selection import Auto, Open, Trial, select
+from rembrandt.selection import Auto, Open
+from rembrandt.settling import Settled, settle
 from rembrandt.targets import Targets, read_targets
 
 Array = NDArray[Any]
@@ -359,15 +358,23 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.verbose = verbose
         self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example."""
-        with bars(self.verbose > 0) as report:
-            return self._fit(X, lambda: read_targets(y), sample_weight, report)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
+        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
 
-    def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
-        """Fit to what a reader returned, keeping the names of labels and features."""
+        What is done is kept in the folder ``checkpoint``: a fit that was killed goes on there when it is called again
+        with the same data and settings, and gives the same model. Delete the folder when the model is saved.
+        """
+        with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
+            return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
+
+    def fit_dataset(
+        self, data: Dataset, report: Report = silent, checkpoint: str | Path | Checkpoints | None = None
+    ) -> Self:
+        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`."""
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report)
+        X = data.texts if data.X is None else data.X
+        with checkpoints_in(checkpoint) as checkpoints:
+            self._fit(X, lambda: targets, data.weights, report, checkpoints)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -474,7 +481,9 @@ class RembrandtClassifier(ClassifierMixin, _Base):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
-    def _fit(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Self:
+    def _fit(
+        self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report, checkpoints: Checkpoints
+    ) -> Self:
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
         self.text_ = X.store.text if stored else None
@@ -489,23 +498,31 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
             tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
-        trials, blends = list[Trial](), list[BlendTrial]()
-        if tree is not None and data.Y.shape[1] > LABELS:
-            recipe = sparse_alone(recipe, tree)
-        else:
-            check_memory(data, replace(recipe, decoder="transpose"))
-            selection = select(data, recipe, self._choices(), report)
-            recipe, trials = selection.recipe, selection.trials
-            if tree is not None:
-                recipe, blends = choose_blend(data, recipe, tree, report)
-        self.model_ = fit_model(data, recipe, report)
+        if checkpoints is not NOTHING_KEPT:
+            checkpoints.begin(self._fingerprint(data))
+        settled = checkpoints.stage(
+            "settings",
+            lambda: settle(data, recipe, self._choices(), tree, report),
+            Settled.packed,
+            Settled.unpacked,
+        )
+        self.model_ = fit_model(data, settled.recipe, report, checkpoints)
         self.tally_ = getattr(data.place, "tally", None)
-        self.selection_ = [vars(trial) for trial in trials]
-        self.blends_ = [vars(trial) for trial in blends]
+        self.selection_, self.blends_ = settled.trials, settled.blends
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
+
+    def _fingerprint(self, data: Labelled) -> dict[str, Any]:
+        """What this fit depends on; texts are in its features."""
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(settings["random_state"], int):
+            raise SettingsError("a checkpoint needs random_state to be a number: without one no two fits are the same")
+        if is_dask(self.device):
+            settings["device"] = "dask"  # a scheduler may have died, and the next one is elsewhere
+        del settings["text"], settings["verbose"]
+        return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
 
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)

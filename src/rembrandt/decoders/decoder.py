@@ -7,7 +7,8 @@ from typing import Any, Literal
 from array_api_compat import array_namespace
 
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import Block
+from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.packing import Arrays
 
 Link = Literal["identity", "softmax", "sigmoid"]
 
@@ -26,6 +27,24 @@ class Decoder:
         """The same decoder with its arrays where ``move`` puts them."""
         fourier = None if self.fourier is None else self.fourier.moved(move)
         return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
+
+    def packed(self) -> tuple[Arrays, dict[str, Any]]:
+        """As named arrays and JSON, to be written to a file."""
+        arrays = {"decoder.weights": as_numpy(self.weights), "decoder.bias": as_numpy(self.bias)}
+        facts: dict[str, Any] = {"link": self.link, "greedy": self.greedy, "linear": None}
+        if self.fourier is not None:
+            arrays["fourier.frequencies"] = as_numpy(self.fourier.frequencies)
+            arrays["fourier.offsets"] = as_numpy(self.fourier.offsets)
+            facts["linear"] = self.fourier.linear
+        return arrays, facts
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays, facts: dict[str, Any]) -> "Decoder":
+        """What `packed` packed."""
+        fourier = None
+        if "fourier.frequencies" in arrays:
+            fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], facts["linear"])
+        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, facts["greedy"])
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""
