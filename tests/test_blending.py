@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, blending, estimators, load
+from rembrandt import RembrandtClassifier, blending, load, settling
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Settings
 from rembrandt.fitting import Labelled, Recipe, fit_model
