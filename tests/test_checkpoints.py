@@ -26,7 +26,10 @@ FITS = {
     "open choices": (several(160, 8), {"decoder": "ridge", "kernel": None, "random_state": 1}),
     "centred": (several(240, 8), SETTLED | {"decoder": "transpose", "center": True}),
     "whitened labels": (several(240, 8), LOGISTIC | {"method": "cca", "n_components": 5}),
-    "sparse part": (several(160, 8), SETTLED | {"decoder": "ridge", "kernel": None, "sparse": True}),
+    "sparse part": (
+        several(160, 40),
+        SETTLED | {"decoder": "ridge", "kernel": None, "sparse": True, "sparse_pairs": 1e3, "sparse_trees": 2},
+    ),
 }
 
 
@@ -49,8 +52,10 @@ class Clock:
 
 
 @pytest.fixture(autouse=True)
-def every_epoch(monkeypatch):
+def every_part(monkeypatch):
+    """Every epoch is kept, and a sparse part has its share."""
     monkeypatch.setattr(checkpoints, "SHARE", 0)
+    monkeypatch.setattr("rembrandt.blending.SHARES", (0.5,))
 
 
 def fit(kind, folder=None, clock=None, **more):
@@ -96,6 +101,8 @@ def test_stopped_at_random_moments_it_gives_the_same_bits(kind, tmp_path):
         assert again.ticks <= clock.ticks
     assert_same(undisturbed, fit(kind, folder, ended := Clock()), tmp_path)
     assert ended.ticks == 0  # all of it was done
+    if kind == "sparse part":
+        assert [len(tree.levels) for tree in undisturbed.model_.forest.trees] == [2, 2]
 
 
 def test_stopped_again_and_again(tmp_path):
