@@ -5,18 +5,22 @@ BIN    := $(VENV)/bin
 # Where tests and benchmarks look for the real data sets; they skip what is not there.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench annif-env clean
 
 help: ## what the targets do
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The stamp is newer than pyproject.toml once its dependencies are installed.
-$(VENV)/.installed: pyproject.toml
+# A stamp is newer than pyproject.toml once its dependencies are installed: those of the package, then those of the tests.
+$(VENV)/.package: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed ## raw articles to a trained, evaluated, saved model
+demo: $(VENV)/.package ## raw articles to a trained, evaluated, saved model
 	$(BIN)/rembrandt demo --output demo-model --force
 
 test: $(VENV)/.installed ## everything that proves it works
@@ -33,6 +37,9 @@ format: $(VENV)/.installed ## rewrite the sources in the house format
 
 bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
 	$(BIN)/python -m benchmarks
+
+annif-env: $(VENV)/.installed ## an environment with Annif, for its tests and benchmark
+	$(BIN)/python -m benchmarks.annif --install
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ NAMES = (
     "out_of_core",
     "scale",
     "survive",
+    "annif",
     "table",
 )
 

@@ -1,6 +1,7 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -371,10 +372,27 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self, data: Dataset, report: Report = silent, checkpoint: str | Path | Checkpoints | None = None
     ) -> Self:
         """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`."""
+        with checkpoints_in(checkpoint) as checkpoints:
+            return self._fit_dataset(data, report, checkpoints)
+
+    def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """Fit to other examples with what was chosen before: nothing is tried on held-out data.
+
+        For examples that were added to those of the first fit; terms, labels and the rank are found anew.
+        """
+        check_is_fitted(self)
+        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
+        del chosen["embedding"], chosen["auto_rank"]
+        if chosen.get("tree") is not None:
+            chosen["tree"] = TreeSettings(**chosen["tree"])
+        return self._fit_dataset(data, report, NOTHING_KEPT, chosen)
+
+    def _fit_dataset(
+        self, data: Dataset, report: Report, checkpoints: Checkpoints, chosen: dict[str, Any] | None = None
+    ) -> Self:
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
         X = data.texts if data.X is None else data.X
-        with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: targets, data.weights, report, checkpoints)
+        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -482,7 +500,13 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
     def _fit(
-        self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report, checkpoints: Checkpoints
+        self,
+        X: Any,
+        read: Callable[[], Targets],
+        sample_weight: Any,
+        report: Report,
+        checkpoints: Checkpoints,
+        chosen: dict[str, Any] | None = None,
     ) -> Self:
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
@@ -493,26 +517,28 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         X = self._features(X, reset=True)
         targets = read()
         data = self._labelled(X, targets, sample_weight)
-        recipe = self._recipe(data, **self._own_settings())
-        tree = None
-        if self.sparse:
-            pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
-            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
         if checkpoints is not NOTHING_KEPT:
             checkpoints.begin(self._fingerprint(data))
-        settled = checkpoints.stage(
-            "settings",
-            lambda: settle(data, recipe, self._choices(), tree, report),
-            Settled.packed,
-            Settled.unpacked,
-        )
-        self.model_ = fit_model(data, settled.recipe, report, checkpoints)
+        recipe = self._recipe(data, **self._own_settings())
+        recipe = self._searched(data, recipe, report, checkpoints) if chosen is None else replace(recipe, **chosen)
+        self.model_ = fit_model(data, recipe, report, checkpoints)
         self.tally_ = getattr(data.place, "tally", None)
-        self.selection_, self.blends_ = settled.trials, settled.blends
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
+
+    def _searched(self, data: Labelled, recipe: Recipe, report: Report, checkpoints: Checkpoints) -> Recipe:
+        """The recipe with what is open chosen on held-out rows, and what was tried kept."""
+        choices, tree = self._choices(), None
+        if self.sparse:
+            pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
+            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
+        settled = checkpoints.stage(
+            "settings", lambda: settle(data, recipe, choices, tree, report), Settled.packed, Settled.unpacked
+        )
+        self.selection_, self.blends_ = settled.trials, settled.blends
+        return settled.recipe
 
     def _fingerprint(self, data: Labelled) -> dict[str, Any]:
         """What this fit depends on; texts are in its features."""

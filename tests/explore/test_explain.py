@@ -1,5 +1,7 @@
 """Contributions add up to the score, and point at the words that they come from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,8 @@ from rembrandt import RembrandtClassifier, TextFeatures
 from rembrandt.data import catalogue
 from rembrandt.data.generated import labelled_documents
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import fit_forest
+from rembrandt.decoders.tree import TreeSettings
 from rembrandt.errors import DataError
 from rembrandt.explore.explain import explain, explain_rows
 from rembrandt.features.fourier import KERNELS, draw
@@ -59,6 +63,22 @@ def test_contributions_sum_to_the_score(kernel, normalize, link):
     np.add.at(summed, rows, explanation.contributions)
     np.testing.assert_allclose(summed, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
     np.testing.assert_allclose(explanation.score, summed, atol=1e-9)
+
+
+@pytest.mark.parametrize("blend", [1.0, 0.5])
+@pytest.mark.parametrize("pairs", [1e9, 500.0], ids=["one-vs-all", "clusters"])
+@pytest.mark.parametrize("link", ["identity", "softmax", "sigmoid"])
+def test_a_sparse_part_is_explained_too(link, pairs, blend):
+    rng = np.random.default_rng(9)
+    learned = random_rows(200, rng)
+    Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
+    forest = fit_forest(learned, Y, TreeSettings(pairs=pairs, trees=2))
+    model = replace(random_model("gaussian", True, link, rng), forest=forest, blend=blend)
+    X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
+    labels = rng.integers(0, C, (41, 4))
+    explanation = explain_rows(model, X, labels)
+    np.testing.assert_allclose(explanation.score, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
+    assert np.abs(explanation.contributions).max() > EXACT
 
 
 @pytest.mark.parametrize("kernel", [None, "gaussian"])

@@ -92,13 +92,14 @@ def test_odp_runs_on_the_users_files(inside: str, run: Run, tmp_path: Path) -> N
     assert list(shares) == ["RE+LR", "CS+LR", "CCA+LR"] and all(0 < share < 100 for share in shares.values())
     said = (tmp_path / "out" / "report.md").read_text()
     assert "ODP itself, from train.vw and test.vw.gz." in said and "stand-in" not in said
+    assert "| RE+LR | 83.2 |" in said  # the paper's, beside ours on the paper's data alone
 
 
 @pytest.mark.usefixtures("tiny")
 def test_odp_says_that_it_ran_on_another_set(stand_ins: Path, run: Run, tmp_path: Path) -> None:
     run("reproduce", "odp", "--data", stand_ins, "--quick", "--output", tmp_path, "--rows", "RE+LR")
     said = (tmp_path / "report.md").read_text()
-    assert "**A stand-in**" in said and "`mesh`" in said
+    assert "**A stand-in**" in said and "`mesh`" in said and "| RE+LR | – |" in said
     assert _rows(tmp_path, ERROR)["RE+LR"] < 40
 
 

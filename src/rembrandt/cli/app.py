@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from rembrandt import __version__
 from rembrandt.cli import (
+    annif,
     confusions,
     data,
     demo,
@@ -76,3 +77,8 @@ for verb in (
 ):
     app.command()(verb)
 app.add_typer(data.app, name="data")
+# What follows is Annif's to read, its --help too.
+app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)(annif.annif)

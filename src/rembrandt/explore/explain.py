@@ -13,8 +13,8 @@ and ``p − p₀`` is linear in the features. So ``g = Ω (m ∘ q_cos) + s q_li
 feature f adds ``x̂_f W_f · g``, and nothing is left over.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -23,22 +23,16 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier, is_text
-from rembrandt.explore.explanation import Explanation, Words
+from rembrandt.explore.explain_trees import NEAR, explain_forest
+from rembrandt.explore.explanation import Explanation, Part, Words
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr
 from rembrandt.model.model import Model
 
 Array = NDArray[Any]
 _ENTRIES = 1 << 23  # of the largest block of pairs × random features: 64 MB
-
-
-class Part(NamedTuple):
-    """What one part of a model adds to the scores of labels: to an empty row, and by each feature of a row."""
-
-    base: Array  # n × m
-    contributions: Array  # non-zeros × m, in the order of the rows' entries
 
 
 def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> Part:
@@ -52,8 +46,38 @@ def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) ->
     return Part(base, _products(rows.indptr, indices, rows.data, as_numpy(model.projection[used]), directions))
 
 
-# A model that has a further additive part adds a function here; everything else follows.
-PARTS: tuple[Callable[[Model, sparse.csr_array, NDArray[np.int64]], Part], ...] = (low_rank,)
+def blended(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> list[Part]:
+    """The parts of a model that has a sparse part, each with its share: see `Model.scores`."""
+    assert model.forest is not None
+    sparse_part = explain_forest(model.forest, rows, labels)
+    parts = [Part(model.blend * sparse_part.base, model.blend * sparse_part.contributions)]
+    if model.blend < 1:
+        part = low_rank(model, rows, labels)
+        if model.decoder.link != "identity":
+            part = _as_probability(model, rows, labels, part)
+        parts.append(Part((1 - model.blend) * part.base, (1 - model.blend) * part.contributions))
+    return parts
+
+
+def _as_probability(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64], part: Part) -> Part:
+    """The probability that scores stand for, by the slope between the empty row's and the row's.
+
+    Of a softmax, what the other labels gain or lose is part of the base: it is no single feature's doing.
+    """
+    owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    gain = np.zeros(labels.shape)
+    np.add.at(gain, owner, part.contributions)
+    decoder = model.decoder
+    scores = as_numpy(decoder.scores(model.place.project(rows, model.projection)))
+    likely = np.take_along_axis(as_numpy(decoder.probabilities(scores)).astype(np.float64), labels, axis=1)
+    if decoder.link == "softmax":
+        end = np.log(np.maximum(likely, 1e-300))
+        first = np.exp(end - gain)
+    else:
+        first = 1 / (1 + np.exp(-np.clip(part.base, -60, 60)))
+    flat = np.abs(gain) < NEAR
+    slope = np.where(flat, 0.0, (likely - first) / np.where(flat, 1.0, gain))
+    return Part(np.where(flat, likely, first), slope[owner] * part.contributions)
 
 
 def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | None = None, k: int = 5) -> Explanation:
@@ -94,15 +118,11 @@ def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Word
 
     The result is dense over labels, so keep their number small where there are many rows.
     """
-    if model.forest is not None:
-        raise SettingsError(
-            "this model has a sparse part, whose score is no sum over features: explain one fitted with sparse=False"
-        )
     rows = as_csr(model.rows(X))
     wanted = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
     if wanted.size and not (wanted.min() >= 0 and wanted.max() < model.n_labels):
         raise DataError(f"labels lie in {wanted.min()}…{wanted.max()}; give columns from 0 to {model.n_labels - 1}")
-    parts = [part(model, rows, wanted) for part in PARTS]
+    parts = [low_rank(model, rows, wanted)] if model.forest is None else blended(model, rows, wanted)
     return Explanation(
         labels=wanted,
         base=np.sum([part.base for part in parts], axis=0),

@@ -14,6 +14,13 @@ from rembrandt.features.places import Places
 Array = NDArray[Any]
 
 
+class Part(NamedTuple):
+    """What one part of a model adds to the scores of labels: to an empty row, and by each feature of a row."""
+
+    base: Array  # n × m
+    contributions: Array  # non-zeros × m, in the order of the rows' entries
+
+
 class Segment(NamedTuple):
     """A piece of a text and what it adds to a score."""
 

@@ -16,6 +16,23 @@ def n_threads() -> int:
     return max(1, int(asked)) if asked.isdigit() else len(os.sched_getaffinity(0))
 
 
+@contextmanager
+def at_most(n: int) -> Iterator[None]:
+    """No more than ``n`` threads here and in BLAS; 0 leaves it as it is."""
+    if n < 1:
+        yield
+        return
+    before = os.environ.get("REMBRANDT_NUM_THREADS")
+    os.environ["REMBRANDT_NUM_THREADS"] = str(min(n, n_threads()))
+    try:
+        with _libraries().limit(limits=n, user_api="blas"):
+            yield
+    finally:
+        os.environ.pop("REMBRANDT_NUM_THREADS")
+        if before is not None:
+            os.environ["REMBRANDT_NUM_THREADS"] = before
+
+
 @lru_cache(maxsize=4)
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
     # Keyed by the process: threads do not survive a fork, so a child makes its own.

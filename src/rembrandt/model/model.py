@@ -128,6 +128,15 @@ class Model:
             out[rows] = P
         return out
 
+    def probabilities_of(self, X: Matrix, best: Array, scores: Array) -> Array:
+        """The probabilities of the labels that `top_k` found; where all labels' sum to one, all are scored again."""
+        if not self.multiclass:
+            return self._alone(scores)
+        found = np.empty_like(scores)
+        for rows in self._row_blocks(X.shape[0]):
+            found[rows] = np.take_along_axis(self.probabilities(X[rows]), np.maximum(best[rows], 0), axis=1)
+        return found
+
     def label_sets(self, X: Matrix, threshold: float = 0.5) -> sparse.csr_array:
         """The labels of each row whose probability reaches ``threshold``, as a 0/1 matrix."""
         parts: list[Any] = [
@@ -138,9 +147,13 @@ class Model:
 
     def _likely(self, X: Matrix) -> Array:
         """The probability of each label alone."""
+        return self._alone(self.scores(X))
+
+    def _alone(self, scores: Array) -> Array:
+        """Scores as probabilities of each label alone; with a sparse part they are that already."""
         if self.forest is None:
-            return as_numpy(self.decoder.probabilities(self.decoder.scores(self.project(X))))
-        return np.clip(self.scores(X), 1e-6, 1 - 1e-6)
+            return as_numpy(self.decoder.probabilities(scores))
+        return np.clip(scores, 1e-6, 1 - 1e-6)
 
     @property
     def dtype(self) -> Any:

@@ -46,6 +46,15 @@ def _placed(device: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {"random_state": SEED, "device": device} | settings
 
 
+def rows_of(experiment: str, system: str, paper: dict[str, float]) -> Callable[..., Row]:
+    """What makes the rows of a system, the paper's number beside the measures that it gives one for."""
+
+    def row(metric: str, value: float, **rest: Any) -> Row:
+        return Row(experiment, system, metric, value, paper.get(metric), **rest)
+
+    return row
+
+
 def classifier_rows(
     row: Callable[..., Row], train: Dataset, test: Dataset, device: str, report: Report, **settings: Any
 ) -> list[Row]:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.explore.explain import explain_rows, words_of
-from rembrandt.linalg.blocks import spans
-from rembrandt.model.model import SCORES
 from rembrandt.serve.refusals import Refusal
 from rembrandt.serve.registry import Served
 
@@ -75,7 +73,7 @@ def _product(questions: list[Question]) -> list[Answer | Exception]:
         best, scores = model.top_k(rows, k, allowed)
     if (best[:, 0] < 0).any() or not np.isfinite(scores[best >= 0]).all():
         raise Refusal(422, "a score is not a finite number: the values of this vector are too large for the model")
-    shares = _probabilities(served, rows, best, scores) if any(q.probabilities for q in questions) else scores
+    shares = model.probabilities_of(rows, best, scores) if any(q.probabilities for q in questions) else scores
     answers: list[Answer | Exception] = []
     start = 0
     for question in questions:
@@ -168,14 +166,3 @@ def _allowed(question: Question, excluded: set[int]) -> NDArray[np.int64] | None
     if not chosen.any():
         raise Refusal(422, "no label is left to choose from: every one included is excluded too")
     return np.flatnonzero(chosen)
-
-
-def _probabilities(served: Served, rows: Any, best: Array, scores: Array) -> Array:
-    """The probabilities of the best labels; where they must sum to one over all labels, all are needed."""
-    model = served.model
-    if not model.multiclass:
-        return model.decoder.probabilities(scores)
-    found = np.empty_like(scores)
-    for block in spans(len(best), max(1, SCORES // model.n_labels)):
-        found[block] = np.take_along_axis(model.probabilities(rows[block]), np.maximum(best[block], 0), axis=1)
-    return found

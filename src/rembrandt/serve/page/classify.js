@@ -30,9 +30,12 @@ export async function classify(root, state) {
   root.append(h("div", { class: "left" }, form, why), results);
 
   let asked = null;
+  let question = null; // what was asked last: asking the same again would only undo what the person chose since
   async function ask() {
-    asked?.abort();
     const text = input.value;
+    if (question === `${state.top} ${text}`) return;
+    question = `${state.top} ${text}`;
+    asked?.abort();
     state.text = text;
     size.textContent = texts ? `${whole([...text].length)} characters` : "";
     if (!text.trim()) {
@@ -49,7 +52,9 @@ export async function classify(root, state) {
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
     } catch (error) {
-      if (error.name !== "AbortError") complain(error.message);
+      if (error.name === "AbortError") return;
+      question = null;
+      complain(error.message);
     } finally {
       if (asked === controller) results.removeAttribute("aria-busy");
     }
