@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, checkpoints
+from rembrandt import RembrandtClassifier, checkpoints, fitting
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.errors import RembrandtError, RembrandtWarning, SettingsError
@@ -183,18 +184,34 @@ def test_flipped_bytes_are_refused_and_the_one_before_is_used(seed, tmp_path):
     assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
 
 
+def test_what_follows_from_another_embedding_is_not_used(tmp_path, monkeypatch):
+    folder = tmp_path / "kept"
+    stopped("logistic", folder, 8)
+    files(folder, "embedding")[0].unlink()
+    rounded = fitting.fit_used_features
+    monkeypatch.setattr(fitting, "fit_used_features", lambda *given: turned(rounded(*given)))  # as another device may
+    undisturbed = fit("logistic")
+    resumed = fit("logistic", folder, clock := Clock())
+    assert_same(undisturbed, resumed, tmp_path)
+    assert clock.epochs[0] == 0
+
+
+def turned(embedded):
+    return replace(embedded, projection=-embedded.projection)
+
+
 def test_a_shortened_or_foreign_file_does_no_harm(tmp_path):
     folder = tmp_path / "kept"
     stopped("logistic", folder, 8)
     (folder / "notes.txt").write_text("mine")
-    (folder / ".epoch.part").write_bytes(b"what a kill leaves")
+    (folder / ".epoch.unfinished-checkpoint").write_bytes(b"what a kill leaves")
     last = files(folder, "epoch")[-1]
     last.write_bytes(last.read_bytes()[:100])
     with pytest.warns(RembrandtWarning, match="damaged"):
         resumed = fit("logistic", folder)
     assert_same(fit("logistic"), resumed, tmp_path)
     assert (folder / "notes.txt").read_text() == "mine"
-    assert not (folder / ".epoch.part").exists()
+    assert not (folder / ".epoch.unfinished-checkpoint").exists()
 
 
 def test_other_data_or_settings_are_refused(tmp_path):

@@ -1,9 +1,9 @@
 """A fit that survives being killed: what is done lies in a folder, and the same fit goes on from there.
 
 There is one file for each stage that is done, and for the last two steps of a stage that goes in steps (epochs). A file
-is safetensors, one array of it JSON: facts, and which fit it belongs to. Its name ends in its check sum, and it takes
-that name when it is on the disk whole; so at any moment what has a name is complete, and what does not match its name
-is damaged. Nothing is pickled.
+is safetensors, one array of it JSON: facts, which fit it belongs to, and which stages before it. Its name ends in its
+check sum, and it takes that name when it is on the disk whole; so at any moment what has a name is complete, and what
+does not match its name is damaged. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ Fit = dict[str, Any]  # what tells one fit from another: see `fingerprint`
 KEPT = 2  # steps of a stage
 SHARE = 20  # a step is kept when the work since the last took so many times as long as keeping that did
 _FACTS = "json"
+_UNFINISHED = ".unfinished-checkpoint"  # at the end of a name
 _NAME = re.compile(r"(?P<stage>[a-z]+(?:-[a-z0-9]+)*)\.(?P<number>[0-9]{1,9})\.(?P<sha256>[0-9a-f]{64})\.safetensors")
 
 
@@ -101,9 +102,15 @@ class _Kept:
         if not whole:
             raise ModelError("its contents do not match their checksum")
         try:
-            return dict(_facts(map_weights(self.path))["fit"])
+            facts = _facts(map_weights(self.path))
+            _ = dict(facts["after"]), dict(facts["facts"])
+            return dict(facts["fit"])
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError("it is no checkpoint") from error
+
+    def after(self) -> dict[str, str]:
+        """The stages that were done before it, with their check sums."""
+        return dict(_facts(map_weights(self.path))["after"])
 
     def read(self) -> State:
         """Its arrays, copied into memory: what is computed from them has the same bits as from those that were kept."""
@@ -121,12 +128,13 @@ class CheckpointFolder(Checkpoints):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.fit: Fit = {}
+        self._done: dict[str, str] = {}  # stages, with their check sums
         self._ended = -float("inf")  # when the last step was on the disk,
         self._cost = 0.0  # and how long that took
 
     def begin(self, fit: Fit) -> None:
         """Refuse the checkpoints of another fit, and do without those that are damaged."""
-        self.fit = fit
+        self.fit, self._done = fit, {}
         damaged = []
         for kept in self._found():
             try:
@@ -146,20 +154,34 @@ class CheckpointFolder(Checkpoints):
                 stacklevel=2,
             )
             kept.path.unlink()
-        for unfinished in self.folder.glob(".*.part"):
+        for unfinished in self.folder.glob(f".*{_UNFINISHED}"):
             unfinished.unlink()
 
     def stage(self, name: str, compute: Callable[[], T], pack: Callable[[T], State], unpack: Callable[..., T]) -> T:
-        state = self.last(name)
-        if state is not None:
-            return unpack(*state)
-        found = compute()
-        self._write(name, 1, pack(found))
+        kept = self._usable(name)
+        if kept:
+            found, sha256 = unpack(*kept[-1].read()), kept[-1].sha256
+        else:
+            found = compute()
+            sha256 = self._write(name, 1, pack(found))
+        self._done[name] = sha256
         return found
 
     def last(self, name: str) -> State | None:
-        kept = self._found(name)
+        kept = self._usable(name)
         return kept[-1].read() if kept else None
+
+    def _usable(self, name: str) -> list[_Kept]:
+        """What there is of a stage. It goes when a stage before it had to be done again and is not what it was.
+
+        That takes a damaged file, and a device or another machine that does not round in the same way again.
+        """
+        found = self._found(name)
+        usable = [kept for kept in found if kept.after() == self._done]
+        for kept in found:
+            if kept not in usable:
+                kept.path.unlink()
+        return usable
 
     def step(self, name: str, number: int, arrays: Callable[[], Arrays], facts: dict[str, Any]) -> None:
         begun = time.monotonic()
@@ -187,11 +209,12 @@ class CheckpointFolder(Checkpoints):
         kept = [_Kept(path, m["stage"], int(m["number"]), m["sha256"]) for path, m in names if m is not None]
         return sorted((k for k in kept if stage in (None, k.stage)), key=lambda k: (k.stage, k.number))
 
-    def _write(self, stage: str, number: int, state: State) -> None:
+    def _write(self, stage: str, number: int, state: State) -> str:
+        """Keep it, and return its check sum."""
         arrays, facts = state
-        body = json.dumps({"fit": self.fit, "facts": facts}).encode()
+        body = json.dumps({"fit": self.fit, "after": self._done, "facts": facts}).encode()
         plain = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-        unfinished = self.folder / f".{stage}.part"
+        unfinished = self.folder / f".{stage}{_UNFINISHED}"
         with writing(self.folder / f"{stage}.{number}"):
             try:
                 unfinished.unlink(missing_ok=True)
@@ -204,6 +227,7 @@ class CheckpointFolder(Checkpoints):
                     os.close(descriptor)
             finally:
                 unfinished.unlink(missing_ok=True)
+        return sha256
 
 
 def fingerprint(
