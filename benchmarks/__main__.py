@@ -12,7 +12,18 @@ from pathlib import Path
 
 from rembrandt.reproduce.runner import described, machine
 
-NAMES = ("sparse_products", "parse_rate", "text_features", "quality", "tail", "out_of_core", "scale", "annif", "table")
+NAMES = (
+    "sparse_products",
+    "parse_rate",
+    "text_features",
+    "quality",
+    "tail",
+    "out_of_core",
+    "scale",
+    "survive",
+    "annif",
+    "table",
+)
 
 
 def main(names: list[str]) -> None:

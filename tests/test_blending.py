@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, blending, estimators, load
+from rembrandt import RembrandtClassifier, blending, load, settling
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Settings
 from rembrandt.fitting import Labelled, Recipe, fit_model
@@ -41,7 +41,7 @@ def test_where_it_does_not_help_it_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_with_more_labels_than_a_block_it_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "LABELS", 10)
+    monkeypatch.setattr(settling, "LABELS", 10)
     data = labelled()
     fitted = RembrandtClassifier(sparse=True, random_state=0).fit(data.X, data.Y)
     assert fitted.model_.blend == 1

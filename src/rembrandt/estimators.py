@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rembrandt.blending import BlendTrial, choose_blend, sparse_alone
 from rembrandt.calibrating import Threshold, calibrate
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
@@ -41,9 +41,9 @@ from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
-from rembrandt.model.ranking import LABELS
 from rembrandt.progress import Report, bars, silent
-from rembrandt.selection import Auto, Open, Trial, select
+from rembrandt.selection import Auto, Open
+from rembrandt.settling import Settled, settle
 from rembrandt.targets import Targets, new_labels, read_targets
 
 Array = NDArray[Any]
@@ -378,14 +378,21 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         self.verbose = verbose
         self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example."""
-        with bars(self.verbose > 0) as report:
-            return self._fit(X, lambda: read_targets(y), sample_weight, report)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
+        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
 
-    def fit_dataset(self, data: Dataset, report: Report = silent) -> Self:
-        """Fit to what a reader returned, keeping the names of labels and features."""
-        return self._fit_dataset(data, report, None)
+        What is done is kept in the folder ``checkpoint``: a fit that was killed goes on there when it is called again
+        with the same data and settings, and gives the same model. Delete the folder when the model is saved.
+        """
+        with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
+            return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
+
+    def fit_dataset(
+        self, data: Dataset, report: Report = silent, checkpoint: str | Path | Checkpoints | None = None
+    ) -> Self:
+        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`."""
+        with checkpoints_in(checkpoint) as checkpoints:
+            return self._fit_dataset(data, report, checkpoints)
 
     def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to other examples with what was chosen before: nothing is tried on held-out data.
@@ -397,11 +404,14 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         del chosen["embedding"], chosen["auto_rank"]
         if chosen.get("tree") is not None:
             chosen["tree"] = TreeSettings(**chosen["tree"])
-        return self._fit_dataset(data, report, chosen)
+        return self._fit_dataset(data, report, NOTHING_KEPT, chosen)
 
-    def _fit_dataset(self, data: Dataset, report: Report, chosen: dict[str, Any] | None) -> Self:
+    def _fit_dataset(
+        self, data: Dataset, report: Report, checkpoints: Checkpoints, chosen: dict[str, Any] | None = None
+    ) -> Self:
         targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-        self._fit(data.texts if data.X is None else data.X, lambda: targets, data.weights, report, chosen)
+        X = data.texts if data.X is None else data.X
+        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -546,6 +556,7 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         read: Callable[[], Targets],
         sample_weight: Any,
         report: Report,
+        checkpoints: Checkpoints,
         chosen: dict[str, Any] | None = None,
     ) -> Self:
         stored = isinstance(X, StoredRows)
@@ -557,34 +568,39 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         X = self._features(X, reset=True)
         targets = read()
         data = self._labelled(X, targets, sample_weight)
+        if checkpoints is not NOTHING_KEPT:
+            checkpoints.begin(self._fingerprint(data))
         recipe = self._recipe(data, **self._own_settings())
-        recipe = self._searched(data, recipe, report) if chosen is None else replace(recipe, **chosen)
+        recipe = self._searched(data, recipe, report, checkpoints) if chosen is None else replace(recipe, **chosen)
         calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report))
+        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
         self.tally_ = getattr(data.place, "tally", None)
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
-    def _searched(self, data: Labelled, recipe: Recipe, report: Report) -> Recipe:
+    def _searched(self, data: Labelled, recipe: Recipe, report: Report, checkpoints: Checkpoints) -> Recipe:
         """The recipe with what is open chosen on held-out rows, and what was tried kept."""
-        tree = None
+        choices, tree = self._choices(), None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
             tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
-        trials, blends = list[Trial](), list[BlendTrial]()
-        if tree is not None and data.Y.shape[1] > LABELS:
-            recipe = sparse_alone(recipe, tree)
-        else:
-            check_memory(data, replace(recipe, decoder="transpose"))
-            selection = select(data, recipe, self._choices(), report)
-            recipe, trials = selection.recipe, selection.trials
-            if tree is not None:
-                recipe, blends = choose_blend(data, recipe, tree, report)
-        self.selection_ = [vars(trial) for trial in trials]
-        self.blends_ = [vars(trial) for trial in blends]
-        return recipe
+        settled = checkpoints.stage(
+            "settings", lambda: settle(data, recipe, choices, tree, report), Settled.packed, Settled.unpacked
+        )
+        self.selection_, self.blends_ = settled.trials, settled.blends
+        return settled.recipe
+
+    def _fingerprint(self, data: Labelled) -> dict[str, Any]:
+        """What this fit depends on; texts are in its features."""
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(settings["random_state"], int):
+            raise SettingsError("a checkpoint needs random_state to be a number: without one no two fits are the same")
+        if is_dask(self.device):
+            settings["device"] = "dask"  # a scheduler may have died, and the next one is elsewhere
+        del settings["text"], settings["verbose"]
+        return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
 
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)

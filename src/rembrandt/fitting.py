@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import fit_forest
@@ -23,9 +24,10 @@ from rembrandt.engines.protocol import Engine
 from rembrandt.engines.stored_place import RowsOnDisk
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
-from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.blocks import Block, as_numpy, in_rows
 from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_columns
 from rembrandt.model.model import Model
+from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -62,6 +64,13 @@ class Recipe:
         """The recipe as JSON."""
         return asdict(self)
 
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> "Recipe":
+        """The recipe that has these facts."""
+        tree = facts["tree"]
+        parts = {"embedding": Settings(**facts["embedding"]), "tree": None if tree is None else TreeSettings(**tree)}
+        return cls(**facts | parts)
+
 
 @dataclass(frozen=True)
 class Labelled:
@@ -92,22 +101,60 @@ class Embedded:
     def project(self, X: Matrix) -> Block:
         return self.place.project(X, self.projection)
 
+    def in_rows(self) -> "Embedded":
+        """The same, laid out as it will be when it is read back."""
+        e = self.embedding
+        V = in_rows(e.V)
+        back = V if e.back is e.V else None if e.back is None else in_rows(e.back)
+        return replace(self, embedding=replace(e, V=V, back=back), projection=in_rows(self.projection))
 
-def fit_model(data: Labelled, recipe: Recipe, report: Report = silent) -> Model:
+    def packed(self) -> tuple[Arrays, dict[str, Any]]:
+        """As named arrays and JSON, to be written to a file."""
+        e = self.embedding
+        blocks = {"V": e.V, "sigma": e.sigma, "projection": self.projection, "means": e.means}
+        if e.back is not e.V:
+            blocks["back"] = e.back
+        arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
+        facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations")}
+        return arrays, {"facts": facts, "reason": self.reason, "has_back": e.back is not None}
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
+        """What `packed` packed; the projection stands for the regression that it was made of."""
+        blocks = {name: place.asarray(array) for name, array in arrays.items()}
+        V, projection = blocks["V"], blocks["projection"]
+        back = blocks.get("back", V) if facts["has_back"] else None
+        e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
+        return cls(e, projection, facts["reason"], place)
+
+
+def fit_model(
+    data: Labelled, recipe: Recipe, report: Report = silent, checkpoints: Checkpoints = NOTHING_KEPT
+) -> Model:
     """The model that ``recipe`` makes of ``data``."""
     estimate = check_memory(data, recipe)
     X = normalized(data.X) if recipe.normalize else data.X
-    embedded = fit_used_features(replace(data, X=X), recipe, report)
-    H = embedded.project(X)
-    decoder = fit_decoder(embedded.embedding, H, data, recipe, report)
+    embedded = checkpoints.stage(
+        "embedding",
+        lambda: fit_used_features(replace(data, X=X), recipe, report).in_rows(),
+        Embedded.packed,
+        lambda arrays, facts: Embedded.unpacked(arrays, facts, data.place),
+    )
+    decoder = checkpoints.stage(
+        "decoder",
+        # To project the rows again costs no more than to read them, so they are not kept.
+        lambda: fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report, checkpoints),
+        Decoder.packed,
+        Decoder.unpacked,
+    )
     moments = None
     if recipe.growable:
         with data.place.exactly():
-            seen = left_out(embedded.embedding, H, data, recipe.leave_out)
+            seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
             moments = Moments.of(seen, decoder, data.weights, data.place)
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report)
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -169,7 +216,14 @@ def make_engine(data: Labelled, center: bool) -> Engine:
     return data.place.engine(data.X, data.Y, data.weights, center)
 
 
-def fit_decoder(embedding: Embedding, H: Block, data: Labelled, recipe: Recipe, report: Report = silent) -> Decoder:
+def fit_decoder(
+    embedding: Embedding,
+    H: Block,
+    data: Labelled,
+    recipe: Recipe,
+    report: Report = silent,
+    checkpoints: Checkpoints = NOTHING_KEPT,
+) -> Decoder:
     """The decoder of ``recipe`` on the projected rows ``H``."""
     if recipe.decoder in ("transpose", "greedy"):
         if embedding.back is None:
@@ -185,7 +239,8 @@ def fit_decoder(embedding: Embedding, H: Block, data: Labelled, recipe: Recipe, 
         fourier = fourier_map(H, recipe)
         if recipe.decoder == "ridge":
             return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
-        return fit_logistic(H, data.Y, logistic_settings(data, recipe), fourier, data.weights, report, data.place)
+        settings = logistic_settings(data, recipe)
+        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, data.place, checkpoints)
 
 
 def ridge_statistics(H: Block, data: Labelled, fourier: FourierMap | None, report: Report = silent) -> RidgeStatistics:

@@ -21,7 +21,9 @@ def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]]) -> sparse.csr_arra
     """Return the matrix that `pack_csr` packed under this name, on the same memory."""
     parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
     n, m = arrays[f"{name}.shape"]
-    return sparse.csr_array(parts, shape=(int(n), int(m)), copy=False)
+    matrix = sparse.csr_array(parts, shape=(int(n), int(m)), copy=False)
+    matrix.indices, matrix.indptr = parts[1:]  # of the types that they had; SciPy would choose others
+    return matrix
 
 
 def pack_strings(name: str, strings: Sequence[str]) -> Arrays:

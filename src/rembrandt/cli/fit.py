@@ -56,6 +56,10 @@ def fit(
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     scheduler: options.Scheduler = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep what is done here; the same command goes on after it was stopped."),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -86,22 +90,26 @@ def fit(
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
 
+    from rembrandt.checkpoints import checkpoints_in
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.features.text import TextFeatures
 
-    with screen.progress() as report:
-        data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
-    if vectorizer and data.texts is None:
-        raise DataError("there are features in it; --analyzer, --ngrams and --hashed are for texts", train)
-    screen.say(*data_lines(data, train))
-    with screen.progress() as report:
-        start = time.perf_counter()
-        try:
-            classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer)).fit_dataset(data, report)
-        except ValueError as error:  # data or settings that the library refuses without knowing the file
-            raise RembrandtError(f"cannot fit {train}: {error}") from error
-        seconds = time.perf_counter() - start
-        classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
+    with checkpoints_in(checkpoint) as checkpoints:
+        with screen.progress() as report:
+            data, reading = read_training(train, Reading.given(format, text, labels, label_separator), report)
+        if vectorizer and data.texts is None:
+            raise DataError("there are features in it; --analyzer, --ngrams and --hashed are for texts", train)
+        screen.say(*data_lines(data, train), *checkpoints.lines())
+        with screen.progress() as report:
+            start = time.perf_counter()
+            try:
+                classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer))
+                classifier.fit_dataset(data, report, checkpoints)
+            except ValueError as error:  # data or settings that the library refuses without knowing the file
+                raise RembrandtError(f"cannot fit {train}: {error}") from error
+            seconds = time.perf_counter() - start
+            classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
+            checkpoints.clear()
     cost = classifier.tally_
     screen.say(*choice_lines(classifier), *([] if cost is None else [f"The embedding took {cost.sentence()}"]))
     screen.say(saved_line(output, seconds), "")

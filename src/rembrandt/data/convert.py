@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +30,8 @@ from rembrandt.data.store import (
     write_names,
     write_text_features,
 )
-from rembrandt.errors import DataError, OutputExistsError, RembrandtError
+from rembrandt.errors import DataError, OutputExistsError
+from rembrandt.files import LOCK, locked
 from rembrandt.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 ROWS = 200_000  # examples in a shard: with forty words each about 70 MB
 WRITERS = 2  # shards on their way to the disk while others are read
-_LOCK = ".lock"
 
 
 def convert(
@@ -291,7 +289,7 @@ def _begun(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Ma
             "was begun with, choose another folder, or delete it"
         )
     if store is None:
-        strangers = [entry.name for entry in folder.iterdir() if entry.name != _LOCK]
+        strangers = [entry.name for entry in folder.iterdir() if entry.name != LOCK]
         if strangers:
             raise OutputExistsError(f"{folder} holds {strangers[0]!r} and is no store; choose another folder")
         store = Manifest()
@@ -307,24 +305,7 @@ def _same(begun: tuple[dict[str, Any], ...], wanted: tuple[dict[str, Any], ...])
 
 @contextmanager
 def _locked(folder: Path, append: bool) -> Iterator[None]:
-    """The folder, for one writer at a time; the system lets go of the lock when the process ends, however it ends."""
     if append and not is_store(folder):
         raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise RembrandtError(f"{folder} cannot be written to ({error.strerror}); choose another place") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            who = os.read(descriptor, 64).decode("ascii", "replace").strip()
-            raise RembrandtError(
-                f"{folder} is being written by another process ({who}); wait until it is done"
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()}\n".encode())
+    with locked(folder):
         yield
-    finally:
-        os.close(descriptor)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rembrandt.errors import DataError, RembrandtError
+from rembrandt.errors import DataError
+from rembrandt.files import whole_file
 
 Array = NDArray[Any]
 
@@ -99,26 +98,6 @@ def write_shard(
 
 
 _CSR = ("indptr", "indices", "data")
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Any]:
-    """A file that takes its name when it is complete and on the disk; a full disk leaves nothing of it."""
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
-        raise RembrandtError(
-            f"{path} could not be written: {why}; what was finished before is kept. Make room and give the same "
-            "command again"
-        ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 class MappedShard:

@@ -18,9 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from rembrandt.data.dataset import Dataset, Notes, Task
-from rembrandt.data.shard import Entry, MappedShard, whole_file
+from rembrandt.data.shard import Entry, MappedShard
 from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError
+from rembrandt.files import whole_file
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures

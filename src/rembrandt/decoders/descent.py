@@ -15,6 +15,7 @@ from rembrandt.decoders.whitening import Whitening, all_features
 from rembrandt.engines.place import CPU
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
+from rembrandt.packing import Arrays
 
 Array = NDArray[Any]
 
@@ -68,6 +69,14 @@ class Descent(Protocol):
 
     def restart(self) -> None:
         """Go on from the best so far, at rest."""
+        ...
+
+    def state(self) -> Arrays:
+        """All that the epochs to come depend on."""
+        ...
+
+    def restore(self, state: Arrays) -> None:
+        """Be where ``state`` was taken."""
         ...
 
     def result(self) -> tuple[Block, Block]:
@@ -127,6 +136,12 @@ class NumpyDescent:
 
     def restart(self) -> None:
         self.Q, self.velocity = self.best.copy(), np.zeros_like(self.Q)
+
+    def state(self) -> Arrays:
+        return {"Q": self.Q, "velocity": self.velocity, "best": self.best}
+
+    def restore(self, state: Arrays) -> None:
+        self.Q, self.velocity, self.best = state["Q"], state["velocity"], state["best"]
 
     def result(self) -> tuple[Block, Block]:
         return self.whitening.undo(self.best)

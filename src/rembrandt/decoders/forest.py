@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.tree import LabelTree, TreeSettings, fit_tree
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
+from rembrandt.decoders.tree import LabelTree, Level, TreeSettings, fit_tree
 from rembrandt.linalg.sparse import Matrix
+from rembrandt.packing import Arrays, pack_csr, unpack_csr
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
@@ -27,6 +29,30 @@ class Forest:
     """Fitted trees, one or more."""
 
     trees: tuple[LabelTree, ...]
+
+    def packed(self) -> tuple[Arrays, dict[str, Any]]:
+        """As named arrays and JSON, to be written to a file."""
+        arrays: Arrays = {}
+        for t, tree in enumerate(self.trees):
+            for number, level in enumerate(tree.levels):
+                name = f"trees.{t}.{number}"
+                arrays |= pack_csr(f"{name}.weights", level.weights)
+                arrays |= {f"{name}.bias": level.bias, f"{name}.parent": level.parent.astype(np.int32)}
+        first = self.trees[0]
+        return arrays, {"levels": [len(tree.levels) for tree in self.trees], "power": first.power, "beam": first.beam}
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays, facts: dict[str, Any]) -> "Forest":
+        """What `packed` packed."""
+        trees = []
+        for t, n_levels in enumerate(facts["levels"]):
+            names = [f"trees.{t}.{number}" for number in range(n_levels)]
+            levels = (
+                Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
+                for name in names
+            )
+            trees.append(LabelTree(tuple(levels), facts["power"], facts["beam"]))
+        return cls(tuple(trees))
 
     @property
     def n_labels(self) -> int:
@@ -67,12 +93,22 @@ class Forest:
 
 
 def fit_forest(
-    X: Matrix, Y: sparse.csr_array, settings: TreeSettings, weights: Array | None = None, report: Report = silent
+    X: Matrix,
+    Y: sparse.csr_array,
+    settings: TreeSettings,
+    weights: Array | None = None,
+    report: Report = silent,
+    checkpoints: Checkpoints = NOTHING_KEPT,
 ) -> Forest:
     """As many trees as ``settings`` say; one where there is nothing to cluster."""
-    trees = [fit_tree(X, Y, settings, weights, report)]
-    if len(trees[0].levels) > 1:
-        for number in range(1, settings.trees):
-            other = replace(settings, seed=settings.seed + APART * number)
-            trees.append(fit_tree(X, Y, other, weights, report))
-    return Forest(tuple(trees))
+
+    def tree(number: int) -> LabelTree:
+        own = replace(settings, seed=settings.seed + APART * number)
+        alone = checkpoints.stage(
+            f"tree-{number}", lambda: Forest((fit_tree(X, Y, own, weights, report),)), Forest.packed, Forest.unpacked
+        )
+        return alone.trees[0]
+
+    first = tree(0)
+    n_trees = settings.trees if len(first.levels) > 1 else 1
+    return Forest((first, *(tree(number) for number in range(1, n_trees))))

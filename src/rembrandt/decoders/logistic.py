@@ -7,22 +7,27 @@ step of each label is scaled by its own curvature at the base rates. What is kep
 the step can stay large, and the held-out loss is smooth enough to stop by.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
 from rembrandt.decoders.whitening import Whitening
 from rembrandt.engines.place import CPU, CpuPlace, Place
+from rembrandt.errors import RembrandtWarning
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
 
 __all__ = ["LogisticSettings", "fit_logistic"]
+
+EPOCHS = "epoch"  # what checkpoints call them
 
 
 def fit_logistic(
@@ -33,6 +38,7 @@ def fit_logistic(
     weights: NDArray[Any] | None = None,
     report: Report = silent,
     place: Place = CPU,
+    checkpoints: Checkpoints = NOTHING_KEPT,
 ) -> Decoder:
     """Fit on most rows, stop by the loss on the rest, and keep the best weights seen."""
     n = Y.shape[0]
@@ -46,11 +52,16 @@ def fit_logistic(
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
     descent = _descent(place, whitening, H, Y, w, rates, settings, len(train))
     rng = np.random.default_rng(settings.seed)
-    scale = 1.0  # backed off when a step makes the loss worse
-    best_loss, since = descent.loss(held), 0
-    first_loss = best_loss
-    descent.keep()
-    for epoch in range(settings.max_epochs):
+    scale, since, done = 1.0, 0, 0  # the step is backed off when one makes the loss worse
+    kept = _last_epoch(checkpoints, descent)
+    if kept is None:
+        first_loss = best_loss = descent.loss(held)
+        descent.keep()
+    else:
+        rng.bit_generator.state = kept["rng"]
+        first_loss, best_loss = kept["first_loss"], kept["best_loss"]
+        scale, since, done = kept["scale"], kept["since"], kept["done"]
+    for epoch in range(done, settings.max_epochs):
         report("logistic decoder", epoch, settings.max_epochs)
         batches = len(train) // descent.batch
         order = rng.permutation(train)[: batches * descent.batch].reshape(batches, descent.batch)
@@ -68,9 +79,37 @@ def fit_logistic(
             scale /= 2
         if since >= settings.patience or scale < settings.smallest:
             break
+        facts = {
+            "done": epoch + 1,
+            "first_loss": first_loss,
+            "best_loss": best_loss,
+            "scale": scale,
+            "since": since,
+            "rng": rng.bit_generator.state,
+            "batch": descent.batch,
+        }
+        checkpoints.step(EPOCHS, epoch + 1, descent.state, facts)
     report("logistic decoder", settings.max_epochs, settings.max_epochs)
     found, bias = descent.result()
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
+
+
+def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | None:
+    """Put ``descent`` where the last epoch that was kept left it, and say the rest of where the fit was then."""
+    kept = checkpoints.last(EPOCHS)
+    if kept is None:
+        return None
+    arrays, facts = kept
+    if facts["batch"] != descent.batch:  # it depends on what a device has free
+        warnings.warn(
+            f"the epochs that were kept took {facts['batch']:,} examples a step, and there is memory for "
+            f"{descent.batch:,} now: the logistic decoder begins anew",
+            RembrandtWarning,
+            stacklevel=2,
+        )
+        return None
+    descent.restore(arrays)
+    return facts
 
 
 def _descent(

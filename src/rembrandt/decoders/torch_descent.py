@@ -20,7 +20,8 @@ from rembrandt.engines.torch_kernels import advance_, ahead, log_sums, probabili
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.errors import MemoryEstimateError
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import as_numpy, spans
+from rembrandt.packing import Arrays
 
 Tensor = torch.Tensor
 
@@ -208,6 +209,17 @@ class TorchDescent:
         for shard in self.shards:
             shard.Q.copy_(shard.best)
             shard.velocity.zero_()
+
+    def state(self) -> Arrays:
+        return {
+            name: np.hstack([as_numpy(getattr(shard, name)) for shard in self.shards])
+            for name in ("Q", "velocity", "best")
+        }
+
+    def restore(self, state: Arrays) -> None:
+        for shard in self.shards:
+            for name, array in state.items():
+                getattr(shard, name).copy_(torch.as_tensor(array[:, shard.labels]))
 
     def result(self) -> tuple[Tensor, Tensor]:
         """On the first device; at home where that could not hold the weights."""

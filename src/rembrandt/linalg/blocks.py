@@ -48,6 +48,11 @@ def as_numpy(A: Block) -> NDArray[Any]:
     return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
 
 
+def in_rows(A: Block) -> Block:
+    """``A`` laid out row by row, as what is read from a file is: products then round in the same way."""
+    return A.contiguous() if hasattr(A, "contiguous") else np.ascontiguousarray(A)
+
+
 def cache_rows(A: Block) -> int:
     """Rows of ``A`` that stay in a core's cache together; on a device many more, for launches cost more than misses."""
     return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))

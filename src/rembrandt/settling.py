@@ -1,0 +1,45 @@
+"""Every open choice of a fit settled by trials on held-out training rows: the decoder, then the sparse part."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rembrandt.blending import choose_blend, sparse_alone
+from rembrandt.decoders.tree import TreeSettings
+from rembrandt.fitting import Labelled, Recipe, check_memory
+from rembrandt.model.ranking import LABELS
+from rembrandt.packing import Arrays
+from rembrandt.progress import Report, silent
+from rembrandt.selection import Open, select
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The recipe chosen and every trial behind it."""
+
+    recipe: Recipe
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    blends: list[dict[str, Any]] = field(default_factory=list)
+
+    def packed(self) -> tuple[Arrays, dict[str, Any]]:
+        """As named arrays and JSON, to be written to a file."""
+        return {}, {"recipe": self.recipe.facts(), "trials": self.trials, "blends": self.blends}
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays, facts: dict[str, Any]) -> "Settled":
+        """What `packed` packed."""
+        return cls(Recipe.of(facts["recipe"]), facts["trials"], facts["blends"])
+
+
+def settle(
+    data: Labelled, recipe: Recipe, choices: Open, tree: TreeSettings | None, report: Report = silent
+) -> Settled:
+    """``recipe`` with nothing open; ``tree`` is the sparse part, where one is wanted."""
+    if tree is not None and data.Y.shape[1] > LABELS:
+        return Settled(sparse_alone(recipe, tree))
+    check_memory(data, replace(recipe, decoder="transpose"))
+    selection = select(data, recipe, choices, report)
+    trials = [vars(trial) for trial in selection.trials]
+    if tree is None:
+        return Settled(selection.recipe, trials)
+    chosen, blends = choose_blend(data, selection.recipe, tree, report)
+    return Settled(chosen, trials, [vars(trial) for trial in blends])

@@ -1,0 +1,308 @@
+"""A fit that is stopped at any moment and called again gives the same bits; nothing but its own checkpoints is used."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier, checkpoints, fitting
+from rembrandt.data import Dataset
+from rembrandt.data.convert import write_store
+from rembrandt.errors import RembrandtError, RembrandtWarning, SettingsError
+from tests.estimators.problems import blobs, several
+
+SETTLED = {"decoder_ridge": 0.1, "normalize": False, "random_state": 0}
+LOGISTIC = SETTLED | {"decoder": "logistic", "kernel": "gaussian", "n_random_features": 40, "max_epochs": 7}
+FITS = {
+    "logistic": (blobs(240, 6, 8), LOGISTIC),
+    "independent": (several(240, 8), LOGISTIC | {"kernel": None}),
+    "open choices": (several(160, 8), {"decoder": "ridge", "kernel": None, "random_state": 1}),
+    "centred": (several(240, 8), SETTLED | {"decoder": "transpose", "center": True}),
+    "whitened labels": (several(240, 8), LOGISTIC | {"method": "cca", "n_components": 5}),
+    "sparse part": (
+        several(160, 40),
+        SETTLED | {"decoder": "ridge", "kernel": None, "sparse": True, "sparse_pairs": 1e3, "sparse_trees": 2},
+    ),
+}
+
+
+class Killed(BaseException):
+    """Nobody handles this."""
+
+
+class Clock:
+    """Counts what a fit reports, and ends it when the count is up."""
+
+    def __init__(self, until: float = float("inf")) -> None:
+        self.until, self.ticks, self.epochs = until, 0, []
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        self.ticks += 1
+        if stage == "logistic decoder":
+            self.epochs.append(done)
+        if self.ticks > self.until:
+            raise Killed
+
+
+@pytest.fixture(autouse=True)
+def every_part(monkeypatch):
+    """Every epoch is kept, and a sparse part has its share."""
+    monkeypatch.setattr(checkpoints, "SHARE", 0)
+    monkeypatch.setattr("rembrandt.blending.SHARES", (0.5,))
+
+
+def fit(kind, folder=None, clock=None, **more):
+    (X, y), settings = FITS[kind]
+    return RembrandtClassifier(**settings | more).fit_dataset(dataset(X, y), clock or Clock(), folder)
+
+
+def dataset(X, y):
+    Y = np.eye(y.max() + 1)[y] if y.ndim == 1 else y
+    names = [f"label {i}" for i in range(Y.shape[1])]
+    rows = sparse.csr_array(X.astype(np.float32))
+    task = "multiclass" if y.ndim == 1 else "multilabel"
+    return Dataset(sparse.csr_array(Y.astype(np.float32)), rows, None, names, None, task)
+
+
+def stopped(kind, folder, ticks, **more):
+    with pytest.raises(Killed):
+        fit(kind, folder, Clock(ticks), **more)
+
+
+def files(folder, stage=""):
+    return sorted(folder.glob(f"{stage}*.safetensors"), key=lambda path: int(path.name.split(".")[1]))
+
+
+def assert_same(one, other, tmp_path):
+    one.save(tmp_path / "one", force=True)
+    other.save(tmp_path / "other", force=True)
+    for name in ("weights.safetensors", "model.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_stopped_at_random_moments_it_gives_the_same_bits(kind, tmp_path):
+    clock = Clock()
+    undisturbed = fit(kind, clock=clock)  # without any checkpoint
+    moments = np.random.default_rng(0).permutation(clock.ticks)[:4]
+    for ticks in moments.tolist():
+        folder = tmp_path / f"after-{ticks}"
+        stopped(kind, folder, ticks)
+        again = Clock()
+        resumed = fit(kind, folder, again)
+        assert_same(undisturbed, resumed, tmp_path)
+        assert again.ticks <= clock.ticks
+    assert_same(undisturbed, fit(kind, folder, ended := Clock()), tmp_path)
+    assert ended.ticks == 0  # all of it was done
+    if kind == "sparse part":
+        assert [len(tree.levels) for tree in undisturbed.model_.forest.trees] == [2, 2]
+
+
+def test_stopped_again_and_again(tmp_path):
+    for ticks in (1, 2, 3, 2, 2, 3):
+        stopped("logistic", tmp_path / "kept", ticks)
+    assert_same(fit("logistic"), fit("logistic", tmp_path / "kept"), tmp_path)
+
+
+def test_devices_go_on_too(tmp_path):
+    pytest.importorskip("torch")
+    undisturbed = fit("independent", device="cpu,cpu")
+    stopped("independent", tmp_path / "kept", 6, device="cpu,cpu")
+    clock = Clock()
+    assert_same(undisturbed, fit("independent", tmp_path / "kept", clock, device="cpu,cpu"), tmp_path)
+    assert clock.epochs[0] > 0
+
+
+def test_another_size_of_step_begins_the_decoder_anew(tmp_path, monkeypatch):
+    stopped("logistic", tmp_path / "kept", 6)
+    monkeypatch.setattr("rembrandt.decoders.descent.LOGITS", 60)  # as if there were less memory
+    with pytest.warns(RembrandtWarning, match="begins anew"):
+        fit("logistic", tmp_path / "kept", clock := Clock())
+    assert clock.epochs[0] == 0
+
+
+def test_a_store_goes_on_too(tmp_path):
+    (X, y), settings = FITS["independent"]
+    parts = [dataset(X[part], y[part]) for part in (slice(0, 100), slice(100, 240))]
+    data = write_store(parts, tmp_path / "store").dataset()
+    undisturbed = RembrandtClassifier(**settings).fit_dataset(data)
+    with pytest.raises(Killed):
+        RembrandtClassifier(**settings).fit_dataset(data, Clock(6), tmp_path / "kept")
+    resumed = RembrandtClassifier(**settings).fit_dataset(data, clock := Clock(), tmp_path / "kept")
+    assert_same(undisturbed, resumed, tmp_path)
+    assert clock.epochs[0] > 0
+
+
+def test_texts_and_plain_arrays(tmp_path):
+    texts, labels = ["red apple", "green apple", "red car", "fast car"] * 10, ["fruit", "fruit", "car", "car"] * 10
+    for X, y in ((texts, labels), blobs(80, 4, 5)):
+        folder = tmp_path / f"kept-{len(X)}"
+        one, other = (RembrandtClassifier(**LOGISTIC).fit(X, y, checkpoint=folder) for _ in range(2))
+        assert_same(one, other, tmp_path)
+        with pytest.raises(SettingsError, match="begin anew"):
+            RembrandtClassifier(**LOGISTIC).fit(X[::-1], y, checkpoint=folder)
+
+
+def test_their_number_is_bounded(tmp_path):
+    def count(stage, done, total):
+        assert len(files(tmp_path, "epoch")) == min(2, done)
+
+    fit("logistic", tmp_path, lambda *at: count(*at) if at[0] == "logistic decoder" and at[1] < at[2] else None)
+    assert [path.name.split(".")[0] for path in files(tmp_path)].count("epoch") == 2
+    assert len(files(tmp_path)) == 5  # settings, embedding, decoder and two epochs
+
+
+def test_keeping_an_epoch_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    fit("logistic", tmp_path)
+    assert len(files(tmp_path, "epoch")) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flipped_bytes_are_refused_and_the_one_before_is_used(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    folder = tmp_path / "kept"
+    stopped("logistic", folder, 8)
+    for stage in ("epoch", "embedding", "settings"):
+        damaged = files(folder, stage)[-1]
+        content = bytearray(damaged.read_bytes())
+        content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        damaged.write_bytes(bytes(content))
+        before = [int(path.name.split(".")[1]) for path in files(folder, "epoch")]
+        with pytest.warns(RembrandtWarning, match=f"{stage}.*is damaged"), pytest.raises(Killed):
+            fit("logistic", folder, clock := Clock(1 if stage == "epoch" else 0))
+        if stage == "epoch":
+            assert clock.epochs == [before[-2], before[-2] + 1]
+    assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
+
+
+def test_what_follows_from_another_embedding_is_not_used(tmp_path, monkeypatch):
+    folder = tmp_path / "kept"
+    stopped("logistic", folder, 8)
+    files(folder, "embedding")[0].unlink()
+    rounded = fitting.fit_used_features
+    monkeypatch.setattr(fitting, "fit_used_features", lambda *given: turned(rounded(*given)))  # as another device may
+    undisturbed = fit("logistic")
+    resumed = fit("logistic", folder, clock := Clock())
+    assert_same(undisturbed, resumed, tmp_path)
+    assert clock.epochs[0] == 0
+
+
+def turned(embedded):
+    return replace(embedded, projection=-embedded.projection)
+
+
+def test_a_shortened_or_foreign_file_does_no_harm(tmp_path):
+    folder = tmp_path / "kept"
+    stopped("logistic", folder, 8)
+    (folder / "notes.txt").write_text("mine")
+    (folder / ".epoch.unfinished-checkpoint").write_bytes(b"what a kill leaves")
+    last = files(folder, "epoch")[-1]
+    last.write_bytes(last.read_bytes()[:100])
+    with pytest.warns(RembrandtWarning, match="damaged"):
+        resumed = fit("logistic", folder)
+    assert_same(fit("logistic"), resumed, tmp_path)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not (folder / ".epoch.unfinished-checkpoint").exists()
+
+
+def test_other_data_or_settings_are_refused(tmp_path):
+    (X, y), settings = FITS["logistic"]
+    weights = np.ones(len(y))
+
+    def call(X=X, y=y, weights=weights, **more):
+        return RembrandtClassifier(**settings | more).fit(X, y, weights, checkpoint=tmp_path)
+
+    call()
+    kept = [path.read_bytes() for path in files(tmp_path)]
+    changed = X.copy()
+    changed[3, 2] += 1e-6
+    heavier = np.where(np.arange(len(y)) == 5, 2.0, 1.0)
+    cases = [
+        ({"X": changed}, "features have other values"),
+        ({"X": X[1:], "y": y[1:], "weights": weights[1:]}, "240 examples, and there are 239 here"),
+        ({"X": X[:, 1:]}, "8 features, and there are 7 here"),
+        ({"y": np.roll(y, 1)}, "labels are not those"),
+        ({"y": y + 1}, "label names are not those"),
+        ({"weights": heavier}, "weights are not those"),
+        ({"weights": None}, "weights are not those"),
+        ({"max_epochs": 9}, "there max_epochs=7, here max_epochs=9"),
+        ({"random_state": 3}, "random_state=3"),
+    ]
+    for given, words in cases:
+        with pytest.raises(SettingsError, match=words) as refused:
+            call(**given)
+        assert "choose another folder" in str(refused.value)
+    assert [path.read_bytes() for path in files(tmp_path)] == kept
+    with pytest.raises(SettingsError, match="random_state to be a number"):
+        call(random_state=None)
+
+
+def test_two_fits_in_one_folder(tmp_path):
+    with checkpoints.checkpoints_in(tmp_path), pytest.raises(RembrandtError, match=r"another process .*another place"):
+        fit("logistic", tmp_path)
+    fit("logistic", tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_kept(tmp_path, monkeypatch):
+    folder, room, write = tmp_path / "kept", [4], checkpoints.write_weights
+
+    def full(path, arrays):
+        room[0] -= 1
+        if room[0] < 0:
+            path.write_bytes(b"the beginning")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, arrays)
+
+    monkeypatch.setattr(checkpoints, "write_weights", full)
+    with pytest.raises(RembrandtError, match=r"epoch\.3 could not be written: the disk is full; .*is kept"):
+        fit("logistic", folder)
+    assert len(list(folder.iterdir())) == 5  # settings, embedding, two epochs and the lock
+    monkeypatch.undo()
+    assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
+
+
+COMMAND = "--decoder logistic --decoder-ridge 0.1 --kernel gaussian --n-random-features 600 --normalize no --quiet"
+
+
+def test_the_command_is_killed_and_given_again(tmp_path):
+    (X, y), _ = FITS["logistic"]
+    lines = [
+        f"{label} " + " ".join(f"{i}:{v:.4f}" for i, v in enumerate(row, 1)) for row, label in zip(X, y, strict=True)
+    ]
+    (tmp_path / "train.svm").write_text("\n".join(lines) + "\n")
+
+    def begin(output, *more):
+        command = (sys.executable, "-m", "rembrandt", "fit", tmp_path / "train.svm", "--output", tmp_path / output)
+        return subprocess.Popen([*map(str, command), *COMMAND.split(), *more], stderr=subprocess.PIPE, text=True)
+
+    def finish(process):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+
+    kept = tmp_path / "kept"
+    finish(begin("undisturbed"))
+    for wanted in (1, 3):
+        process = begin("resumed", "--checkpoint", str(kept))
+        while process.poll() is None and len(files(kept)) < wanted:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert not (tmp_path / "resumed").exists()
+    assert len(files(kept)) >= 3
+    finish(begin("resumed", "--checkpoint", str(kept)))
+    assert files(kept) == []  # the model is saved
+    one, other = (tmp_path / name for name in ("undisturbed", "resumed"))
+    assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
+    facts = [json.loads((folder / "model.json").read_text())["metadata"] for folder in (one, other)]
+    for each in facts:
+        del each["extra"]["extra"]["fit_seconds"]
+    assert facts[0] == facts[1]
