@@ -427,7 +427,8 @@ class RembrandtClassifier(ClassifierMixin, _Base):
         Y, names = new_labels(y, classes, self.classes_)
         if rows.shape[0] != Y.shape[0]:
             raise DataError(f"X has {rows.shape[0]} rows and y has {Y.shape[0]}: give one label entry for each row")
-        self.model_ = grown(self.model_, rows, Y, names)
+        with bars(self.verbose > 0) as report:
+            self.model_ = grown(self.model_, rows, Y, names, report)
         self.classes_ = self.model_.classes
         return self
 

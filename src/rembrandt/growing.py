@@ -12,11 +12,12 @@ from rembrandt.errors import DataError, SettingsError
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.model.model import Model
+from rembrandt.progress import Report, silent
 
 RIDGE = 0.1  # strength of new columns where the decoder's own penalty is not that of a ridge
 
 
-def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any]) -> Model:
+def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], report: Report = silent) -> Model:
     """``model`` with the labels ``classes``, the columns of ``Y``, learnt from the rows of ``X``.
 
     The rows that the model was fitted to are taken to have none of them. The scores of the labels that were there, and
@@ -32,7 +33,7 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any]) -
     assert model.moments is not None
     strength = model.settings["decoder_ridge"] if model.settings["decoder"] == "ridge" else RIDGE
     decoder = model.decoder
-    found = learn_columns(decoder, as_numpy(model.project(X)), Y, model.moments, strength)
+    found = learn_columns(decoder, as_numpy(model.project(X)), Y, model.moments, strength, report)
     bias = np.concatenate([decoder.bias, found.bias])
     log = [*model.settings.get("added", []), {"n_labels": len(classes), "n_examples": X.shape[0]}]
     return replace(

@@ -11,6 +11,7 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import Block, as_numpy, spans
+from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
 SCORES = 1 << 24  # entries of the largest block of scores
@@ -55,7 +56,7 @@ class Columns:
 
 
 def learn_columns(
-    decoder: Decoder, H: Array, Y: sparse.csr_array, seen: Moments, strength: float, weights: Array | None = None
+    decoder: Decoder, H: Array, Y: sparse.csr_array, seen: Moments, strength: float, report: Report = silent
 ) -> Columns:
     """Columns for the labels ``Y`` of projected rows ``H``, given that no row that was seen before has them.
 
@@ -63,7 +64,7 @@ def learn_columns(
     all rows, the old ones and these: exactly, as it needs nothing of the old ones but their moments. For logits they
     are those of two normal classes with one covariance, scaled to that from the same regression: an approximation.
     """
-    statistics = RidgeStatistics(H, Y, decoder.fourier, weights)
+    statistics = RidgeStatistics(H, Y, decoder.fourier, report=report)
     statistics.add_rows_without_labels(seen.total, seen.mean, seen.gram())
     found = statistics.solve(strength)
     Q, bias = found.weights, found.bias

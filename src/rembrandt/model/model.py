@@ -186,6 +186,7 @@ class Model:
         return self.likelihood(as_numpy(self.decoder.probabilities(scores)) if linked else scores)
 
     def _likely(self, X: Matrix) -> Array:
+        """The probability of each label alone."""
         return self.likelihood(self.raw(X))
 
     @property
