@@ -4,12 +4,11 @@ python -m benchmarks.out_of_core [--scale 1] [--folder /tmp]
 
 At --scale 1: a store of 5,000,000 generated examples of 40 words each and 200,000 labels, embedded at k = 100. The rate
 is compared on a part of it that fits in memory. Every measurement is a process of its own; its peak is the largest
-resident set that the system saw (``ru_maxrss``), pages of mapped files included.
+resident set that the system saw, pages of mapped files included.
 """
 
 import argparse
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.resident import peak_bytes
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.generated import sparse_problem
@@ -97,7 +97,7 @@ def _child(what: str, how: str, path: Path) -> dict[str, Any]:
 def _measure(what: str, how: str, path: Path) -> dict[str, Any]:
     """What a child process does, and its peak memory."""
     found = _passes(how, path) if what == "passes" else _embedding(int(how), path)
-    return found | {"peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+    return found | {"peak": peak_bytes()}
 
 
 def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
 
 def one(name: str, seed: int = 0) -> dict[str, Any]:
     """Fit and measure one set in this process."""
-    from rembrandt import LabelEmbedder, RembrandtClassifier
+    from benchmarks.resident import peak_bytes
+from rembrandt import LabelEmbedder, RembrandtClassifier
     from rembrandt.data import catalogue
     from rembrandt.evaluation import measure
 
@@ -67,7 +68,7 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
         start_cpu = _cpu()
         LabelEmbedder(n_components=min(50, train.n_labels), random_state=seed).fit(train.X, train.Y)
         embed_cpu = _cpu() - start_cpu
-    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    gigabytes = peak_bytes() / 2**30
     return result | {"cpu": cpu, "wall": wall, "gigabytes": gigabytes, "embed_cpu": embed_cpu}
 
 

@@ -54,7 +54,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
 
 def one(name: str, seed: int = 0) -> dict[str, Any]:
     """Fit and measure one set in this process."""
-    from rembrandt import RembrandtClassifier, TextFeatures
+    from benchmarks.resident import peak_bytes
+from rembrandt import RembrandtClassifier, TextFeatures
     from rembrandt.data import catalogue
     from rembrandt.evaluation import measure
 
@@ -74,7 +75,7 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
     return found.model | {
         "cpu": cpu,
         "wall": wall,
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "gigabytes": peak_bytes() / 2**30,
         "examples_per_second": found.examples_per_second,
         "blend": classifier.model_.blend,
         "cost": tree["cost"],
