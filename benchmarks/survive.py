@@ -83,16 +83,18 @@ def _killed(place: Path, train: Path, options: list[str], kills: int, rng: np.ra
         f"{place.name}: {kept:.1f} s with checkpoints; without them it is " + _verdict(_model(place / "kept") == whole)
     )
     cases = []
-    for number, moment in enumerate(sorted(rng.uniform(0, kept, kills).tolist())):
+    for number, drawn in enumerate(sorted(rng.uniform(0, kept, kills).tolist())):
+        moment = drawn
         output, folder = f"resumed-{number}", place / f"checkpoints-{number}"
-        _, code = run(output, folder.name, moment)
+        while run(output, folder.name, moment)[1] != -signal.SIGKILL:  # it was done before: another time, and earlier
+            shutil.rmtree(folder)
+            shutil.rmtree(place / output)
+            moment /= 2
         done = sorted({file.name.split(".")[0] for file in folder.glob("*.safetensors")}) if folder.exists() else []
         steps = [int(file.name.split(".")[1]) for file in folder.glob("epoch.*")]
-        again = 0.0
-        if code == -signal.SIGKILL:  # it may have been done just before
-            if (place / output).exists():
-                shutil.rmtree(place / output)  # killed between saving the model and the end
-            again, code = run(output, folder.name)
+        if (place / output).exists():
+            shutil.rmtree(place / output)  # killed between saving the model and the end
+        again, code = run(output, folder.name)
         same = code == 0 and _model(place / output) == whole
         stages = ", ".join(f"{stage} {max(steps)}" if stage == "epoch" else stage for stage in done) or "nothing"
         print(f"  killed after {moment:5.1f} s with {stages} done; {again:5.1f} s more; {_verdict(same)}", flush=True)
