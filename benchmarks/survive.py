@@ -1,10 +1,11 @@
-"""A fit that is killed at random moments, and given again: is the model the same, and what does keeping it ready cost?
+"""A fit that is killed at random moments, and given again: is the model the same?
 
 python -m benchmarks.survive [--kills 20] [--examples 1500] [--folder /tmp]
 
 ``rembrandt fit`` runs undisturbed, without checkpoints and with. Then, for each of the kills, it is begun in a new
-folder, gets SIGKILL at a moment drawn evenly from the time that it took, and is given again. A model is the same when
-its weights are the same bytes and what it says about itself is the same, but for the seconds that it took.
+folder, gets SIGKILL at a moment drawn evenly from the time that the fit took, and is given again. The clock starts when
+the command takes its folder, after Python has started. A model is the same when its weights are the same bytes and what
+it says about itself is the same, but for the seconds that it took.
 """
 
 import argparse
@@ -62,8 +63,10 @@ def _killed(place: Path, train: Path, options: list[str], kills: int, rng: np.ra
 
     def run(output: str, checkpoint: str | None, kill_after: float | None = None) -> tuple[float, int]:
         more = [] if checkpoint is None else ["--checkpoint", str(place / checkpoint)]
-        start = time.perf_counter()
         process = subprocess.Popen([*base, str(place / output), *more], stdout=subprocess.DEVNULL)
+        while checkpoint is not None and process.poll() is None and not (place / checkpoint).exists():
+            time.sleep(0.005)
+        start = time.perf_counter()
         try:
             process.wait(kill_after)
         except subprocess.TimeoutExpired:
@@ -71,31 +74,32 @@ def _killed(place: Path, train: Path, options: list[str], kills: int, rng: np.ra
             process.wait()
         return time.perf_counter() - start, process.returncode
 
-    plain, code = run("undisturbed", None)
+    _, code = run("undisturbed", None)
     kept, other = run("kept", "kept-checkpoints")
     if code or other:
         sys.exit(f"the undisturbed fit ended with exit code {code or other}")
     whole = _model(place / "undisturbed")
     print(
-        f"{place.name}: {plain:.1f} s without checkpoints, {kept:.1f} s with; "
-        + _verdict(_model(place / "kept") == whole)
+        f"{place.name}: {kept:.1f} s with checkpoints; without them it is " + _verdict(_model(place / "kept") == whole)
     )
     cases = []
-    for number, moment in enumerate(sorted(rng.uniform(0, kept, kills).tolist())):
+    for number, drawn in enumerate(sorted(rng.uniform(0, kept, kills).tolist())):
+        moment = drawn
         output, folder = f"resumed-{number}", place / f"checkpoints-{number}"
-        _, code = run(output, folder.name, moment)
+        while run(output, folder.name, moment)[1] != -signal.SIGKILL:  # it was done before: another time, and earlier
+            shutil.rmtree(folder)
+            shutil.rmtree(place / output)
+            moment /= 2
         done = sorted({file.name.split(".")[0] for file in folder.glob("*.safetensors")}) if folder.exists() else []
         steps = [int(file.name.split(".")[1]) for file in folder.glob("epoch.*")]
-        again = 0.0
-        if code == -signal.SIGKILL:  # it may have been done just before
-            if (place / output).exists():
-                shutil.rmtree(place / output)  # killed between saving the model and the end
-            again, code = run(output, folder.name)
+        if (place / output).exists():
+            shutil.rmtree(place / output)  # killed between saving the model and the end
+        again, code = run(output, folder.name)
         same = code == 0 and _model(place / output) == whole
         stages = ", ".join(f"{stage} {max(steps)}" if stage == "epoch" else stage for stage in done) or "nothing"
         print(f"  killed after {moment:5.1f} s with {stages} done; {again:5.1f} s more; {_verdict(same)}", flush=True)
         cases.append({"moment": moment, "done": done, "epoch": max(steps, default=0), "again": again, "same": same})
-    return {"seconds": plain, "seconds_with_checkpoints": kept, "kills": cases}
+    return {"seconds": kept, "kills": cases}
 
 
 def _model(folder: Path) -> tuple[bytes, Any]:
