@@ -55,7 +55,7 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
 def one(name: str, seed: int = 0) -> dict[str, Any]:
     """Fit and measure one set in this process."""
     from benchmarks.resident import peak_bytes
-from rembrandt import RembrandtClassifier, TextFeatures
+    from rembrandt import RembrandtClassifier, TextFeatures
     from rembrandt.data import catalogue
     from rembrandt.evaluation import measure
 
