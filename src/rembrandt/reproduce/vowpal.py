@@ -4,6 +4,7 @@ Learning rate, passes and the size of a tree are chosen on a held-out part of th
 once, at the end.
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -114,14 +115,14 @@ def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Repo
         def quality(candidate: tuple[float, int]) -> list[tuple[float, float, int, int]]:
             nonlocal tried
             rate, room = candidate
-            model = folder / f"model-{rate}-{room}"
+            model = folder / f"{rate}-{room}" / "model"
+            model.parent.mkdir()
             _train(folder / "fit", model, [*options(room), "--save_per_pass"], rate, max(grid.passes))
             scored = []
             for passes in grid.passes:
                 after = model.with_name(f"{model.name}.{passes}")
                 scored.append((_error(after, folder / "held", held), rate, passes, room))
-            for file in folder.glob(f"{model.name}*"):
-                file.unlink()  # a model for every pass fills a disk
+            shutil.rmtree(model.parent)  # a model for every pass fills a disk
             tried += 1
             report(f"tuning {system}", tried, len(candidates))
             return scored
