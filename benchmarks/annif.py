@@ -112,8 +112,10 @@ class Annif:
     def threshold(self, project: str) -> float:
         """The one that makes the F1 of at most five suggestions best on the documents held out."""
         said = self("index", project, "held.tsv", "--limit", "5", "--output", "-", "--no-include-doc")
-        scores = [[each["score"] for each in json.loads(line)["results"]] for line in said.splitlines()]
-        answers = [[each["uri"] for each in json.loads(line)["results"]] for line in said.splitlines()]
+        # A backend's own library may write there too, as omikuji's does.
+        found = [json.loads(line)["results"] for line in said.splitlines() if line.startswith("{")]
+        scores = [[each["score"] for each in results] for results in found]
+        answers = [[each["uri"] for each in results] for results in found]
         truths = [
             [each.strip("<>") for each in line.split("\t")[1].split()]
             for line in (self.folder / "held.tsv").read_text().splitlines()
