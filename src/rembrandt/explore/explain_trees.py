@@ -9,6 +9,7 @@ where ``f₀`` is what the empty row has and ``E`` and ``m`` are the slopes betw
 adds ``E Σ m w x`` over the path, and nothing is left over.
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -38,26 +39,28 @@ def explain_tree(tree: LabelTree, unit: sparse.csr_array, labels: NDArray[np.int
     for level in reversed(tree.levels[1:]):
         nodes.append(level.parent[nodes[-1]])
     path = list(zip(reversed(tree.levels), nodes, strict=True))
-    X = (unit.indptr, unit.indices, unit.data)
     place = np.full(unit.shape[1], -1, dtype=np.int64)
+    owner = np.repeat(np.arange(unit.shape[0]), np.diff(unit.indptr))  # the row of every entry
     end, start = np.zeros(labels.shape), np.zeros(labels.shape)  # f of the row and of the empty row
-    slopes = []
+    added, slopes = [], []
     for level, node in path:
         weights = level.weights
-        added = np.zeros(labels.shape)
-        _margins(*X, node, weights.indptr, weights.indices, weights.data, place, added)
+        entries = np.zeros((unit.nnz, labels.shape[1]))
+        own = (unit.indptr, unit.indices, unit.data)
+        _products(*own, node, weights.indptr, weights.indices, weights.data, place, entries)
+        moved = np.zeros(labels.shape)
+        np.add.at(moved, owner, entries)
         bias = level.bias[node].astype(np.float64)
-        slopes.append(_secant(_score(bias, tree.power), _score(bias + added, tree.power), added, bias, tree.power))
-        start += _score(bias, tree.power)
-        end += _score(bias + added, tree.power)
+        first, second = _score(bias, tree.power), _score(bias + moved, tree.power)
+        added.append(entries)
+        slopes.append(_secant(first, second, moved, bias, tree.power))
+        start += first
+        end += second
     moved = end - start
     flat = np.abs(moved) < NEAR
     growth = np.where(flat, np.exp(end), (np.exp(end) - np.exp(start)) / np.where(flat, 1.0, moved))
-    contributions = np.zeros((unit.nnz, labels.shape[1]))
-    for (level, node), slope in zip(path, slopes, strict=True):
-        weights = level.weights
-        _add(*X, node, weights.indptr, weights.indices, weights.data, place, growth * slope, contributions)
-    return Part(np.exp(start), contributions)
+    parts = ((growth * slope)[owner] * entries for slope, entries in zip(slopes, added, strict=True))
+    return Part(np.exp(start), reduce(np.add, parts))
 
 
 def _score(margin: Array, power: float) -> Array:
@@ -72,10 +75,10 @@ def _secant(first: Array, second: Array, moved: Array, at: Array, power: float) 
 
 
 @njit(nogil=True, cache=True)
-def _margins(
+def _products(
     indptr: Any, indices: Any, data: Any, nodes: Any, at: Any, features: Any, weights: Any, place: Any, out: Any
 ) -> None:
-    """``xᵀw`` of each row and each of its nodes. ``place`` is work space, −1 for each feature, and is left so."""
+    """``w x`` of each entry of a row and each of its nodes. ``place`` is work space, −1 for each feature, left so."""
     for row in range(nodes.shape[0]):
         for x in range(indptr[row], indptr[row + 1]):
             place[indices[x]] = x
@@ -83,32 +86,6 @@ def _margins(
             for t in range(at[nodes[row, j]], at[nodes[row, j] + 1]):
                 x = place[features[t]]
                 if x >= 0:
-                    out[row, j] += weights[t] * data[x]
-        for x in range(indptr[row], indptr[row + 1]):
-            place[indices[x]] = -1
-
-
-@njit(nogil=True, cache=True)
-def _add(
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    nodes: Any,
-    at: Any,
-    features: Any,
-    weights: Any,
-    place: Any,
-    slope: Any,
-    out: Any,
-) -> None:
-    """Add ``slope · w x`` to the entries of each row, for each of its nodes."""
-    for row in range(nodes.shape[0]):
-        for x in range(indptr[row], indptr[row + 1]):
-            place[indices[x]] = x
-        for j in range(nodes.shape[1]):
-            for t in range(at[nodes[row, j]], at[nodes[row, j] + 1]):
-                x = place[features[t]]
-                if x >= 0:
-                    out[x, j] += slope[row, j] * weights[t] * data[x]
+                    out[x, j] = weights[t] * data[x]
         for x in range(indptr[row], indptr[row + 1]):
             place[indices[x]] = -1
