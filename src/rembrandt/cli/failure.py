@@ -35,7 +35,7 @@ def explained() -> Iterator[None]:
         except RembrandtError as error:
             raise _exit(f"error: {as_options(str(error))}", REFUSED) from error
         except KeyboardInterrupt as error:
-            raise _exit("interrupted; nothing was written", INTERRUPTED) from error
+            raise _exit("interrupted; nothing is left half written", INTERRUPTED) from error
         except BrokenPipeError as error:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(REFUSED) from error
