@@ -111,13 +111,13 @@ class TorchEngine:
 
     def _through(self, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, by columns: so many that the n × width block between them fits, shared by devices."""
-        if len(self.devices) == 1 and Q.shape[1] <= _width(self.n, Q.element_size()):
+        first, whole = self.devices[0], Q.shape[1]
+        if len(self.devices) == 1 and whole <= _width(self.n, Q.element_size()):
             try:
-                first = self.devices[0]
                 return self._operand(left, first).weighted_t(self._operand(right, first).times(Q.contiguous()))
             except torch.OutOfMemoryError:
-                pass  # in halves, below
-        rows = self._operand(left, self.devices[0]).A.shape[1]
+                whole = max(1, whole // 2)  # as `halving` would go on
+        rows = self._operand(left, first).A.shape[1]
         out = torch.empty((rows, Q.shape[1]), dtype=Q.dtype, device=Q.device)
         share = -(-Q.shape[1] // len(self.devices))
 
@@ -127,7 +127,7 @@ class TorchEngine:
             product = self._operand(right, device).times(part)
             out[:, columns] = self._operand(left, device).weighted_t(product).to(Q.device)
 
-        step = min(max(1, share), _width(self.n, Q.element_size()))
+        step = min(max(1, share), whole, _width(self.n, Q.element_size()))
         for device_columns in spans(Q.shape[1], max(1, share)):
             halving(work, device_columns, step, f"a product of {self.n:,} rows")
         return out
