@@ -24,9 +24,10 @@ from scipy import sparse
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError
-from rembrandt.estimators import RembrandtClassifier, is_text
+from rembrandt.estimators import RembrandtClassifier
 from rembrandt.explore.explain_trees import NEAR, explain_forest
 from rembrandt.explore.explanation import Explanation, Part, Words
+from rembrandt.features.text import is_text
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr
 from rembrandt.model.model import Model

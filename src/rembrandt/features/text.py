@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
 from rembrandt.features import counting, places, terms
+from rembrandt.linalg.sparse import is_sparse
 from rembrandt.packing import Arrays, pack_strings, unpack_strings
 from rembrandt.progress import Report, silent
 
@@ -365,3 +366,12 @@ def _select_columns(X: sparse.csr_array, kept: NDArray[np.int64]) -> sparse.csr_
     selected = sparse.csr_array((X.data[:size], X.indices[:size], X.indptr), shape=(X.shape[0], len(kept)))
     selected.sort_indices()
     return selected
+
+
+def is_text(X: Any) -> bool:
+    """A list, tuple, array or series of strings, one for each example."""
+    if is_sparse(X) or isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
+        return isinstance(X, str)
+    if hasattr(X, "ndim"):
+        return X.ndim == 1 and all(isinstance(x, str) for x in X)
+    return isinstance(X[0], str)

@@ -1,4 +1,4 @@
-"""The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
+"""The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -8,36 +8,30 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.calibrating import Threshold, calibrate
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
-from rembrandt.checks import check_among, check_number, check_whole, plain, seed_of
+from rembrandt.checks import check_among, check_number, check_whole, plain
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.tree import TreeSettings
-from rembrandt.embeddings import METHODS, Method, Settings, SolverName, certificate
+from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask, stored_place
 from rembrandt.errors import DataError, SettingsError
+from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS, Kernel
-from rembrandt.features.text import TextFeatures
+from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import (
     DECODERS,
     DecoderName,
     Labelled,
     Recipe,
-    check_memory,
-    fit_embedding,
     fit_model,
-    make_engine,
-    rank_limit,
 )
 from rembrandt.growing import grown
-from rembrandt.linalg.blocks import as_numpy
-from rembrandt.linalg.eigen import Certificate
-from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
@@ -50,201 +44,7 @@ Array = NDArray[Any]
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
 
 
-class _Base(BaseEstimator):
-    """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
-
-    def _features(self, X: Any, reset: bool) -> Any:
-        if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
-            self.n_features_in_ = X.shape[1]
-            return X
-        X = (
-            X[:] if isinstance(X, StoredRows) else X
-        )  # answers are as long as the data; blocks of it are asked for as such
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
-        return as_csr(X) if is_sparse(X) else X
-
-    def _labelled(self, X: Any, targets: Targets, sample_weight: Any) -> Labelled:
-        if X.shape[0] != targets.Y.shape[0]:
-            raise DataError(
-                f"X has {X.shape[0]} rows and y has {targets.Y.shape[0]}: give one label entry for each row"
-            )
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if weights is not None and (weights < 0).any():
-            raise DataError("sample_weight has negative entries; weights say how often an example counts")
-        if targets.Y.nnz == 0:
-            raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
-        place = stored_place(self.device) if isinstance(X, StoredRows) else place_for(self.device)
-        return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place)
-
-    def _recipe(self, data: Labelled, **more: Any) -> Recipe:
-        check_among("method", self.method, METHODS)
-        check_among("solver", self.solver, ("auto", "cholesky", "pcg"))
-        auto = isinstance(self.n_components, str) and self.n_components == "auto"
-        if not auto:
-            check_whole("n_components", self.n_components, 1)
-        check_whole("n_oversamples", self.n_oversamples, 0)
-        check_whole("n_iter", self.n_iter, 0)
-        check_whole("max_iter", self.max_iter, 1)
-        check_number("ridge", self.ridge, 0.0)
-        check_number("tol", self.tol, 0.0)
-        settings = Settings(
-            method=self.method,
-            n_components=rank_limit(data) if auto else int(self.n_components),
-            at_most=auto,
-            ridge=float(self.ridge),
-            n_oversamples=int(self.n_oversamples),
-            n_iter=int(self.n_iter),
-            solver=self.solver,
-            tol=float(self.tol),
-            max_iter=int(self.max_iter),
-            seed=seed_of(self.random_state),
-        )
-        return Recipe(settings, auto_rank=auto, center=bool(self.center), **more)
-
-
-class LabelEmbedder(TransformerMixin, _Base):
-    """Embed labels by what the features can predict of them.
-
-    Parameters
-    ----------
-    n_components : int or "auto"
-        Rank of the embedding; "auto" keeps the directions that hold nearly all of the spectrum.
-    method : "rembrandt", "pca", "plst", "cs" or "cca"
-        What is embedded: predictable labels, features, labels alone, nothing (random), or whitened predictable labels.
-    ridge : float
-        Strength of the regression of labels on features, relative to the mean squared length of a feature.
-    n_oversamples, n_iter : int
-        Columns to spare and power iterations of the randomized eigensolver.
-    solver : "auto", "cholesky" or "pcg"
-        Exact for few features, conjugate gradients for many; "auto" decides by their number.
-    tol, max_iter : float, int
-        Where conjugate gradients stop: the relative residual of a column, and the number of iterations.
-    center : bool
-        Subtract the means of features and labels instead of appending a constant feature; sparse data stays sparse.
-        For features with a large mean, and for principal label spaces as Tai & Lin define them.
-    random_state : int, RandomState or None
-    verbose : int
-        Show progress when positive.
-    device : str
-        Where to work: "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU where
-        there is one.
-
-    Attributes
-    ----------
-    embedding_ : array (c, k)
-        A vector for each label.
-    singular_values_ : array (k,)
-        Their strengths: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the features.
-    projection_ : array (d + 1, k)
-        Where features go; the last row belongs to the constant feature.
-    rank_reason_ : str
-        Why "auto" chose this rank; empty where it was given.
-    residual_, n_iter_ : float, int
-        Worst relative residual of the regressions behind it and most iterations that one took; 0 and 1 when exact.
-
-    References
-    ----------
-    P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.eye(6)
-    >>> embedder = LabelEmbedder(n_components=2, random_state=0).fit(X, ["a", "a", "b", "b", "c", "c"])
-    >>> embedder.embedding_.shape
-    (3, 2)
-    """
-
-    def __init__(
-        self,
-        n_components: int | Auto = 50,
-        method: Method = "rembrandt",
-        ridge: float = 1.0,
-        n_oversamples: int = 20,
-        n_iter: int = 1,
-        solver: SolverName = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 30,
-        center: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.ridge = ridge
-        self.n_oversamples = n_oversamples
-        self.n_iter = n_iter
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
-        self.verbose = verbose
-        self.device = device
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Embed the labels of ``y``: classes (1-D), a 0/1 matrix, or a list of labels for each example."""
-        X = self._features(X, reset=True)
-        targets = read_targets(y)
-        data = self._labelled(X, targets, sample_weight)
-        recipe = self._recipe(data, decoder="transpose")
-        check_memory(data, recipe)
-        with bars(self.verbose > 0) as report:
-            embedded = fit_embedding(data, recipe, report)
-        self.tally_ = getattr(data.place, "tally", None)
-        self.classes_ = targets.classes
-        self.embedding_ = as_numpy(embedded.embedding.V)
-        self.singular_values_ = as_numpy(embedded.embedding.sigma)
-        self.projection_ = as_numpy(embedded.projection)
-        self.rank_reason_ = embedded.reason
-        self.residual_ = embedded.embedding.residual
-        self.n_iter_ = embedded.embedding.iterations
-        self._n_features_out = self.projection_.shape[1]
-        return self
-
-    def transform(self, X: Any) -> Array:
-        """The rows of ``X`` in the embedding: their predicted ``YV``, n × k."""
-        check_is_fitted(self)
-        X = self._features(X, reset=False)
-        place = place_for(self.device)
-        return as_numpy(place.project(X, place.asarray(self.projection_)))
-
-    def truncate(self, n_components: int) -> Self:
-        """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
-        check_is_fitted(self)
-        if not 1 <= n_components <= self.embedding_.shape[1]:
-            raise SettingsError(
-                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank fitted"
-            )
-        smaller = type(self)(**self.get_params() | {"n_components": n_components})
-        smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
-        smaller.embedding_ = self.embedding_[:, :n_components]
-        smaller.singular_values_ = self.singular_values_[:n_components]
-        smaller.projection_ = self.projection_[:, :n_components]
-        smaller._n_features_out = n_components
-        return smaller
-
-    def certify(self, X: Any, y: Any, sample_weight: Any = None, n_probes: int = 10) -> Certificate:
-        """How exact the embedding is for the data it was fitted on; costs about one more pass over it."""
-        check_is_fitted(self)
-        data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
-        recipe = self._recipe(data)
-        vectors = self.embedding_
-        if self.method == "pca":
-            vectors = self.projection_[:-1] if self.center else self.projection_
-        with data.place.exactly():
-            engine = make_engine(data, self.center)
-            return certificate(engine, recipe.embedding, vectors, self.singular_values_, n_probes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
-
-
-class RembrandtClassifier(ClassifierMixin, _Base):
+class RembrandtClassifier(ClassifierMixin, Estimator):
     """Predict one or many of a great number of labels, through an embedding of the labels.
 
     Texts or features are projected on the label embedding (``H = XW``), mapped (``φ``, optional random features of a
@@ -715,12 +515,3 @@ def _worth(model: Model, tail: Tail) -> Array | None:
     check_number("tail's A", tail[0], 0.0)
     check_number("tail's B", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))
-
-
-def is_text(X: Any) -> bool:
-    """A list, tuple, array or series of strings, one for each example."""
-    if is_sparse(X) or isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
-        return isinstance(X, str)
-    if hasattr(X, "ndim"):
-        return X.ndim == 1 and all(isinstance(x, str) for x in X)
-    return isinstance(X[0], str)
