@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rembrandt.blending import choose_blend, sparse_alone
+from rembrandt.blending import ALL_OPEN, ALONE_COST, OpenBlend, choose_blend, sparse_alone
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, check_memory
 from rembrandt.model.ranking import LABELS
@@ -31,15 +31,26 @@ class Settled:
 
 
 def settle(
-    data: Labelled, recipe: Recipe, choices: Open, tree: TreeSettings | None, report: Report = silent
+    data: Labelled,
+    recipe: Recipe,
+    choices: Open,
+    tree: TreeSettings | None,
+    report: Report = silent,
+    blend: OpenBlend = ALL_OPEN,
 ) -> Settled:
     """``recipe`` with nothing open; ``tree`` is the sparse part, where one is wanted."""
     if tree is not None and data.Y.shape[1] > LABELS:
-        return Settled(sparse_alone(recipe, tree))
+        # Low rank would have to score every label of every row. And a sample of the rows would hold hardly a label
+        # twice, so there is nothing to choose on.
+        blend = blend.usually(ALONE_COST, tree.power, 1.0)
+    if tree is not None and blend.share == 1:
+        alone = sparse_alone(replace(recipe, normalize=choices.normalize is True))
+        chosen, blends = choose_blend(data, alone, tree, report, blend)
+        return Settled(chosen, blends=[vars(trial) for trial in blends])
     check_memory(data, replace(recipe, decoder="transpose"))
     selection = select(data, recipe, choices, report)
     trials = [vars(trial) for trial in selection.trials]
     if tree is None:
         return Settled(selection.recipe, trials)
-    chosen, blends = choose_blend(data, selection.recipe, tree, report)
+    chosen, blends = choose_blend(data, selection.recipe, tree, report, blend)
     return Settled(chosen, trials, [vars(trial) for trial in blends])

@@ -16,6 +16,8 @@ Kernel = StrEnum("Kernel", ["auto", "none", "gaussian", "laplacian", "matern3", 
 Analyzer = StrEnum("Analyzer", ["word", "char"])
 YesNo = StrEnum("YesNo", ["auto", "yes", "no"])
 
+Preset = StrEnum("Preset", ["fast", "balanced", "best"])
+
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder, as fit wrote it.")]
 
 FormatOption = Annotated[
@@ -40,6 +42,9 @@ Components = Annotated[
 MethodOption = Annotated[Method, typer.Option("--method", help="The embedding.")]
 Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Strength of the regression on the features.")]
 PowerIterations = Annotated[int, typer.Option("--n-iter", min=0, help="Power iterations of the eigensolver.")]
+PresetOption = Annotated[
+    Preset, typer.Option("--preset", help="How much time quality may cost: values for what no option says.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
 AnalyzerOption = Annotated[
     Analyzer | None, typer.Option("--analyzer", help="Make features of words (the default) or of characters.")
