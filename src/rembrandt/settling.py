@@ -1,6 +1,6 @@
 """Every open choice of a fit settled by trials on held-out training rows: the decoder, then the sparse part."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rembrandt.blending import ALL_OPEN, ALONE_COST, OpenBlend, choose_blend, sparse_alone
@@ -54,3 +54,18 @@ def settle(
         return Settled(selection.recipe, trials)
     chosen, blends = choose_blend(data, selection.recipe, tree, report, blend)
     return Settled(chosen, trials, [vars(trial) for trial in blends])
+
+
+def repeated(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
+    """``recipe`` with what a fitted model's ``settings`` say was chosen; a rank that was read off is found anew."""
+    names = {f.name for f in fields(Recipe)} & settings.keys() - {"embedding", "auto_rank", "tree"}
+    chosen = {name: settings[name] for name in names}
+    if settings.get("tree") is not None:
+        chosen["tree"] = TreeSettings(**settings["tree"])
+    before = settings["embedding"]
+    embedding = replace(recipe.embedding, ridge=before["ridge"])
+    if not settings["auto_rank"]:
+        embedding = replace(embedding, n_components=before["n_components"], at_most=before["at_most"])
+    recipe = replace(recipe, embedding=embedding, auto_rank=settings["auto_rank"])
+    alone = "tree" in chosen and chosen["blend"] == 1
+    return replace(sparse_alone(recipe) if alone else recipe, **chosen)

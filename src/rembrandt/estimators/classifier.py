@@ -1,7 +1,7 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.blending import OpenBlend, sparse_alone
+from rembrandt.blending import OpenBlend
 from rembrandt.calibrating import Threshold, calibrate
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain
@@ -38,8 +38,9 @@ from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
 from rembrandt.presets import Preset, filled, is_auto
 from rembrandt.progress import Report, bars, silent
-from rembrandt.selection import Auto, Open
-from rembrandt.settling import Settled, settle
+from rembrandt.search import SEARCHED, Found, Watch, search, space_of, unwatched
+from rembrandt.selection import FEWEST, Auto, Open
+from rembrandt.settling import Settled, repeated, settle
 from rembrandt.targets import Targets, new_labels, read_targets
 
 Array = NDArray[Any]
@@ -58,6 +59,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         How much time quality may cost: values for those of the parameters below that are "auto" (`rembrandt.presets`).
         "fast" has a sparse part alone and tries nothing; "balanced" chooses a low-rank decoder on held-out data; "best"
         adds a sparse part of several trees and chooses how both are mixed.
+    budget : float, optional
+        Seconds to search for whatever is "auto": the rank and its ridge too, kernels, the sparse part and its share, by
+        successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
     n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center
         The embedding, as in `LabelEmbedder`.
     decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
@@ -167,6 +171,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         verbose: int = 0,
         device: str = "cpu",
         preset: Preset = "balanced",
+        budget: float | None = None,
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -199,6 +204,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.verbose = verbose
         self.device = device
         self.preset = preset
+        self.budget = budget
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
         """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
@@ -210,11 +216,27 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
 
     def fit_dataset(
-        self, data: Dataset, report: Report = silent, checkpoint: str | Path | Checkpoints | None = None
+        self,
+        data: Dataset,
+        report: Report = silent,
+        checkpoint: str | Path | Checkpoints | None = None,
+        watch: Watch = unwatched,
     ) -> Self:
-        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`."""
+        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`.
+
+        ``watch`` is told how a search with a budget goes.
+        """
         with checkpoints_in(checkpoint) as checkpoints:
-            return self._fit_dataset(data, report, checkpoints)
+            return self._fit_dataset(data, report, checkpoints, watch=watch)
+
+    def search_dataset(self, data: Dataset, report: Report = silent, watch: Watch = unwatched) -> Found:
+        """What a fit with a budget would choose, and every trial; nothing is fitted to all examples."""
+        if self.budget is None:
+            raise SettingsError("budget=None leaves no time to search; give seconds")
+        own = type(self)(**self.get_params(deep=False))
+        labelled = own._read(data.texts if data.X is None else data.X, lambda: _targets(data), data.weights, report)
+        asked, recipe = own._asked(labelled)
+        return own._search(labelled, asked, recipe, report, watch)
 
     def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to other examples with what was chosen before: nothing is tried on held-out data.
@@ -222,18 +244,19 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         For examples that were added to those of the first fit; terms, labels and the rank are found anew.
         """
         check_is_fitted(self)
-        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
-        del chosen["embedding"], chosen["auto_rank"]
-        if chosen.get("tree") is not None:
-            chosen["tree"] = TreeSettings(**chosen["tree"])
-        return self._fit_dataset(data, report, NOTHING_KEPT, chosen)
+        return self._fit_dataset(data, report, NOTHING_KEPT, self.settings_)
 
     def _fit_dataset(
-        self, data: Dataset, report: Report, checkpoints: Checkpoints, chosen: dict[str, Any] | None = None
+        self,
+        data: Dataset,
+        report: Report,
+        checkpoints: Checkpoints,
+        chosen: dict[str, Any] | None = None,
+        watch: Watch = unwatched,
     ) -> Self:
-        targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+        targets = _targets(data)
         X = data.texts if data.X is None else data.X
-        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen)
+        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen, watch)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -380,7 +403,31 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         report: Report,
         checkpoints: Checkpoints,
         chosen: dict[str, Any] | None = None,
+        watch: Watch = unwatched,
     ) -> Self:
+        data = self._read(X, read, sample_weight, report)
+        if checkpoints is not NOTHING_KEPT:
+            checkpoints.begin(self._fingerprint(data))
+        asked, recipe = self._asked(data)
+        if chosen is None:
+            settled = checkpoints.stage(
+                "settings",
+                lambda: self._settled(data, asked, recipe, report, watch),
+                Settled.packed,
+                Settled.unpacked,
+            )
+            recipe, self.selection_, self.blends_ = settled.recipe, settled.trials, settled.blends
+        else:
+            recipe = repeated(recipe, chosen)
+        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
+        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
+        self.tally_ = getattr(data.place, "tally", None)
+        self.classes_ = data.classes
+        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        return self
+
+    def _read(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Labelled:
+        """Features or texts and their labels, checked."""
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
         self.text_ = X.store.text if stored else None
@@ -389,34 +436,42 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             X = self.text_.fit_transform(X, report=report)
         X = self._features(X, reset=True)
         targets = read()
-        data = self._labelled(X, targets, sample_weight)
-        if checkpoints is not NOTHING_KEPT:
-            checkpoints.begin(self._fingerprint(data))
+        self._dense_target = targets.dense
+        return self._labelled(X, targets, sample_weight)
+
+    def _asked(self, data: Labelled) -> tuple[Self, Recipe]:
+        """This classifier with the preset's values where it is open, and the recipe that they make."""
         asked = type(self)(**filled(self.preset, self.get_params(deep=False)))
         recipe = asked._recipe(data, **asked._own_settings())
-        if stored and asked.sparse:
+        if isinstance(data.X, StoredRows) and asked.sparse:
             raise SettingsError(
                 "the sparse part needs all rows in memory, and those of a store are on disk: use sparse=False (without "
                 "it preset='balanced'), or fit the files that the store was made of"
             )
-        if chosen is None:
-            settled = checkpoints.stage(
-                "settings", lambda: asked._settled(data, recipe, report), Settled.packed, Settled.unpacked
-            )
-            recipe, self.selection_, self.blends_ = settled.recipe, settled.trials, settled.blends
-        else:
-            alone = chosen.get("tree") is not None and chosen["blend"] == 1
-            recipe = replace(sparse_alone(recipe) if alone else recipe, **chosen)
-        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tally_ = getattr(data.place, "tally", None)
-        self.classes_ = targets.classes
-        self._dense_target = targets.dense
-        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
-        return self
+        return asked, recipe
 
-    def _settled(self, data: Labelled, recipe: Recipe, report: Report) -> Settled:
+    def _settled(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Settled:
         """The recipe with what is open chosen on held-out rows, and what was tried."""
+        if self.budget is None:
+            return asked._chosen(data, recipe, report)
+        found = self._search(data, asked, recipe, report, watch)
+        # From here on it is the fit of a user who gave what was found: the same model without a search.
+        given = asked.get_params(deep=False) | found.chosen | {"random_state": recipe.embedding.seed}
+        chosen = type(self)(**given)
+        settled = chosen._chosen(data, chosen._recipe(data, **chosen._own_settings()), report)
+        return replace(settled, trials=found.trials)
+
+    def _search(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Found:
+        check_number("budget", self.budget, 0.0, above=True)
+        asked._choices(), asked._blend()  # refused before anything is done
+        open_ = frozenset(name for name in SEARCHED if is_auto(getattr(self, name)))
+        space = space_of(data, recipe, asked.get_params(deep=False), open_)
+        if data.X.shape[0] < FEWEST or not space.is_open:
+            return Found({}, [], 0.0, "there was nothing to choose, or too few examples to hold any out")
+        return search(data, recipe, space, float(self.budget or 0), report, watch)
+
+    def _chosen(self, data: Labelled, recipe: Recipe, report: Report) -> Settled:
+        """What this classifier leaves open, chosen without a budget."""
         choices, blend, tree = self._choices(), self._blend(), None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
@@ -554,6 +609,10 @@ def _worth(model: Model, tail: Tail) -> Array | None:
     check_number("tail's A", tail[0], 0.0)
     check_number("tail's B", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))
+
+
+def _targets(data: Dataset) -> Targets:
+    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
 
 
 def _number_or_auto(name: str, value: Any, above: bool = False) -> float | Auto:
