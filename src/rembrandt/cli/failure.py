@@ -19,7 +19,7 @@ REFUSED, INTERRUPTED = 1, 130
 
 _ARGUMENT = re.compile(
     r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
-    r"decoder_ridge|normalize|n_random_features|n_iter|device|preset)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
+    r"decoder_ridge|normalize|n_random_features|n_iter|device|preset|budget)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
 )
 
 

@@ -26,6 +26,7 @@ def fit(
     ngrams: options.NGrams = None,
     hashed: options.Hashed = False,
     preset: options.PresetOption = options.Preset.balanced,
+    budget: options.Budget = None,
     n_components: options.Components = "auto",
     method: options.MethodOption = options.Method.rembrandt,
     ridge: Annotated[
@@ -89,6 +90,7 @@ def fit(
     screen = Screen(json, quiet)
     settings: dict[str, Any] = {
         "preset": preset.value,
+        "budget": None if budget is None else options.seconds(budget, "--budget"),
         "n_components": options.whole_or_auto(n_components, "--n-components"),
         "method": method.value,
         "decoder": decoder.value,

@@ -1,5 +1,6 @@
 """Options that several verbs share, each described once."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +45,10 @@ Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Strength of the 
 PowerIterations = Annotated[int, typer.Option("--n-iter", min=0, help="Power iterations of the eigensolver.")]
 PresetOption = Annotated[
     Preset, typer.Option("--preset", help="How much time quality may cost: values for what no option says.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Search for what is auto so long, before the fit: 90s, 5m, 1h."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
 AnalyzerOption = Annotated[
@@ -103,6 +108,15 @@ def number_or_auto(text: str, option: str) -> float | str:
         value = -1.0
     if isinstance(value, float) and not 0 <= value < float("inf"):
         raise typer.BadParameter(f"{text!r} is neither a number from 0 nor auto", param_hint=option)
+    return value
+
+
+def seconds(text: str, option: str) -> float:
+    """A time such as ``90s``, ``5m`` or ``1.5h``; a number alone is seconds."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
+    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if value <= 0:
+        raise typer.BadParameter(f"{text!r} is no time; write 90s, 5m or 1h", param_hint=option)
     return value
 
 

@@ -31,13 +31,15 @@ class Progress:
 
     rung: int  # from 1
     n_rungs: int
-    rows: int
+    rows: str  # of this rung
     tried: int  # candidates of this rung that are done
     candidates: int
     trials: list[dict[str, Any]]
     best: dict[str, Any] | None
     seconds: float
     budget: float
+    ended: str | None = None  # why there is no more to come
+    untried: int = 0  # candidates that there was no time for at all
 
 
 Watch = Callable[[Progress], None]
@@ -119,7 +121,7 @@ class _Search:
         ended = "all rungs were climbed"
         for number, rung in enumerate(self.rungs):
             if number > 0 and self._expected(self._leaders(alive), rung) > self.left:
-                ended = f"there was no time for {rung.work:,} rows"
+                ended = f"there was no time for {rung}"
                 break
             contest = self._climb(number, rung, alive)
             if not contest.best:
@@ -129,6 +131,7 @@ class _Search:
             alive = self._kept(contest)
         chosen = self._chosen()
         untried = len([part for part in (*self.space.sparse, *self.space.low_rank) if part not in self.last])
+        self._tell(contest, len(alive), ended, untried)
         return Found(chosen, self.trials, self.now() - self.begun, ended, untried)
 
     @property
@@ -151,14 +154,14 @@ class _Search:
                 first = part in leaders or (number == 0 and place == 0)
                 if not first and self._expected([part, *leaders], rung, contest) > self.left - later:
                     if part in self.last:
-                        self.last[part]["outcome"] = f"no time for {rung.work:,} rows"
+                        self.last[part]["outcome"] = f"no time for {rung}"
                     continue
                 try:
                     self._try(contest, part, low_rank)
                 except MemoryEstimateError as error:
                     self.refusal = error
                     if part in self.last:
-                        self.last[part]["outcome"] = f"no memory for {rung.work:,} rows"
+                        self.last[part]["outcome"] = f"no memory for {rung}"
                     continue
                 self._tell(contest, len(alive))
         self._pair(contest)
@@ -187,8 +190,8 @@ class _Search:
         seconds = self.now() - begun
         self.rates[part] = max(0.0, seconds - shared) / work
         held_out = sum(map(len, contest.rung.held))
-        contest.records[part] = {"rung": contest.number + 1, "rows": work, "held_out": held_out, "seconds": seconds}
-        contest.records[part]["outcome"] = "tried"
+        where = {"rung": contest.number + 1, "rows": contest.rung.rows, "cuts": len(contest.rung.fit)}
+        contest.records[part] = where | {"held_out": held_out, "seconds": seconds, "outcome": "tried"}
         if found is not None:
             self._note(contest, part, found)
 
@@ -265,21 +268,24 @@ class _Search:
             return self.rates[thing]
         return max((rate for known, rate in self.rates.items() if _kind(known) == _kind(thing)), default=0.0)
 
-    def _tell(self, contest: _Contest, candidates: int) -> None:
+    def _tell(self, contest: _Contest, candidates: int, ended: str | None = None, untried: int = 0) -> None:
         found = best(contest.best.values()) or self.leader
         tried = len(contest.records)
-        self.report(f"searching, {contest.rung.work:,} rows", tried, candidates)
+        if self.watch is unwatched:
+            self.report(f"searching, {contest.rung}", tried, candidates)
         self.watch(
             Progress(
                 rung=contest.number + 1,
                 n_rungs=len(self.rungs),
-                rows=contest.rung.work,
+                rows=str(contest.rung),
                 tried=tried,
                 candidates=candidates,
                 trials=self.trials,
                 best=None if found is None else found.facts(),
                 seconds=self.now() - self.begun,
                 budget=self.budget,
+                ended=ended,
+                untried=untried,
             )
         )
 

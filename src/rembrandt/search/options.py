@@ -1,6 +1,6 @@
 """A low-rank part, a sparse part, or both: what one would fit, as parameters of a classifier, and how good it is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -39,6 +39,12 @@ class Option:
         """Its parameters, None where it has none, and its measures, as JSON."""
         measured = {f"p@{k}": value for k, value in zip((1, 3, 5), self.measures.p, strict=True)}
         return dict.fromkeys(NAMES) | self.parameters() | measured | {"quality": self.measures.quality}
+
+
+def parameters_of(trial: Mapping[str, Any]) -> dict[str, Any]:
+    """The classifier's parameters that fit what a trial tried, out of its facts."""
+    low_rank = {f.name for f in fields(LowRank)} if trial["decoder"] is not None else set()
+    return {name: trial[name] for name in NAMES if name in low_rank or trial[name] is not None}
 
 
 def options(

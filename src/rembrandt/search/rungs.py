@@ -23,6 +23,9 @@ class Rung:
     fit: list[NDArray[np.int64]]
     held: list[NDArray[np.int64]]
 
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows" if len(self.fit) == 1 else f"{len(self.fit)} cuts of {self.rows:,} rows"
+
     @property
     def rows(self) -> int:
         return len(self.fit[0])
