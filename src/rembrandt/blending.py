@@ -97,7 +97,7 @@ def choose_blend(
     forests: dict[tuple[float, float], Forest] = {}
     for done, cost in enumerate(costs):
         report("choosing the sparse part", done, len(costs))
-        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
+        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights, place=fit.place)
         forests |= {(cost, power): forest.with_power(power) for power in powers}
     trials = _trials(low_rank, forests, shares, held)
     report("choosing the sparse part", len(costs), len(costs))

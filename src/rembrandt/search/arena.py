@@ -111,7 +111,7 @@ class Arena:
         most = max(self.space.trees)
         pairs = self.space.pairs * self.fit.X.shape[0] / self.n
         settings = TreeSettings(cost=part.sparse_cost, pairs=pairs, trees=most, seed=self.base.embedding.seed)
-        forest = fit_forest(self.fit.X, self.fit.Y, settings, self.fit.weights)
+        forest = fit_forest(self.fit.X, self.fit.Y, settings, self.fit.weights, place=self.fit.place)
         for trees in sorted({min(trees, len(forest.trees)) for trees in self.space.trees}):
             for power in self.space.powers:
                 few = Forest(forest.trees[:trees]).with_power(power)
