@@ -6,9 +6,10 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from rembrandt import RembrandtClassifier, load
+from rembrandt.blending import ALONE_COST, USUAL_COST
 from rembrandt.data.convert import convert
 from rembrandt.errors import SettingsError
-from rembrandt.presets import LOW_RANK, PRESETS, SPARSE, USUAL, filled
+from rembrandt.presets import LOW_RANK, PRESETS, SPARSE, filled, values_of
 from tests.decoders.test_tree import words
 
 PARAMETERS = RembrandtClassifier().get_params(deep=False)
@@ -36,27 +37,27 @@ def data(seed=0, n=400):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_fills_what_is_open_and_nothing_that_was_given(preset):
-    values = USUAL | PRESETS[preset]
+    values = values_of(preset, 30)
     assert values.keys() <= PARAMETERS.keys()
     assert all(PARAMETERS[name] == "auto" for name in values), "a preset can only fill what can be open"
-    found = filled(preset, PARAMETERS | {"preset": preset})
+    found = filled(preset, PARAMETERS | {"preset": preset}, 30)
     assert {name: found[name] for name in values} == values
     assert {name: found[name] for name in PARAMETERS if name not in values} == {
         name: value for name, value in (PARAMETERS | {"preset": preset}).items() if name not in values
     }
     for name, value in GIVEN.items():
-        assert filled(preset, PARAMETERS | {name: value})[name] == value
-    assert {name: filled(preset, PARAMETERS | GIVEN)[name] for name in GIVEN} == GIVEN
+        assert filled(preset, PARAMETERS | {name: value}, 30)[name] == value
+    assert {name: filled(preset, PARAMETERS | GIVEN, 30)[name] for name in GIVEN} == GIVEN
 
 
 def test_what_is_given_is_not_made_idle_by_a_preset():
     for name in LOW_RANK:
-        assert filled("fast", PARAMETERS | {name: GIVEN[name]})["sparse"] is False
+        assert filled("fast", PARAMETERS | {name: GIVEN[name]}, 30)["sparse"] is False
     for name in SPARSE:
-        assert filled("balanced", PARAMETERS | {name: GIVEN[name]})["sparse"] is True
-        assert filled("fast", PARAMETERS | {name: GIVEN[name]})["sparse"] == "alone"
-        assert filled("fast", PARAMETERS | {name: GIVEN[name], "decoder": "ridge"})["sparse"] is True
-    assert filled("best", PARAMETERS | {"growable": True})["sparse"] is False
+        assert filled("balanced", PARAMETERS | {name: GIVEN[name]}, 30)["sparse"] is True
+        assert filled("fast", PARAMETERS | {name: GIVEN[name]}, 30)["sparse"] == "alone"
+        assert filled("fast", PARAMETERS | {name: GIVEN[name], "decoder": "ridge"}, 30)["sparse"] is True
+    assert filled("best", PARAMETERS | {"growable": True}, 30)["sparse"] is False
 
 
 def test_the_parameters_of_an_estimator_stay_as_they_were_given():
@@ -73,12 +74,17 @@ def test_the_parameters_of_an_estimator_stay_as_they_were_given():
 def test_a_preset_is_the_fit_with_its_values():
     X, Y = data(n=150)
     quick = {"n_random_features": 20, "max_epochs": 2, "normalize": False, "random_state": 0}
-    for preset, values in PRESETS.items():
+    for preset in PRESETS:
+        values = values_of(preset, 30)
         named = RembrandtClassifier(preset=preset, **quick).fit(X, Y)
         spelled = RembrandtClassifier(**values, **quick).fit(X, Y)
         assert_array_equal(named.decision_function(X), spelled.decision_function(X))
         assert named.settings_ == spelled.settings_
         assert named.selection_ == spelled.selection_ and named.blends_ == spelled.blends_
+
+
+def test_where_labels_are_very_many_examples_are_trusted_more():
+    assert values_of("fast", 100)["sparse_cost"] == USUAL_COST < ALONE_COST == values_of("fast", 200_000)["sparse_cost"]
 
 
 def test_fast_tries_nothing_and_finds_rare_labels(tmp_path):

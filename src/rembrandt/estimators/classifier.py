@@ -441,7 +441,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
 
     def _asked(self, data: Labelled) -> tuple[Self, Recipe]:
         """This classifier with the preset's values where it is open, and the recipe that they make."""
-        asked = type(self)(**filled(self.preset, self.get_params(deep=False)))
+        asked = type(self)(**filled(self.preset, self.get_params(deep=False), data.Y.shape[1]))
         recipe = asked._recipe(data, **asked._own_settings())
         if isinstance(data.X, StoredRows) and asked.sparse:
             raise SettingsError(

@@ -120,17 +120,19 @@ def _low_rank(data: Labelled, recipe: Recipe, asked: Mapping[str, Any], open_: f
     ridges = among("ridge", EMBEDDING_RIDGES)
     scalings = among("normalize", (False,) if _unit(data) else (True, False))
     kernels = _kernels(asked, open_)
-    changes: dict[LowRank, int] = {}
+    places: dict[LowRank, tuple[int, ...]] = {}  # of each value among those of its kind, the usual one at 0
     for (r, rank), (g, ridge), (s, scaling), (k, (kernel, scale)) in product(
         *(enumerate(values) for values in (ranks, ridges, scalings, kernels))
     ):
         for d, decoding in enumerate(_decodings(data, recipe, asked, open_, int(rank), kernel)):
             part = LowRank(int(rank), float(ridge), bool(scaling), kernel, float(scale), *decoding)
-            changes.setdefault(part, sum(place > 0 for place in (r, g, s, k, d)))
-    parts = list(changes)
+            places.setdefault(part, (k, d, s, g, r))
+    parts = list(places)
+    changes = {part: len([place for place in places[part] if place > 0]) for part in parts}
     order = np.random.default_rng(recipe.embedding.seed).permutation(len(parts)).tolist()
     first = [part for part in parts if changes[part] == 0]
-    near = [part for part in parts if changes[part] == 1]
+    # The first other kernel, the first other decoding, and so on; then the second ones.
+    near = sorted((p for p in parts if changes[p] == 1), key=lambda p: (sum(places[p]), [-at for at in places[p]]))
     far = [parts[i] for i in order if changes[parts[i]] > 1]
     return [*first, *near, *far][:MOST]
 
