@@ -2,8 +2,9 @@
 
 The objective is that of `linalg/hinge.py`, ``½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²`` over the features that a label's own
 examples have, and so is its minimum. There one label after the other goes through its examples; here a block of labels
-takes accelerated gradient steps together, each label with a step length and a momentum of its own, until its gradient
-is small beside the first one. Labels that are done leave the block.
+takes Newton's steps together: the loss is quadratic over the examples inside the margin, so that a step is a linear
+system, solved by conjugate gradients that are the same two sparse products for all labels. Every label has a step
+length of its own, and leaves the block when its gradient is small beside what its own examples add to it at first.
 """
 
 from collections.abc import Iterator
@@ -22,9 +23,11 @@ from rembrandt.progress import Report, silent
 MOST = 2048  # labels of a block
 SHARE = 0.5  # of the free memory that a block may take
 BLOCKS = 12  # tall arrays that a block has at a time
-STEPS = 300  # at most
-TOLERANCE = 1e-2  # of a gradient beside the first one, where its label is done
-EASE = 0.9  # a step's curvature estimate after a step that was short enough
+STEPS = 30  # of Newton's, at most
+INNER = 10  # of conjugate gradients for each
+ENOUGH = 0.3  # of the residual, where conjugate gradients end
+SHORTER = (0.5, 0.25, 0.1, 0.03, 0.01)  # parts of a step that are tried where a whole one leads uphill
+TOLERANCE = 3e-3  # of a gradient, beside what the label's own examples add to the first one, where it is done
 DONE = 0.75  # of the labels still open: below, the block is made narrower
 
 
@@ -71,7 +74,7 @@ class _Examples:
 
 
 class _State:
-    """A block of labels on its way: weights and margins now and a step ago, and what each label's next step needs."""
+    """A block of labels on its way: their weights and the margins of all examples."""
 
     def __init__(self, examples: _Examples, mine: Csr) -> None:
         n, size = examples.X.shape[0], mine.shape[0]
@@ -79,23 +82,17 @@ class _State:
         self.labels = torch.arange(size, device=device)
         self.sign = torch.full((n, size), -1.0, device=device)
         self.sign[mine.columns.long(), mine.row_of_entry().long()] = 1.0
-        self.support = multiply(examples.Xt, (self.sign > 0).float()) != 0
+        own = 2 * multiply(examples.Xt, examples.costs * (self.sign > 0))  # a label's examples' part of the gradient
+        self.support = own != 0
         self.support[-1] = True  # the bias
-        # From a bias of −1 no negative example counts: what a label has to learn at first is its own examples.
+        self.goal = TOLERANCE**2 * _squares(own)
         self.W = torch.zeros((examples.X.shape[1], size), device=device)
-        self.W[-1] = -1.0
-        self.M = torch.full((n, size), -1.0, device=device)
-        self.W_before, self.M_before = self.W.clone(), self.M.clone()
-        self.curvature = 1 + 4 * (examples.costs * (self.sign > 0)).sum(dim=0)
-        self.momentum = torch.ones(size, device=device)
-        self.objective = self.loss(examples, self.W, self.M)[0]
-        self.first: Tensor | None = None  # squared length of the first gradient
+        self.margins = torch.zeros((n, size), device=device)
         self.open = torch.ones(size, dtype=torch.bool, device=device)
 
-    def loss(self, examples: _Examples, W: Tensor, M: Tensor) -> tuple[Tensor, Tensor]:
-        """The objective of each label, and the hinge of each example."""
-        hinge = torch.clamp(1 - self.sign * M, min=0)
-        return 0.5 * _squares(W) + _squares(examples.costs.sqrt() * hinge), hinge
+    def hinge(self, margins: Tensor) -> Tensor:
+        """How far each example is on the wrong side of its margin."""
+        return torch.clamp(1 - self.sign * margins, min=0)
 
     def keep(self, chosen: Tensor) -> None:
         """Go on with the labels ``chosen`` alone."""
@@ -106,44 +103,72 @@ class _State:
 def _descend(examples: _Examples, mine: Csr) -> Iterator[tuple[Tensor, Tensor]]:
     """Labels of the block and their weights, as they are done."""
     state = _State(examples, mine)
-    for step in range(STEPS):
+    for _ in range(STEPS):
         _step(examples, state)
-        if step % 8 == 7:
-            n_open = int(state.open.sum())
-            if n_open <= DONE * len(state.labels):
-                yield state.labels[~state.open], state.W[:, ~state.open]
-                state.keep(torch.nonzero(state.open)[:, 0])
-            if n_open == 0:
-                return
+        n_open = int(state.open.sum())
+        if n_open <= DONE * len(state.labels):
+            yield state.labels[~state.open], state.W[:, ~state.open]
+            state.keep(torch.nonzero(state.open)[:, 0])
+        if n_open == 0:
+            return
     yield state.labels, state.W
 
 
 def _step(examples: _Examples, state: _State) -> None:
-    """One gradient step of every label from the point ahead of it; where it was too long, half as long next time."""
-    after = 0.5 * (1 + torch.sqrt(1 + 4 * state.momentum**2))
-    ahead = (state.momentum - 1) / after
-    V = torch.lerp(state.W, state.W_before, -ahead)
-    at_V, hinge = state.loss(examples, V, torch.lerp(state.M, state.M_before, -ahead))
-    G = V + multiply(examples.Xt, -2 * examples.costs * state.sign * hinge)
+    """One step of Newton's for every label that is not done."""
+    hinge = state.hinge(state.margins)
+    G = state.W - 2 * multiply(examples.Xt, examples.costs * state.sign * hinge)
     G *= state.support
-    length = _squares(G)
-    if state.first is None:
-        state.first = length
-    W = V - G / state.curvature
-    M = multiply(examples.X, W)
-    objective = state.loss(examples, W, M)[0]
-    short_enough = objective <= at_V - 0.5 * length / state.curvature + 1e-6 * at_V.abs()
-    onward = short_enough & (objective <= state.objective)  # momentum that leads uphill is dropped
-    state.open &= length > TOLERANCE**2 * state.first
-    state.W_before, state.M_before = state.W, state.M
-    state.W, state.M = torch.where(short_enough, W, state.W), torch.where(short_enough, M, state.M)
-    state.objective = torch.where(short_enough, objective, state.objective)
-    state.momentum = torch.where(onward, after, torch.ones_like(after))
-    state.curvature = torch.where(short_enough, torch.clamp(EASE * state.curvature, min=1.0), 2 * state.curvature)
+    state.open &= _squares(G) > state.goal
+    D, along = _direction(examples, state, 2 * examples.costs * (hinge > 0), -G * state.open)
+    step = _step_length(examples, state, D, along)
+    state.W += step * D
+    state.margins += step * along
+
+
+def _direction(examples: _Examples, state: _State, curvature: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
+    """``D`` with ``(I + XᵀCX) D = R``, nearly, over each label's features; and ``XD``."""
+    D, along = torch.zeros_like(R), torch.zeros_like(state.margins)
+    P, rr = R.clone(), _squares(R)
+    goal = ENOUGH**2 * rr
+    for _ in range(INNER):
+        XP = multiply(examples.X, P)
+        HP = (P + multiply(examples.Xt, curvature * XP)) * state.support
+        step = _ratio(rr, (P * HP).sum(dim=0)) * (rr > goal)  # whatever the other labels of the block still need
+        D += step * P
+        along += step * XP
+        R = R - step * HP
+        rr, before = _squares(R), rr
+        if bool((rr <= goal).all()):
+            break
+        P = R + _ratio(rr, before) * P
+    return D, along
+
+
+def _step_length(examples: _Examples, state: _State, D: Tensor, along: Tensor) -> Tensor:
+    """The part of a step that leads each label lowest: the whole of it, as a rule."""
+
+    def loss(step: Tensor | float) -> Tensor:
+        hinge = state.hinge(state.margins + step * along)
+        return 0.5 * _squares(state.W + step * D) + _squares(examples.costs.sqrt() * hinge)
+
+    best = torch.ones_like(along[0])
+    now, lowest = loss(0.0), loss(1.0)
+    if bool((lowest <= now).all()):
+        return best
+    for part in SHORTER:
+        found = loss(part)
+        best, lowest = torch.where(found < lowest, part, best), torch.minimum(found, lowest)
+    return torch.where(lowest <= now, best, 0.0)
 
 
 def _squares(A: Tensor) -> Tensor:
     return (A * A).sum(dim=0)
+
+
+def _ratio(a: Tensor, b: Tensor) -> Tensor:
+    """``a / b``, and zero where ``b`` is."""
+    return torch.where(b > 0, a / torch.where(b > 0, b, 1.0), 0.0)
 
 
 def _pruned(W: Tensor, threshold: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:

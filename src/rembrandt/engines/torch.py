@@ -19,7 +19,6 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
 
 SMALL_CROSS = 1 << 25  # entries: up to here XᵀY is formed once and every product with it is a small one
 BLOCK_BYTES = 1 << 33  # the largest n × width intermediate that a product makes at a time
-PANEL = 128  # columns of a GPU's product: a panel whose rows lie together is gathered a sixth faster than a wide block
 DENSE_BYTES = 1 << 29  # rows made dense at a time
 DRAWN_HERE = 1 << 24  # numbers: up to here a random block is NumPy's, and the same on every engine
 
@@ -112,20 +111,24 @@ class TorchEngine:
 
     def _through(self, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, by columns: so many that the n × width block between them fits, shared by devices."""
-        rows = self._operand(left, self.devices[0]).A.shape[1]
+        first, whole = self.devices[0], Q.shape[1]
+        if len(self.devices) == 1 and whole <= _width(self.n, Q.element_size()):
+            try:
+                return self._operand(left, first).weighted_t(self._operand(right, first).times(Q.contiguous()))
+            except torch.OutOfMemoryError:
+                whole = max(1, whole // 2)  # as `halving` would go on
+        rows = self._operand(left, first).A.shape[1]
         out = torch.empty((rows, Q.shape[1]), dtype=Q.dtype, device=Q.device)
-        share = max(1, -(-Q.shape[1] // len(self.devices)))
+        share = -(-Q.shape[1] // len(self.devices))
 
         def work(columns: slice) -> None:
-            device = self.devices[min(columns.start // share, len(self.devices) - 1)]
+            device = self.devices[min(columns.start // max(1, share), len(self.devices) - 1)]
             part = Q[:, columns].to(device).contiguous()
             product = self._operand(right, device).times(part)
             out[:, columns] = self._operand(left, device).weighted_t(product).to(Q.device)
 
-        step = min(share, _width(self.n, Q.element_size()))
-        if self.devices[0].type == "cuda" and isinstance(self.X.A, Csr) and share > PANEL:
-            step = min(step, -(-share // -(-share // PANEL)))  # as even as they get
-        for device_columns in spans(Q.shape[1], share):
+        step = min(max(1, share), whole, _width(self.n, Q.element_size()))
+        for device_columns in spans(Q.shape[1], max(1, share)):
             halving(work, device_columns, step, f"a product of {self.n:,} rows")
         return out
 

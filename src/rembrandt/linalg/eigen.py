@@ -34,7 +34,9 @@ def randomized_eigh(
     eigenvalue is zero to rounding are left out, so fewer than ``rank`` columns may come back. An operator that is
     symmetric in another inner product ``xᵀ metric(y)`` gets eigenvectors orthonormal in that one.
     """
-    Q = orthonormalize(start, metric)
+    # A tall block of Gaussian columns is nearly orthogonal as it is: what comes first is to apply the operator.
+    tall = n_iter > 0 and 2 * start.shape[1] <= start.shape[0]
+    Q = start if tall else orthonormalize(start, metric)
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q), metric)
     AQ = operator(Q)
