@@ -24,6 +24,7 @@ from rembrandt.cli import (
     serve,
     siblings,
     spectrum,
+    update,
 )
 from rembrandt.cli.failure import explained
 
@@ -64,6 +65,7 @@ for verb in (
     demo.demo,
     fit.fit,
     add.add,
+    update.update,
     predict.predict,
     evaluate.evaluate,
     embed.embed,

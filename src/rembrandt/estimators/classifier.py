@@ -1,5 +1,6 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.calibrating import Threshold, calibrate
@@ -20,7 +22,7 @@ from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask, stored_place
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures, is_text
@@ -31,17 +33,31 @@ from rembrandt.fitting import (
     Recipe,
     fit_model,
 )
-from rembrandt.growing import grown
+from rembrandt.growing import check_updatable, grown, refit_due, updated
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.selection import Auto, Open
 from rembrandt.settling import Settled, settle
-from rembrandt.targets import Targets, new_labels, read_targets
+from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 
 Array = NDArray[Any]
+NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
+
+
+def _learns_on(self: "RembrandtClassifier") -> bool:
+    """Whether more examples can be added to the model, or to that which these settings make; refused with a reason."""
+    if hasattr(self, "model_"):
+        check_updatable(self.model_)
+    elif self.sparse or self.decoder in NO_SUMS:
+        what = "sparse=True" if self.sparse else f"decoder={self.decoder!r}"
+        raise SettingsError(
+            f"partial_fit adds examples to sums that {what} does not keep; use decoder='ridge' and sparse=False, or "
+            "fit anew with all examples"
+        )
+    return True
 
 
 class RembrandtClassifier(ClassifierMixin, Estimator):
@@ -78,8 +94,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     sparse_trees : int
         Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
     growable : bool
-        Keep what `add_labels` needs: the mean and covariance of what the decoder sees, 4 D² bytes for D features
-        (4 MB for 1,000, 64 MB for 4,000). For whoever has new labels now and then and cannot fit anew each time.
+        Keep what `partial_fit` and `add_labels` need: the mean and covariance of what the decoder sees, 4 D² bytes for
+        D features (4 MB for 1,000, 64 MB for 4,000). For whoever has new examples or labels now and then and cannot
+        fit anew each time. The decoder is ridge then, unless another is asked for.
     calibrate : bool
         Learn on held-out rows how likely a score is right, for probabilities that mean what they say. One more fit.
     threshold : float, "micro" or "macro"
@@ -232,6 +249,35 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.classes_ = self.model_.classes
         return self
 
+    @available_if(_learns_on)
+    def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+        """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
+
+        ``y`` is as for `fit`. ``classes`` names the columns of a matrix, or labels of later calls; neither is needed
+        where a call has the labels themselves. Examples seen before are taken to have none of the labels that are new.
+
+        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of
+        the first fit; a warning says when it is time to fit anew. Needs a model that was fitted here or with
+        ``growable=True``, and a ridge decoder.
+        """
+        with bars(self.verbose > 0) as report:
+            if not hasattr(self, "model_"):
+                return self._fit(X, lambda: read_first(y, classes), sample_weight, report, NOTHING_KEPT, growable=True)
+            rows = self.model_rows(X)
+            Y, names = joined_labels(y, classes, self.classes_)
+            return self._update(rows, Y, names, sample_weight, report)
+
+    def update_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """As `partial_fit` of a fitted classifier, with what a reader returned."""
+        used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+        given = [data.label_names[i] for i in used]
+        Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
+        stored = isinstance(data.X, StoredRows)
+        rows = data.X if stored else self.model_rows(data.texts if data.X is None else data.X)
+        self._update(rows, Y, names, data.weights, report)
+        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
+        return self
+
     def predict(self, X: Any) -> Any:
         """The class of each row; for several labels a row, those whose probability reaches the threshold, as 0/1."""
         X = self.model_rows(X)
@@ -358,6 +404,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         report: Report,
         checkpoints: Checkpoints,
         chosen: dict[str, Any] | None = None,
+        growable: bool = False,
     ) -> Self:
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
@@ -370,7 +417,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         data = self._labelled(X, targets, sample_weight)
         if checkpoints is not NOTHING_KEPT:
             checkpoints.begin(self._fingerprint(data))
-        recipe = self._recipe(data, **self._own_settings())
+        recipe = self._recipe(data, **self._own_settings(growable or self.growable))
         recipe = self._searched(data, recipe, report, checkpoints) if chosen is None else replace(recipe, **chosen)
         calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
         self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
@@ -380,9 +427,19 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
+    def _update(self, X: Any, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
+        more = self._labelled(X, Targets(Y, names, self.model_.multiclass), sample_weight)
+        if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
+            raise DataError("an example has several labels, and the model was fitted to one for each; give one")
+        self.model_ = updated(self.model_, more.X, more.Y, names, more.weights, report)
+        self.classes_ = self.model_.classes
+        if due := refit_due(self.model_):
+            warnings.warn(due, RembrandtWarning, stacklevel=3)
+        return self
+
     def _searched(self, data: Labelled, recipe: Recipe, report: Report, checkpoints: Checkpoints) -> Recipe:
         """The recipe with what is open chosen on held-out rows, and what was tried kept."""
-        choices, tree = self._choices(), None
+        choices, tree = self._choices(recipe.growable), None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
             tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
@@ -402,13 +459,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         del settings["text"], settings["verbose"]
         return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
 
-    def _own_settings(self) -> dict[str, Any]:
+    def _own_settings(self, growable: bool) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
         check_among("sparse", self.sparse, (True, False))
         check_among("calibrate", self.calibrate, (True, False))
         check_among("growable", self.growable, (True, False))
-        if self.growable and self.sparse:
+        if growable and self.sparse:
             raise SettingsError("growable=True needs sparse=False: the trees of a sparse part take no new labels")
         check_whole("sparse_trees", self.sparse_trees, 1)
         check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
@@ -419,7 +476,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             "kernel_scale": float(self.kernel_scale),
             "n_random_features": None if features is None else int(features),
             "max_epochs": int(self.max_epochs),
-            "growable": bool(self.growable),
+            "growable": bool(growable),
         }
 
     def _threshold(self, data: Labelled) -> Threshold:
@@ -429,13 +486,15 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_among("threshold", self.threshold, ("micro", "macro"))
         return 0.5 if data.multiclass else self.threshold  # where a row has one label, the best is predicted
 
-    def _choices(self) -> Open:
+    def _choices(self, growable: bool) -> Open:
         check_among("decoder", self.decoder, ("auto", *DECODERS))
         check_among("kernel", self.kernel, (None, "auto", *KERNELS))
         check_among("normalize", self.normalize, (True, False, "auto"))
         if not isinstance(self.decoder_ridge, str) or self.decoder_ridge != "auto":
             check_number("decoder_ridge", self.decoder_ridge, 0.0)
         decoder, kernel, penalty = self.decoder, self.kernel, self.decoder_ridge
+        if decoder == "auto" and growable:
+            decoder = "ridge"  # the one that new examples can be added to
         if decoder in ("transpose", "greedy") and kernel == "auto":
             kernel = None  # they decode the projection itself
         return Open(decoder, kernel, penalty if isinstance(penalty, str) else float(penalty), self.normalize)
