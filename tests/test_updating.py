@@ -1,6 +1,7 @@
 """Examples that come after the fit: a model in a frozen embedding is that of ridge on all rows."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,13 @@ from rembrandt import RembrandtClassifier, load
 from rembrandt.data import Dataset
 from rembrandt.decoders.moments import Moments, learn_rows
 from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.embeddings import Settings
+from rembrandt.engines.sums import Sums
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.features.fourier import draw
+from rembrandt.fitting import Labelled, Recipe, fit_embedding, left_out
 from rembrandt.growing import outside, refit_due
+from rembrandt.refreshing import statistics_of
 from tests.estimators.problems import SETTLED
 from tests.test_growing import KERNEL, problem
 
@@ -77,7 +82,7 @@ def lots():
 def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, tmp_path):
     X, Y = lots()
     classifier = RembrandtClassifier(**GROWABLE | more).fit(X[:400], sparse.csr_array(Y[:400, :10]))
-    model = classifier.model_
+    classifier.model_ = model = replace(classifier.model_, sums=None)  # as with many features
     classifier.partial_fit(X[400:450], Y[400:450], classes=range(12))
     classifier.save(tmp_path / "model")
     again = load(tmp_path / "model")
@@ -92,6 +97,53 @@ def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, 
         assert [each["n_examples"] for each in one.settings_["updated"]] == [50, 50]
         assert_array_equal(one.embedding_[:10], model.embedding)
     assert_array_equal(classifier.projection_, model.projection)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"method": "rembrandt"},
+        {"method": "rembrandt", "decoder": "transpose"},
+        {"method": "rembrandt", "center": True},
+        {"method": "cca"},
+        {"method": "cca", "decoder": "transpose", "center": True},
+        {"method": "plst"},
+        {"method": "pca"},
+        {"method": "cs", "n_components": 7},
+    ],
+    ids=lambda more: "-".join(map(str, more.values())),
+)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "normalized"])
+def test_few_features_without_a_kernel_give_the_model_of_one_fit_to_all(more, kind, tmp_path):
+    X, Y = lots()
+    X[:, 3] = 0  # a feature that no example has
+    X[:400, 5] = 0  # and one that comes late
+    w = np.random.default_rng(1).uniform(0.5, 2, len(X))
+    if kind != "dense":
+        X = sparse.csr_array(X)
+    params = GROWABLE | more | {"normalize": kind == "normalized"}
+    all_at_once = RembrandtClassifier(**params).fit(X, sparse.csr_array(Y), w)
+    parts = RembrandtClassifier(**params).fit(X[:400], sparse.csr_array(Y[:400, :10]), w[:400])
+    parts.partial_fit(X[400:450], Y[400:450], range(12), w[400:450]).save(tmp_path / "model")
+    parts = load(tmp_path / "model").partial_fit(X[450:], Y[450:], sample_weight=w[450:])
+    assert_allclose(parts.singular_values_, all_at_once.singular_values_, rtol=1e-8)
+    assert_allclose(parts.decision_function(X), all_at_once.decision_function(X), atol=1e-6)
+    assert_allclose(parts.embedding_, all_at_once.embedding_, atol=1e-6)
+    assert_allclose(parts.model_.moments.gram(), all_at_once.model_.moments.gram(), rtol=1e-5, atol=1e-6)
+    assert refit_due(parts.model_) is None and parts.settings_["rank"] == all_at_once.settings_["rank"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_sums_say_what_rows_without_their_own_labels_would(share):
+    X, Y = problem()
+    Y = sparse.csr_array(Y)
+    data = Labelled(X, Y, np.arange(12), multiclass=False)
+    embedded = fit_embedding(data, Recipe(Settings(n_components=6)))
+    rows = left_out(embedded.embedding, embedded.project(X), data, share / embedded.embedding.leverage)
+    expected = RidgeStatistics(rows, Y, None)
+    found = statistics_of(Sums.of(X, Y), embedded, share, np.float64)
+    for name in ("total", "mean", "gram", "cross", "label_mean"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
@@ -111,7 +163,7 @@ def test_many_small_updates_in_float32_stay_with_one_large():
 
 def test_the_first_call_is_a_fit_and_more_examples_help():
     X, Y = problem(n=1500)
-    classifier = RembrandtClassifier(random_state=0, kernel=None)  # the decoder is open: ridge, for it can go on
+    classifier = RembrandtClassifier(random_state=0, **KERNEL)  # the decoder is open: ridge, for it can go on
     names = np.array([f"label {i}" for i in range(12)])
     lists = [[names[j] for j in np.flatnonzero(row)] for row in Y]
     classifier.partial_fit(X[:60], lists[:60])
@@ -126,7 +178,7 @@ def test_the_first_call_is_a_fit_and_more_examples_help():
 def test_classes_may_come_before_their_examples():
     X, y = problem(several=False)
     y = y.argmax(axis=1)
-    classifier = RembrandtClassifier(**SETTLED).partial_fit(X[:40], np.zeros(40, int) + (X[:40, 0] > 0), range(12))
+    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(X[:40], 1 * (X[:40, 0] > 0), range(12))
     assert classifier.classes_.tolist() == list(range(12))
     with pytest.warns(RembrandtWarning, match="outside the embedding"):
         classifier.partial_fit(X, y)
@@ -139,7 +191,7 @@ def test_classes_may_come_before_their_examples():
 def test_texts_go_through_the_words_of_the_fit():
     texts = ["red apple", "green apple", "red car", "fast car"] * 10
     tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
-    classifier = RembrandtClassifier(random_state=0).partial_fit(texts, tags)
+    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(texts, tags)
     words = classifier.n_features_in_
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RembrandtWarning)
@@ -164,10 +216,11 @@ def test_what_lies_outside_is_what_the_embedding_lacks():
 def test_labels_added_alone_go_on_from_where_they_are():
     X, Y = problem()
     classifier = RembrandtClassifier(**GROWABLE).fit(X[:300], sparse.csr_array(Y[:300, :10]))
+    assert classifier.model_.sums is not None
     new = Y[300:400, 10:].any(axis=1)
     classifier.add_labels(X[300:400][new], Y[300:400][new][:, 10:], [10, 11])
     classifier.partial_fit(X[400:], Y[400:])
-    assert classifier.model_.decoder.added == ()
+    assert classifier.model_.decoder.added == () and classifier.model_.sums is None
     scores, rows = classifier.decision_function(X[400:]), Y[400:]
     assert scores[rows == 1].mean() > scores[rows == 0].mean() + 0.4
 
@@ -177,7 +230,7 @@ def test_what_cannot_go_on_says_so():
     Y = sparse.csr_array(Y)
     refused = {
         "fit it with growable=True": RembrandtClassifier(**SETTLED).fit(X, Y),
-        "'transpose', which new": RembrandtClassifier(**GROWABLE | {"decoder": "transpose"}).fit(X, Y),
+        "'logistic', which new": RembrandtClassifier(**GROWABLE | {"decoder": "logistic", "max_epochs": 1}).fit(X, Y),
         "decoder='logistic' does not keep; use decoder='ridge'": RembrandtClassifier(decoder="logistic"),
         "sparse=True does not keep; use": RembrandtClassifier(sparse=True),
     }

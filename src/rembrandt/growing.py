@@ -1,7 +1,8 @@
-"""A fitted model that keeps learning in the embedding that it has: from new labels alone, or from new examples.
+"""A fitted model that keeps learning, from new labels alone or from new examples.
 
 New labels alone (`grown`) get a column each and nothing else changes. New examples (`updated`), with labels known and
-new, change every column to that of a ridge regression on all examples, those of the fit and these.
+new, change every column to that of a ridge regression on all examples, those of the fit and these: in the embedding
+that the model has or, where sums over examples are enough to make it, in the embedding of all.
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
+from rembrandt.refreshing import refreshed
 
 Array = NDArray[Any]
 RIDGE = 0.1  # strength of new columns where the decoder's own penalty is not that of a ridge
@@ -50,6 +52,7 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], r
         threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.concatenate([model.label_counts, counts]),
         moments=found.moments,
+        sums=None,  # they say nothing of these labels
         settings=model.settings | {"added": log},
     )
 
@@ -64,27 +67,40 @@ def updated(
 ) -> Model:
     """``model`` after the rows ``X`` too; the columns of ``Y`` are its labels and then the new ones, ``classes``.
 
-    The rows that the model has learnt from are taken to have none of the new labels. What text becomes features, the
-    embedding and the kernel map stay as they were fitted. Rows of `grown` said nothing of the labels that were there:
-    here they count as rows on which the model was right.
+    The rows that the model has learnt from are taken to have none of the new labels. A linear model of few features
+    has the sums to embed the labels anew. For others the embedding and the kernel map stay as they were fitted. Rows
+    of `grown` said nothing of the labels that were there: here they count as rows on which the model was right.
     """
     check_updatable(model)
-    assert model.moments is not None
-    found = learn_rows(
-        model.decoder, _projected(model, X), Y, model.moments, model.settings["decoder_ridge"], weights, report
-    )
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    log = {"n_labels": len(classes), "n_examples": X.shape[0], "outside": outside(model, counts)}
+    log: dict[str, Any] = {"n_labels": len(classes), "n_examples": X.shape[0]}
+    if model.sums is not None:
+        log |= {"refreshed": True, "outside": 0.0}
+        changed = refreshed(model, X, Y, weights, report)
+    else:
+        log |= {"refreshed": False, "outside": outside(model, counts)}
+        changed = _in_the_same_embedding(model, X, Y, weights, report)
     return replace(
-        model,
+        changed,
         classes=np.concatenate([model.classes, classes]) if len(classes) else model.classes,
-        decoder=replace(model.decoder, weights=found.weights, bias=found.bias, added=()),
-        embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
         threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.append(model.label_counts, np.zeros(len(classes), model.label_counts.dtype)) + counts,
         n_train=model.n_train + X.shape[0],
+        settings=changed.settings | {"updated": [*model.settings.get("updated", []), log]},
+    )
+
+
+def _in_the_same_embedding(
+    model: Model, X: Matrix, Y: sparse.csr_array, weights: Array | None, report: Report
+) -> Model:
+    assert model.moments is not None
+    strength = model.settings["decoder_ridge"]
+    found = learn_rows(model.decoder, _projected(model, X), Y, model.moments, strength, weights, report)
+    return replace(
+        model,
+        decoder=replace(model.decoder, weights=found.weights, bias=found.bias, added=()),
+        embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
         moments=found.moments,
-        settings=model.settings | {"updated": [*model.settings.get("updated", []), log]},
     )
 
 
@@ -102,7 +118,7 @@ def outside(model: Model, counts: Array) -> float:
 
 def refit_due(model: Model) -> str | None:
     """Why it is time to fit anew, as a sentence, once updates have gone where the embedding has not."""
-    log = model.settings.get("updated", [])
+    log = _since_embedding(model)
     rows = sum(each["n_examples"] for each in log)
     missed = sum(each["n_examples"] * each["outside"] for each in log) / max(1, rows)
     if missed > OUTSIDE:
@@ -125,15 +141,19 @@ def _projected(model: Model, X: Matrix) -> Block:
     return as_numpy(model.project(X))
 
 
+def _since_embedding(model: Model) -> list[dict[str, Any]]:
+    return [each for each in model.settings.get("updated", []) if not each["refreshed"]]
+
+
 def _labels_of_fit(model: Model) -> int:
-    later = [*model.settings.get("added", []), *model.settings.get("updated", [])]
+    later = [*model.settings.get("added", []), *_since_embedding(model)]
     return model.n_labels - sum(int(each["n_labels"]) for each in later)
 
 
 def check_updatable(model: Model) -> None:
     """Refuse what cannot take new examples, and say what could."""
     check_growable(model)
-    if model.settings["decoder"] != "ridge":
+    if model.settings["decoder"] != "ridge" and model.sums is None:
         raise SettingsError(
             f"this model's decoder is {model.settings['decoder']!r}, which new examples cannot be added to; fit one "
             "with decoder='ridge' and growable=True, or fit anew with all examples"
