@@ -67,13 +67,19 @@ def _full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_store_is_taken_for_a_file(parts: tuple[Path, Path], small: Path, run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernel", [(), ("--kernel", "gaussian", "--n-random-features", "30")], ids=["none", "kernel"])
+def test_a_store_is_taken_for_a_file(
+    kernel: tuple[str, ...], parts: tuple[Path, Path], run: Run, tmp_path: Path
+) -> None:
+    first, small = parts[0], tmp_path / "small"
+    run("fit", first, "-o", small, *TABLE, *FAST, *kernel, "--growable")
     convert = ("data", "convert", parts[1], "--output", tmp_path / "store", "--like", small, "--rows", "40")
     run(*convert, *TABLE)
     run("update", small, tmp_path / "store", "-o", tmp_path / "by-store")
     run("update", small, parts[1], "-o", tmp_path / "by-file")
     by_store, by_file = (load(tmp_path / each) for each in ("by-store", "by-file"))
     assert by_store.classes_.tolist() == by_file.classes_.tolist()
+    assert by_store.settings_["updated"][0]["refreshed"] == (kernel == ())
     assert_allclose(by_store.model_.decoder.weights, by_file.model_.decoder.weights, atol=1e-5)
 
 
@@ -92,5 +98,20 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
     run("fit", tmp_path / "first.txt", "-o", tmp_path / "model", *FAST, "--growable")
     answer = run("update", tmp_path / "model", tmp_path / "second.txt", "--json").json
     assert answer["n_train"] == len(lines) - 1 and answer["refit_due"] is None
-    assert answer["outside"] < 0.1
+    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "refreshed": True, "outside": 0.0}]
     assert np.isfinite(load(tmp_path / "model").model_.decoder.weights).all()
+
+
+def test_anew_is_a_fit_to_all_examples_with_the_settings_found_before(
+    data: Path, parts: tuple[Path, Path], run: Run, tmp_path: Path
+) -> None:
+    """A model that did not keep anything can be fitted anew too, and the file is read as the first one was."""
+    plain, all_at_once = tmp_path / "model", tmp_path / "all"
+    run("fit", parts[0], "-o", plain, *TABLE, *FAST)
+    answer = run("update", plain, data / "train.tsv", "--anew", "--json").json
+    assert answer["added"] == [LABEL] and answer["n_train"] == 800 and answer["updates"] == []
+    run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST)
+    again, expected = load(plain), load(all_at_once)
+    assert again.extra_["reading"] == expected.extra_["reading"]
+    assert again.classes_.tolist() == expected.classes_.tolist()
+    assert_allclose(again.model_.decoder.weights, expected.model_.decoder.weights, atol=1e-6)
