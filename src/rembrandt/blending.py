@@ -59,7 +59,7 @@ def choose_blend(
     forests: dict[tuple[float, float], Forest] = {}
     for done, cost in enumerate(COSTS):
         report("choosing the sparse part", done, len(COSTS))
-        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
+        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights, place=fit.place)
         forests |= {(cost, power): forest.with_power(power) for power in POWERS}
     trials = _trials(low_rank, forests, held)
     report("choosing the sparse part", len(COSTS), len(COSTS))

@@ -166,7 +166,7 @@ def fit_model(
             moments = Moments.of(seen, decoder, data.weights, data.place)
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints)
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints, data.place)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(

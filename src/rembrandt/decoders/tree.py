@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import squared_hinge
@@ -29,6 +30,7 @@ Array = NDArray[Any]
 
 ROWS = 256  # examples answered by one call, with their scores of all clusters
 LARGEST = 160  # labels of a cluster
+DEVICE_PAIRS = 30.0  # of examples and nodes that a GPU does in the time of one here
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,18 @@ class LabelTree:
 
 
 def fit_tree(
-    X: Matrix, Y: sparse.csr_array, settings: TreeSettings, weights: Array | None = None, report: Report = silent
+    X: Matrix,
+    Y: sparse.csr_array,
+    settings: TreeSettings,
+    weights: Array | None = None,
+    report: Report = silent,
+    place: Place = CPU,
 ) -> LabelTree:
-    """Cluster the labels of ``Y`` by the examples they have, and fit a classifier for every node."""
+    """Cluster the labels of ``Y`` by the examples they have, and fit a classifier for every node.
+
+    Nodes that learn from all examples are fitted where ``place`` is; below them the examples of a node are too few for
+    a device to gain by.
+    """
     X = _unit(X)
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
@@ -164,18 +175,19 @@ def fit_tree(
     if len(counted) < n:
         X, Y, weights = X[counted], Y[counted], weights[counted]
     costs = (settings.cost * weights).astype(np.float32)
-    depths = cluster_depths(len(counted), c, settings.pairs)
+    pairs = settings.pairs if isinstance(place, CpuPlace) else DEVICE_PAIRS * settings.pairs
+    depths = cluster_depths(len(counted), c, pairs)
     clusters = bisect(_centroids(X, Y), depths[-1], settings.seed) if depths else np.zeros(c, dtype=np.int64)
     levels: list[Level] = []
     pools = sparse.csr_array(np.ones((1, len(counted)), dtype=np.int8))  # the root's examples: all
     for above, depth in pairwise([0, *depths]):
         nodes = 2**depth
-        place = (np.arange(c), clusters >> (depths[-1] - depth))
-        member = sparse.csr_array((np.ones(c, dtype=np.float32), place), shape=(c, nodes))
+        cells = (np.arange(c), clusters >> (depths[-1] - depth))
+        member = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         rows = as_csr((Y @ member).T)
-        levels.append(_fit_level(X, rows, pools, np.arange(nodes) >> (depth - above), costs, settings, report))
+        levels.append(_fit_level(X, rows, pools, np.arange(nodes) >> (depth - above), costs, settings, report, place))
         pools = rows
-    levels.append(_fit_level(X, as_csr(Y.T), pools, clusters, costs, settings, report))
+    levels.append(_fit_level(X, as_csr(Y.T), pools, clusters, costs, settings, report, place))
     return LabelTree(tuple(levels), settings.power, settings.beam)
 
 
@@ -197,8 +209,15 @@ def _fit_level(
     costs: Array,
     settings: TreeSettings,
     report: Report,
+    place: Place,
 ) -> Level:
     """One classifier for each row list of ``rows`` (nodes × examples) against the rest of its parent's pool."""
+    if pools.shape[0] == 1 and not isinstance(place, CpuPlace):
+        from rembrandt.decoders.torch_hinge import hinge_weights
+        from rembrandt.engines.torch_place import TorchPlace
+
+        assert isinstance(place, TorchPlace)
+        return Level(*hinge_weights(X, rows, costs, settings.threshold, place, report), parent)
     size = rows.shape[0]
     stage = f"{size:,} sparse classifiers"
     step = int(np.clip(size // 64, 1, 64))
@@ -208,8 +227,8 @@ def _fit_level(
     ends = (settings.passes, settings.tolerance, settings.threshold, settings.seed)
 
     def fit(nodes: slice) -> None:
-        with space.borrowed() as place:
-            parts[nodes.start] = squared_hinge(*data, nodes.start, nodes.stop, *ends, place)
+        with space.borrowed() as seats:
+            parts[nodes.start] = squared_hinge(*data, nodes.start, nodes.stop, *ends, seats)
         report(stage, min(size, step * len(parts)), size)
 
     for_each(fit, ((nodes,) for nodes in spans(size, step)))
