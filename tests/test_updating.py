@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
-from rembrandt.data import Dataset
+from rembrandt.data import Dataset, catalogue
 from rembrandt.decoders.moments import Moments, learn_rows
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.embeddings import Settings
@@ -268,3 +268,17 @@ def test_one_class_a_row_stays_so():
     classifier = RembrandtClassifier(**GROWABLE).fit(X, Y.argmax(axis=1))
     with pytest.raises(DataError, match="several labels"):
         classifier.partial_fit(X[:2], [[1, 2], [3]])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["bibtex", "delicious"])
+def test_on_real_sets_of_few_features_an_update_is_a_fit_to_all(name, real_data):
+    train, test = (catalogue.load(name, split, folder=real_data) for split in ("train", "test"))
+    late = np.arange(train.n_examples) % 11 == 10
+    params = GROWABLE | {"normalize": True, "decoder_ridge": 0.1, "n_components": 60}
+    all_at_once = RembrandtClassifier(**params).fit_dataset(train)
+    updated = RembrandtClassifier(**params).fit_dataset(train.rows(~late)).update_dataset(train.rows(late))
+    expected, found = (one.decision_function(test.X[:1000]) for one in (all_at_once, updated))
+    assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())  # single precision
+    best = [one.model_topk(test.X, 5)[0] for one in (all_at_once, updated)]
+    assert (best[0] == best[1]).mean() > 0.999

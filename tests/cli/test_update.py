@@ -115,3 +115,16 @@ def test_anew_is_a_fit_to_all_examples_with_the_settings_found_before(
     assert again.extra_["reading"] == expected.extra_["reading"]
     assert again.classes_.tolist() == expected.classes_.tolist()
     assert_allclose(again.model_.decoder.weights, expected.model_.decoder.weights, atol=1e-6)
+
+
+def test_a_store_that_grows_is_the_list_of_shards_for_the_day_of_a_fit(
+    data: Path, parts: tuple[Path, Path], run: Run, tmp_path: Path
+) -> None:
+    store, model = tmp_path / "store", tmp_path / "model"
+    run("data", "convert", parts[0], "--output", store, *TABLE)
+    run("fit", store, "-o", model, *FAST, "--growable")
+    run("data", "convert", parts[1], "--output", store, "--append", *TABLE)
+    answer = run("update", model, store, "--anew", "--json").json
+    assert answer["n_train"] == 800 and answer["added"] == [LABEL] and load(model).model_.sums is not None
+    run("data", "convert", data / "test.tsv", "--output", tmp_path / "test", "--like", model, *TABLE)
+    assert run("update", model, tmp_path / "test", "--json").json["n_train"] == 1000
