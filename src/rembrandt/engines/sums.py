@@ -41,9 +41,9 @@ class Sums:
             engine = CpuEngine(append_constant(part), Y[rows], w)
             wide: Any = Y[rows].astype(np.float64)
             weighted: Any = wide if w is None else sparse.diags_array(w) @ wide
-            cross = engine.cross_t(np.eye(d + 1)).T
             used = np.isin(np.arange(d), used_columns(part))
-            total = total.plus(cls(engine.n, engine.gram_matrix(), cross, sparse.csr_array(wide.T @ weighted), used))
+            labels = sparse.csr_array(wide.T @ weighted)
+            total = total.plus(cls(engine.n, engine.gram_matrix(), engine.cross_matrix(), labels, used))
         return total
 
     def plus(self, other: "Sums") -> "Sums":
