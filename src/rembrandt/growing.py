@@ -44,6 +44,7 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], r
         threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.concatenate([model.label_counts, counts]),
         moments=found.moments,
+        shortlist=None,  # of the labels that there were
         settings=model.settings | {"added": log},
     )
 

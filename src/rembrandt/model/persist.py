@@ -10,6 +10,7 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
+from rembrandt.decoders.shortlist import Shortlist
 from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
@@ -32,6 +33,8 @@ def save_model(
     if model.calibration is not None:
         arrays |= {"calibration.scores": model.calibration.scores}
         arrays |= {"calibration.probabilities": model.calibration.probabilities}
+    if model.has_shortlist and model.shortlist is not None:
+        arrays["shortlist.clusters"] = model.shortlist.clusters
     arrays["threshold"] = np.atleast_1d(np.asarray(model.threshold, dtype=np.float64))
     names_are_text = model.classes.dtype.kind in "USO"
     arrays |= pack_strings("classes", [str(c) for c in model.classes]) if names_are_text else {"classes": model.classes}
@@ -67,11 +70,12 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         if "calibration.scores" in arrays:
             calibration = MonotoneMap(arrays["calibration.scores"], arrays["calibration.probabilities"])
         threshold = arrays.get("threshold", np.array([0.5]))
+        decoder = Decoder.unpacked(arrays, metadata)
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
             normalize=metadata["normalize"],
-            decoder=Decoder.unpacked(arrays, metadata),
+            decoder=decoder,
             n_train=metadata["n_train"],
             settings=metadata["settings"],
             projection=arrays["projection"],
@@ -81,6 +85,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             forest=None if facts is None else Forest.unpacked(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
             calibration=calibration,
+            shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),
             threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
         )
@@ -91,3 +96,13 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         raise ModelError(
             f"{path}: the folder lacks {missing}, so it is not a classifier; fit and save it again"
         ) from missing
+
+
+def _shortlist(path: str | Path, decoder: Decoder, clusters: NDArray[Any] | None) -> Shortlist | None:
+    """The shortlist that was saved with a model, if any."""
+    if clusters is None:
+        return None
+    c = decoder.bias.shape[0]
+    if clusters.shape != (c,) or clusters.dtype.kind != "i" or (c and not 0 <= clusters.min() <= clusters.max() < c):
+        raise ModelError(f"{path}: the clusters of its labels are none of {c:,} labels; fit and save it again")
+    return Shortlist(decoder, clusters)
