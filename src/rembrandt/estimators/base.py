@@ -18,6 +18,7 @@ from rembrandt.fitting import (
     rank_limit,
 )
 from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.regressors import regressor_of
 from rembrandt.targets import Targets
 
 
@@ -60,7 +61,7 @@ class Estimator(BaseEstimator):
         check_number("tol", self.tol, 0.0)
         settings = Settings(
             method=self.method,
-            n_components=rank_limit(data) if auto else int(self.n_components),
+            n_components=rank_limit(data, self.regressor) if auto else int(self.n_components),
             at_most=auto,
             ridge=float(self.ridge),
             n_oversamples=int(self.n_oversamples),
@@ -70,4 +71,5 @@ class Estimator(BaseEstimator):
             max_iter=int(self.max_iter),
             seed=seed_of(self.random_state),
         )
-        return Recipe(settings, auto_rank=auto, center=bool(self.center), **more)
+        regressor = regressor_of(self.regressor)
+        return Recipe(settings, auto_rank=auto, center=bool(self.center), regressor=regressor, **more)

@@ -37,6 +37,7 @@ from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
 from rembrandt.progress import Report, bars, silent
+from rembrandt.regressors import described, is_foreign, regressor_of
 from rembrandt.selection import Auto, Open
 from rembrandt.settling import Settled, settle
 from rembrandt.targets import Targets, new_labels, read_targets
@@ -53,7 +54,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
 
     Parameters
     ----------
-    n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center
+    n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center, regressor
         The embedding, as in `LabelEmbedder`.
     decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
         Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
@@ -140,6 +141,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         tol: float = 0.02,
         max_iter: int = 10,
         center: bool = False,
+        regressor: Any = None,
         max_epochs: int = 40,
         sparse: bool = False,
         sparse_pairs: float = 3e7,
@@ -167,6 +169,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.tol = tol
         self.max_iter = max_iter
         self.center = center
+        self.regressor = regressor
         self.max_epochs = max_epochs
         self.sparse = sparse
         self.sparse_pairs = sparse_pairs
@@ -203,6 +206,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self)
         chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
         del chosen["embedding"], chosen["auto_rank"]
+        chosen.pop("regressor", None)  # is a parameter, and not chosen
         if chosen.get("tree") is not None:
             chosen["tree"] = TreeSettings(**chosen["tree"])
         return self._fit_dataset(data, report, NOTHING_KEPT, chosen)
@@ -333,6 +337,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
         }
+        facts["params"]["regressor"] = described(self.regressor)
         facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
         facts["params"]["device"] = "cpu"  # a model belongs to no device: whoever loads it says where it runs
         save_model(path, self.model_, self.text_, facts, force)
@@ -427,6 +432,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             raise SettingsError("a checkpoint needs random_state to be a number: without one no two fits are the same")
         if is_dask(self.device):
             settings["device"] = "dask"  # a scheduler may have died, and the next one is elsewhere
+        if is_foreign(self.regressor):
+            raise SettingsError("a checkpoint cannot keep a regressor that is not Rembrandt's; fit without one")
+        settings["regressor"] = described(self.regressor)
         del settings["text"], settings["verbose"]
         return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
 
@@ -518,8 +526,12 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     """
     place_for(device)
     model, text, facts = load_model(path, verify)
+    regressor = facts["params"].get("regressor")
+    if isinstance(regressor, dict):
+        regressor = regressor_of(regressor)
     classifier = RembrandtClassifier(
-        **facts["params"] | {"device": device}, text=None if text is None else TextFeatures(**text.get_params())
+        **facts["params"] | {"device": device, "regressor": regressor},
+        text=None if text is None else TextFeatures(**text.get_params()),
     )
     classifier.model_ = model
     classifier.text_ = text

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.explore.explain_trees import NEAR, explain_forest
 from rembrandt.explore.explanation import Explanation, Part, Words
@@ -119,6 +119,10 @@ def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Word
 
     The result is dense over labels, so keep their number small where there are many rows.
     """
+    if model.lift is not None:
+        raise SettingsError(
+            "what a feature adds to a score is known for a linear regression; fit with regressor=None to explain"
+        )
     rows = as_csr(model.rows(X))
     wanted = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
     if wanted.size and not (wanted.min() >= 0 and wanted.max() < model.n_labels):

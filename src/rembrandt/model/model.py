@@ -25,6 +25,7 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.metrics import inverse_propensity, rank, top_k
 from rembrandt.model.ranking import LABELS, best_labels, joined_candidates, most_worth
 from rembrandt.progress import Report, silent
+from rembrandt.regressors import Lift
 
 Array = NDArray[Any]
 
@@ -55,6 +56,7 @@ class Model:
     calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
     threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
     moments: Moments | None = None  # what new labels need of the training rows, where it was kept
+    lift: Lift | None = None  # what rows go through before the projection, where that is not linear
     shortlist: Shortlist | None = None  # of labels for every row, where it was made; see `with_shortlist`
 
     @property
@@ -63,7 +65,7 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        return int(self.projection.shape[0]) - 1
+        return int(self.projection.shape[0]) - 1 if self.lift is None else self.lift.n_features
 
     def on(self, place: Place) -> "Model":
         """The same model with what prediction uses where ``place`` is."""
@@ -88,7 +90,8 @@ class Model:
 
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
-        return self.place.project(self.rows(X), self.projection)
+        rows = self.rows(X)
+        return self.place.project(rows if self.lift is None else self.lift(rows), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""

@@ -16,6 +16,7 @@ from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.packing import pack_strings, unpack_strings
+from rembrandt.regressors import pack_lift, unpack_lift
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
@@ -27,6 +28,8 @@ def save_model(
     """Write ``model``, its vectoriser where it reads texts, and ``extra`` facts (JSON) to a new folder."""
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     parts, decoder = model.decoder.packed()
+    arrays |= parts
+    parts, lift = pack_lift(model.lift)
     arrays |= parts
     if model.moments is not None:
         arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
@@ -51,6 +54,7 @@ def save_model(
         **decoder,
         "moments": None if model.moments is None else model.moments.total,
         "n_train": model.n_train,
+        "lift": lift,
         "forest": forest,
         "settings": model.settings,
         "text": None if text is None else text.to_config(),
@@ -85,6 +89,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             forest=None if facts is None else Forest.unpacked(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
             calibration=calibration,
+            lift=unpack_lift(arrays, metadata.get("lift")),
             shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),
             threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
