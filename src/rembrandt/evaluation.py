@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rembrandt.data import Dataset
+from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.metrics import Decile, coverage_by_decile, evaluate, most_popular
 from rembrandt.progress import Report, silent
@@ -81,4 +82,6 @@ def measure(
 def rows_of(classifier: RembrandtClassifier, data: Dataset, report: Report = silent) -> Any:
     """The examples as the model's rows: their features, or those of their texts."""
     text = classifier.text_
+    if classifier.joined_ is not None and data.X is None:
+        raise DataError("the model was fitted to texts beside other features, which a file of texts does not have")
     return data.X if text is None or data.texts is None else text.transform(data.texts or [], report)

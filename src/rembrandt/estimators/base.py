@@ -12,6 +12,7 @@ from rembrandt.embeddings import METHODS, Settings
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError
+from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.fitting import (
     Labelled,
     Recipe,
@@ -25,7 +26,15 @@ from rembrandt.targets import Targets
 class Estimator(BaseEstimator):
     """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
 
+    joined_: Joined | None = None  # how blocks of features become one matrix, where there are several
+
     def _features(self, X: Any, reset: bool) -> Any:
+        if reset:
+            self.joined_ = Joined.of(X) if is_blocks(X) else None
+        if is_blocks(X):
+            if self.joined_ is None:
+                raise DataError("X is several blocks, and the fit was to one matrix; give features as then")
+            X = self.joined_(X)
         if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
             self.n_features_in_ = X.shape[1]
             return X

@@ -1,7 +1,7 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from rembrandt.engines.stored_place import is_dask, stored_place
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS, Kernel
+from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import (
     DECODERS,
@@ -185,6 +186,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
         """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
 
+        A tuple of texts and matrices is several blocks of features of the same examples, joined with equal strength;
+        what is predicted for then is a tuple of the same blocks.
+
         What is done is kept in the folder ``checkpoint``: a fit that was killed goes on there when it is called again
         with the same data and settings, and gives the same model. Delete the folder when the model is saved.
         """
@@ -331,6 +335,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         facts: dict[str, Any] = {
             "params": {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
             "dense_target": self._dense_target,
+            "joined": None if self.joined_ is None else asdict(self.joined_),
             "selection": self.selection_,
             "blends": self.blends_,
             "feature_names": self.feature_names_,
@@ -395,9 +400,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
         self.text_ = X.store.text if stored else None
-        if is_text(X):
-            self.text_ = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
-            X = self.text_.fit_transform(X, report=report)
+        blocks = X if is_blocks(X) else (X,)
+        if sum(map(is_text, blocks)) > 1:
+            raise DataError("X has more than one block of texts; join each example's texts into one")
+        if any(map(is_text, blocks)):
+            self.text_ = text = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
+            rows = tuple(text.fit_transform(x, report=report) if is_text(x) else x for x in blocks)
+            X = rows if is_blocks(X) else rows[0]
         X = self._features(X, reset=True)
         targets = read()
         data = self._labelled(X, targets, sample_weight)
@@ -481,6 +490,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self)
         if self.text_ is not None and is_text(X):
             X = self.text_.transform(X)
+        if self.text_ is not None and is_blocks(X):
+            X = tuple(self.text_.transform(x) if is_text(x) else x for x in X)
         return self._features(X, reset=False)
 
     def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
@@ -535,6 +546,8 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     )
     classifier.model_ = model
     classifier.text_ = text
+    joined = facts.get("joined")  # models of version 0.1 have none
+    classifier.joined_ = None if joined is None else Joined(tuple(joined["widths"]), tuple(joined["lengths"]))
     classifier.classes_ = model.classes
     classifier.n_features_in_ = model.n_features
     classifier._dense_target = facts["dense_target"]

@@ -107,6 +107,8 @@ def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | Non
 def words_of(classifier: RembrandtClassifier, X: Any) -> Words:
     """What the features of ``X`` are called and, for texts, where they stand."""
     text = classifier.text_
+    if classifier.joined_ is not None:
+        return Words(classifier.joined_.names([None] * len(classifier.joined_.widths)))
     if text is None:
         return Words(classifier.feature_names_)
     if not is_text(X):
