@@ -107,7 +107,7 @@ def ours(Q: Any, bias: Any) -> Iterator[tuple[int, Search]]:
 
     shortlist = Shortlist.of(Decoder(Q, bias, "identity"))
     assert shortlist.layout is not None
-    for effort in (2000, 4000, 8000, 16_000):
+    for effort in (1000, 2000, 5000, 10_000):
         yield effort, lambda H, effort=effort: shortlist.top_k(H, 5, effort)[0]
 
 
@@ -201,8 +201,13 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
     truth = sparse.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(H), len(bias)))
     columns = np.ascontiguousarray(np.vstack([Q, bias[None].astype(Q.dtype)]).T)
     rows = np.hstack([H, np.ones((len(H), 1), H.dtype)])
-    asked = H if make is None else np.hstack([rows, np.zeros((len(H), 1), H.dtype)])
-    given = None if make is None else _equally_long(columns)
+    asked, given = H, None
+    if make is not None:
+        given = _equally_long(columns)
+        longest = np.linalg.norm(given[0])  # as long as all of them; the length of a row does not change its order
+        asked = np.hstack(
+            [rows * (longest / np.linalg.norm(rows, axis=1, keepdims=True)), np.zeros((len(H), 1), H.dtype)]
+        )
     before, start = now_bytes(), time.perf_counter()
     found_rows: list[dict[str, Any]] = []
     build = gigabytes = None

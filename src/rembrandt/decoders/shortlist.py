@@ -144,7 +144,7 @@ def _joined(decoder: Decoder) -> Array:
 
 def n_clusters(c: int) -> int:
     """Clusters for ``c`` labels: a row compares itself with all of them, and with the labels of a few."""
-    return max(1, min(c, round(2.3 * c**0.5)))
+    return max(1, min(c, round(4.6 * c**0.5)))
 
 
 def usual(c: int) -> int:
