@@ -219,6 +219,12 @@ class TestClock:
         assert found.ended.startswith("there was no time for")
         assert {trial["rung"] for trial in found.trials} < {1, 2, 3}
 
+    def test_time_that_is_too_short_for_more_rows_goes_to_those_that_waited(self, monkeypatch):
+        # Three seconds are enough for all on the first rung, 3.7 are expected for the best on the second.
+        found, seconds = self.found(monkeypatch, 5)
+        assert found.untried == 0 and seconds <= 5
+        assert {trial["rung"] for trial in found.trials} == {1}
+
     def test_memory_that_is_not_there_is_no_end(self, monkeypatch):
         whole = arena.check_memory
 
