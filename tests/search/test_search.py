@@ -220,10 +220,11 @@ class TestClock:
         assert {trial["rung"] for trial in found.trials} < {1, 2, 3}
 
     def test_time_that_is_too_short_for_more_rows_goes_to_those_that_waited(self, monkeypatch):
-        # Three seconds are enough for all on the first rung, 3.7 are expected for the best on the second.
-        found, seconds = self.found(monkeypatch, 5)
-        assert found.untried == 0 and seconds <= 5
-        assert {trial["rung"] for trial in found.trials} == {1}
+        # A trial on the first rung takes 0.44 s, and the best would take more on the second than is left then.
+        clock = Clock(monkeypatch)
+        found = search(labelled(), base(), replace(small((0.0,)), sparse=[]), 2.0, now=clock)
+        assert found.ended == "there was no time for 166 rows"
+        assert len(found.trials) == 4 and found.untried == 1 and clock.time < 2
 
     def test_memory_that_is_not_there_is_no_end(self, monkeypatch):
         whole = arena.check_memory

@@ -1,6 +1,5 @@
 """Candidates fitted to the rows of one rung and asked about its held-out rows; what they share is made once."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,14 +81,13 @@ class Arena:
         """Whether what ``part`` is decoded from is there."""
         return _key(part) in self._embedded
 
-    def prepare(self, part: LowRank, others: Iterable[LowRank]) -> float:
-        """Embed for ``part`` and all that are embedded like it, unless it is done; the seconds that it took.
+    def prepare(self, part: LowRank, others: Iterable[LowRank]) -> None:
+        """Embed for ``part`` and all that are embedded like it, unless it is done.
 
         Ranks are nested: the largest that anyone asks for, and that memory holds, serves all.
         """
         if self.is_prepared(part):
-            return 0.0
-        begun = time.perf_counter()
+            return
         fit, held = (
             replace(rows, X=normalize_rows(rows.X)) if part.normalize else rows for rows in (self.fit, self.held)
         )
@@ -104,7 +102,6 @@ class Arena:
             else:
                 break
         self._embedded[_key(part)] = fit_used_features(fit, largest), fit, held
-        return time.perf_counter() - begun
 
     def try_sparse(self, part: Sparse) -> None:
         """Fit the trees of ``part``; their answers are kept for every number of trees and every power."""

@@ -183,8 +183,10 @@ class _Search:
         begun = self.now()
         work, shared = contest.rung.work, 0.0
         if isinstance(part, LowRank):
-            shared = sum(arena.prepare(part, others) for arena in contest.arenas)
-            if shared:
+            if not contest.arenas[-1].is_prepared(part):
+                for arena in contest.arenas:
+                    arena.prepare(part, others)
+                shared = self.now() - begun
                 self.rates[_embedding(part)] = shared / work
             contest.answers[part] = [arena.try_low_rank(part) for arena in contest.arenas]
             company = max(contest.alone, key=lambda other: contest.alone[other], default=None)
