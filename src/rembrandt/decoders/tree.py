@@ -41,7 +41,7 @@ class TreeSettings:
     pairs: float = 3e7  # examples × nodes that the first level may take
     threshold: float = 0.05  # weights below are dropped
     tolerance: float = 0.3  # of the projected gradient, where descent ends
-    passes: int = 8  # over a label's examples, at most
+    passes: int = 12  # over a label's examples, at most
     power: float = 3.0
     beam: int = 10  # clusters that prediction looks into
     trees: int = 1  # each with clusters of its own; their mean is better, and costs as many times more
@@ -172,12 +172,12 @@ def fit_tree(
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
-    if len(counted) < n:
-        X, Y, weights = X[counted], Y[counted], weights[counted]
-    costs = (settings.cost * weights).astype(np.float32)
     pairs = settings.pairs if isinstance(place, CpuPlace) else DEVICE_PAIRS * settings.pairs
     depths = cluster_depths(len(counted), c, pairs)
     clusters = bisect(_centroids(X, Y), depths[-1], settings.seed) if depths else np.zeros(c, dtype=np.int64)
+    shuffled = np.random.default_rng(settings.seed).permutation(counted)  # descent goes through rows as they come
+    X, Y, weights = X[shuffled], Y[shuffled], weights[shuffled]
+    costs = (settings.cost * weights).astype(np.float32)
     levels: list[Level] = []
     pools = sparse.csr_array(np.ones((1, len(counted)), dtype=np.int8))  # the root's examples: all
     for above, depth in pairwise([0, *depths]):
@@ -221,28 +221,25 @@ def _fit_level(
     size = rows.shape[0]
     stage = f"{size:,} sparse classifiers"
     step = int(np.clip(size // 64, 1, 64))
+    order = np.argsort(parent, kind="stable")  # siblings after each other: the rows of their pool are in the cache
     parts: dict[int, tuple[Array, Array, Array, Array]] = {}
     space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
     data = (X.indptr, X.indices, X.data, costs, rows.indptr, rows.indices, pools.indptr, pools.indices, parent)
-    ends = (settings.passes, settings.tolerance, settings.threshold, settings.seed)
+    ends = (settings.passes, settings.tolerance, settings.threshold)
 
     def fit(nodes: slice) -> None:
         with space.borrowed() as seats:
-            parts[nodes.start] = squared_hinge(*data, nodes.start, nodes.stop, *ends, seats)
+            parts[nodes.start] = squared_hinge(*data, order[nodes], *ends, seats)
         report(stage, min(size, step * len(parts)), size)
 
     for_each(fit, ((nodes,) for nodes in spans(size, step)))
-    found = [parts[start] for start in sorted(parts)]
-    counts = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in found])
-    weights = sparse.csr_array(
-        (
-            np.concatenate([values for _, _, values, _ in found]),
-            np.concatenate([features for _, features, _, _ in found]),
-            np.append(0, np.cumsum(counts)),
-        ),
-        shape=(size, X.shape[1]),
-    )
-    return Level(as_csr(weights), np.concatenate([bias for *_, bias in found]), parent)
+    found = [parts.pop(start) for start in sorted(parts)]
+    counts, bias = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
+    counts[order] = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in found])
+    bias[order] = np.concatenate([own for *_, own in found])
+    features, values = (np.concatenate([part[at] for part in found]) for at in (1, 2))
+    weights = sparse.csr_array((values, features, np.append(0, np.cumsum(counts[order]))), shape=(size, X.shape[1]))
+    return Level(as_csr(weights[np.argsort(order)]), bias, parent)
 
 
 def _centroids(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
