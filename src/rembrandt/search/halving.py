@@ -110,7 +110,7 @@ class _Search:
         self.report, self.watch, self.now = report, watch, now
         self.begun = now()
         self.rungs = rungs_of(data, base.embedding.seed)
-        self.rates: dict[Any, float] = {}  # seconds for each row that was fitted to: of parts, and of embeddings
+        self.rates: dict[Any, float] = {}  # seconds a row that was fitted to: of parts, and of embeddings' columns
         self.trials: list[dict[str, Any]] = []
         self.last: dict[Part, dict[str, Any]] = {}  # each part's latest trial
         self.leader: Option | None = None
@@ -150,18 +150,16 @@ class _Search:
     def _climb(self, contest: _Contest, parts: list[Part], later: float) -> None:
         """Every one of ``parts`` that there is time for, ``later`` seconds being kept for the rungs above."""
         leaders = self._leaders(parts)
-        low_rank = [part for part in parts if isinstance(part, LowRank)]
         total = len(contest.records) + len(parts)
         self._tell(contest, total)
-        queue: list[Part] = [*(part for part in parts if isinstance(part, Sparse)), *low_rank]
-        for part in queue:
+        for part in sorted(parts, key=lambda part: isinstance(part, LowRank)):
             first = contest.number == 0 and not any(isinstance(tried, type(part)) for tried in contest.records)
             expected = self._expected([part, *leaders], contest.rung, contest)
             if not (first or part in leaders) and expected > self.left - later:
                 self._outcome(part, f"no time for {contest.rung}")
                 continue
             try:
-                self._try(contest, part, low_rank)
+                self._try(contest, part)
             except MemoryEstimateError as error:
                 self.refusal = error
                 self._outcome(part, f"no memory for {contest.rung}")
@@ -178,16 +176,16 @@ class _Search:
         if part in self.last:
             self.last[part]["outcome"] = outcome
 
-    def _try(self, contest: _Contest, part: Part, others: list[LowRank]) -> None:
+    def _try(self, contest: _Contest, part: Part) -> None:
         """Fit one part and measure it, a low-rank one with the best sparse one so far too."""
         begun = self.now()
         work, shared = contest.rung.work, 0.0
         if isinstance(part, LowRank):
             if not contest.arenas[-1].is_prepared(part):
                 for arena in contest.arenas:
-                    arena.prepare(part, others)
+                    arena.prepare(part)
                 shared = self.now() - begun
-                self.rates[_embedding(part)] = shared / work
+                self.rates[_embedding(part)] = shared / work / _columns(part)
             contest.answers[part] = [arena.try_low_rank(part) for arena in contest.arenas]
             company = max(contest.alone, key=lambda other: contest.alone[other], default=None)
             keys = [] if company is None else contest.keys(company, all_trees=False)
@@ -271,7 +269,7 @@ class _Search:
                 continue
             rate += self._rate(part)
             if isinstance(part, LowRank) and not (contest and contest.arenas[-1].is_prepared(part)):
-                rate += self._rate(_embedding(part))
+                rate += self._rate(_embedding(part)) * _columns(part)
         return MARGIN * rate * rung.work
 
     def _rate(self, thing: Any) -> float:
@@ -304,6 +302,11 @@ class _Search:
 
 def _embedding(part: LowRank) -> tuple[float, bool]:
     return part.ridge, part.normalize
+
+
+def _columns(part: LowRank) -> int:
+    """What the time of an embedding is in proportion to: its directions, and about those to spare."""
+    return part.n_components + 20
 
 
 def _kind(thing: Any) -> Any:
