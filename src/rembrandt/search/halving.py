@@ -154,8 +154,11 @@ class _Search:
         self._tell(contest, total)
         for part in sorted(parts, key=lambda part: isinstance(part, LowRank)):
             first = contest.number == 0 and not any(isinstance(tried, type(part)) for tried in contest.records)
+            room = self.left - later
+            if isinstance(part, Sparse) and self.space.low_rank:
+                room /= 2  # these come first, and must not leave low rank without time
             expected = self._expected([part, *leaders], contest.rung, contest)
-            if not (first or part in leaders) and expected > self.left - later:
+            if not (first or part in leaders) and expected > room:
                 self._outcome(part, f"no time for {contest.rung}")
                 continue
             try:
