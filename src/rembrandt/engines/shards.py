@@ -431,10 +431,9 @@ class _Layouts:
         found = self.kept.get(key)
         if found is None or found.shape != A.shape[::-1]:
             found = Transposed.of(A)
-            size = 8 * A.nnz + 12 * len(found.run_column)
-            if self.bytes + size <= keep:
+            if self.bytes + found.nbytes <= keep:
                 self.kept[key] = found
-                self.bytes += size
+                self.bytes += found.nbytes
         return found
 
 
