@@ -16,12 +16,13 @@ from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.engines.place import CPU, CpuPlace, Place
+from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.stored_place import RowsOnDisk
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -237,6 +238,8 @@ def fit_decoder(
     with data.place.exactly():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)
+        if recipe.decoder == "ridge" and isinstance(H, ProjectedRows):
+            return fit_shared_ridge(H, fourier, recipe.decoder_ridge, report)
         if recipe.decoder == "ridge":
             return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
         settings = logistic_settings(data, recipe)
@@ -256,8 +259,8 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     share = strength * min(embedding.leverage, 0.9)
     if share == 0 or embedding.back is None:
         return H
-    if isinstance(H, RowsOnDisk):
-        return H.mapped(lambda rows, part: (part - share * data.place.times(data.Y[rows], embedding.V)) / (1 - share))
+    if isinstance(H, ProjectedRows):
+        return H.left_out(share, data.Y, embedding.V)
     left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
     return array_namespace(H).astype(left, H.dtype, copy=False)
 

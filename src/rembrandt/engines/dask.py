@@ -10,17 +10,21 @@ Work of a worker that dies is done again by the others. Workers must see the sto
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.engines.shards import Data, ShardedEngine, Sums, Tally, Work, partial, projected, tree_cut, tree_sum
+from rembrandt.engines.shard_products import Data, Product, partial, projected
+from rembrandt.engines.shards import ShardedEngine, Sums, Task, Work, cut_in_runs, tree_cut, tree_sum
+from rembrandt.engines.tally import Tally
 from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.blocks import spans
 
@@ -38,6 +42,8 @@ Found = TypeVar("Found")
 CUTS: tuple[Cut, ...] = ("auto", "rows", "columns")
 ATTEMPTS = 4  # at a product, before a cluster that keeps losing its workers is given up
 TIMEOUT = 30  # seconds for a scheduler to answer
+ANSWER = 10  # seconds for one that is busy
+LOOK = 3  # seconds of sending after which to look whether whom it is sent to is there
 PATIENCE = 60  # seconds to wait for a worker when there is none
 ROOM = 0.5  # of a worker's memory that shards and their layouts may take for columns to be the better cut
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
@@ -92,9 +98,8 @@ class DaskExecutor:
     def spreads(self) -> bool:
         return self.cut == "columns"
 
-    def total(self, product: str, data: Data, block: Array | None) -> Array:
-        by_columns = self.spreads and block is not None and block.shape[1] > 1
-        if by_columns and block is not None:
+    def total(self, product: str | Product, data: Data, block: Any) -> Array:
+        if self.spreads and isinstance(block, np.ndarray) and block.shape[1] > 1:
             parts = self._survive(lambda: self._columns(_whole_product, block, product, self._broadcast(data)))
             return np.hstack(parts)
         return self._survive(lambda: self._rows(product, data, block))
@@ -112,7 +117,21 @@ class DaskExecutor:
             )
         )
 
-    def _rows(self, product: str, data: Data, block: Array | None) -> Array:
+    def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
+        return self._survive(lambda: self._shares(task, pieces, shared))
+
+    def _shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
+        workers = self._workers()
+        sent = [self._broadcast(value) for value in shared]
+        futures = []
+        for worker, run in zip(workers, cut_in_runs(len(pieces), len(workers)), strict=False):
+            part = self._scatter(_Pieces([pieces[i] for i in run]), [worker])
+            futures.append(self._submit(worker, _share, part, task, *sent))
+        found = self.client.gather(futures)
+        self.tally.gathered += _nbytes(found)
+        return [one for share in found for one in share]
+
+    def _rows(self, product: str | Product, data: Data, block: Any) -> Array:
         workers, n = self._workers(), len(data.runs)
         shared = self._broadcast(data)
         sent = None if block is None else self._scatter(block, workers)
@@ -139,7 +158,7 @@ class DaskExecutor:
             part = self._scatter(np.ascontiguousarray(block[:, columns]), [worker])
             futures.append(self._submit(worker, task, part, *rest))
         found = self.client.gather(futures)
-        self.tally.gathered += sum(_nbytes(one) for one in found)
+        self.tally.gathered += _nbytes(found)
         return list(found)
 
     def _project(self, data: Data, number: int, block: Array) -> Array:
@@ -161,11 +180,22 @@ class DaskExecutor:
         return self._sent[kind][1]
 
     def _scatter(self, value: Any, workers: list[str]) -> Any:
-        size = getattr(value, "nbytes", 0)
+        size = _nbytes(value)
         if size:
             self.tally.broadcasts += 1
             self.tally.sent += size * len(workers)
-        return self.client.scatter(value, workers=workers, broadcast=len(workers) > 1, hash=False)
+        sending = self.client._scatter(value, workers=workers, broadcast=len(workers) > 1, hash=False)
+        waiting = asyncio.run_coroutine_threadsafe(sending, self.client.loop.asyncio_loop)
+        while True:
+            try:
+                return waiting.result(LOOK)
+            except TimeoutError:  # long, or for ever: nobody says that a worker died on the way
+                if waiting.done():
+                    raise
+                alive = self._alive()
+                if alive is None or not set(workers) <= set(alive):
+                    waiting.cancel()
+                    raise CommClosedError("a worker was lost while it was sent something") from None
 
     def _workers(self) -> list[str]:
         """The workers, in an order that does not change while they live."""
@@ -197,13 +227,17 @@ class DaskExecutor:
         raise AssertionError("the last attempt has returned or raised")
 
     def _scheduler_lives(self) -> bool:
+        return self._alive() is not None
+
+    def _alive(self) -> list[str] | None:
+        """The workers that the scheduler knows now; None where it does not answer."""
         try:
             if self.client.status != "running":
-                return False
-            self.client.sync(self.client.scheduler.identity, callback_timeout=10)
+                return None
+            known = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER)
         except (OSError, TimeoutError, CancelledError, RuntimeError):
-            return False
-        return True
+            return None
+        return list(known["workers"])
 
 
 def _crossings(owner: list[str], first: int, last: int) -> int:
@@ -227,6 +261,23 @@ def _elsewhere(block: Array, work: Work, data: Data, sums: Sums, *more: Any) -> 
     return work(ShardedEngine.elsewhere(data, sums), block, *more)
 
 
-def _nbytes(found: Any) -> int:
-    parts = found if isinstance(found, tuple) else (found,)
-    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+@dataclass(frozen=True)
+class _Pieces:
+    """What one worker is to work on; a list would be sent piece by piece."""
+
+    pieces: list[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return _nbytes(self.pieces)
+
+
+def _share(part: _Pieces, task: Task, *shared: Any) -> list[Any]:
+    return list(task(part.pieces, *shared))
+
+
+def _nbytes(value: Any) -> int:
+    """The size of the arrays in it."""
+    if isinstance(value, tuple | list):
+        return sum(map(_nbytes, value))
+    return int(getattr(value, "nbytes", 0))

@@ -373,8 +373,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         recipe = self._recipe(data, **self._own_settings())
         recipe = self._searched(data, recipe, report, checkpoints) if chosen is None else replace(recipe, **chosen)
         calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tally_ = getattr(data.place, "tally", None)
+        with data.place.held():
+            self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
+        self.tallies_ = getattr(data.place, "tallies", {})
         self.classes_ = targets.classes
         self._dense_target = targets.dense
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}

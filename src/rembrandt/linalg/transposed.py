@@ -62,13 +62,13 @@ def _sort_block(
     run_end[block] = run
     for row in range(first, last):
         for source in range(indptr[row], indptr[row + 1]):
-            column = np.uint32(indices[source])
-            at = begin + place[column]
-            place[column] += 1
+            into = np.uint32(indices[source])
+            at = begin + place[into]
+            place[into] += 1
             rows[at], values[at] = row - first, data[source]
 
 
-def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, ...]:
+def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, Array, Array, Array]:
     """The non-zeros by block and column: runs of one column each, and where the runs of each block begin and end.
 
     A block has room for as many runs as non-zeros, and one for the end; pages that no run reaches take no memory.
