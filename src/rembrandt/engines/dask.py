@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -44,6 +46,7 @@ ATTEMPTS = 4  # at a product, before a cluster that keeps losing its workers is 
 TIMEOUT = 30  # seconds for a scheduler to answer
 ANSWER = 10  # seconds for one that is busy
 LOOK = 3  # seconds of sending after which to look whether whom it is sent to is there
+PAUSE = 0.5  # seconds before the next attempt, and as much more before each one after it
 PATIENCE = 60  # seconds to wait for a worker when there is none
 ROOM = 0.5  # of a worker's memory that shards and their layouts may take for columns to be the better cut
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
@@ -59,7 +62,7 @@ def cluster(scheduler: str | None = None, workers: int | None = None, timeout: f
             raise EngineError(
                 f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask scheduler"
             ) from error
-        with client:
+        with client, _quiet():
             yield client
         return
     cores = len(os.sched_getaffinity(0))
@@ -74,8 +77,21 @@ def cluster(scheduler: str | None = None, workers: int | None = None, timeout: f
             env={"REMBRANDT_NUM_THREADS": threads},
         ) as local,
         Client(local, set_as_default=False) as client,
+        _quiet(),
     ):
         yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the tracebacks that a client logs when it loses its scheduler: ours is a sentence."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 class DaskExecutor:
@@ -92,7 +108,7 @@ class DaskExecutor:
         limits = [one["memory_limit"] or 0 for one in client.scheduler_info(n_workers=-1)["workers"].values()]
         fits = len(limits) > 1 and size <= ROOM * min(limits)
         self.cut: Cut = ("columns" if fits else "rows") if cut == "auto" else cut
-        self._sent: dict[type, tuple[Any, Any]] = {}  # what was broadcast last, and its future
+        self._sent: dict[type, tuple[Any, _Sent]] = {}  # what was broadcast last, and its copies
 
     @property
     def spreads(self) -> bool:
@@ -169,33 +185,39 @@ class DaskExecutor:
         return found
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        """A future of ``task``; of what was sent to several workers it gets this one's copy."""
+        own = [argument[worker] if isinstance(argument, _Sent) else argument for argument in arguments]
         # A preference, not an order: what a dead worker was to do goes to another.
-        return self.client.submit(task, *arguments, workers=[worker], allow_other_workers=True, pure=False)
+        return self.client.submit(task, *own, workers=[worker], allow_other_workers=True, pure=False)
 
-    def _broadcast(self, value: Any) -> Any:
+    def _broadcast(self, value: Any) -> _Sent:
         """Something that every worker needs, sent once for as long as it is the same thing."""
-        kind = type(value)
-        if kind not in self._sent or self._sent[kind][0] is not value:
-            self._sent[kind] = (value, self._scatter(value, self._workers()))
+        kind, workers = type(value), self._workers()
+        if kind not in self._sent or self._sent[kind][0] is not value or not self._sent[kind][1].keys() >= set(workers):
+            self._sent[kind] = (value, self._scatter(value, workers))
         return self._sent[kind][1]
 
-    def _scatter(self, value: Any, workers: list[str]) -> Any:
+    def _scatter(self, value: Any, workers: list[str]) -> _Sent:
+        """A copy of ``value`` on each of the workers, side by side."""
         size = _nbytes(value)
         if size:
             self.tally.broadcasts += 1
             self.tally.sent += size * len(workers)
-        sending = self.client._scatter(value, workers=workers, broadcast=len(workers) > 1, hash=False)
-        waiting = asyncio.run_coroutine_threadsafe(sending, self.client.loop.asyncio_loop)
+        loop: Any = self.client.loop
+        waiting = asyncio.run_coroutine_threadsafe(self._copies(value, workers), loop.asyncio_loop)
         while True:
             try:
-                return waiting.result(LOOK)
-            except TimeoutError:  # long, or for ever: nobody says that a worker died on the way
-                if waiting.done():
-                    raise
-                alive = self._alive()
+                return _Sent(zip(workers, waiting.result(LOOK), strict=True))
+            except OSError as error:
+                # Long, or for ever: nobody says that a worker died on the way.
+                alive = None if waiting.done() else self._alive()
                 if alive is None or not set(workers) <= set(alive):
                     waiting.cancel()
-                    raise CommClosedError("a worker was lost while it was sent something") from None
+                    raise CommClosedError("a worker was lost while something was sent to it") from error
+
+    async def _copies(self, value: Any, workers: list[str]) -> list[Any]:
+        # One by one: a scheduler that is told to broadcast to a worker that is gone tries for ever.
+        return await asyncio.gather(*(self.client._scatter(value, workers=[one], hash=False) for one in workers))
 
     def _workers(self) -> list[str]:
         """The workers, in an order that does not change while they live."""
@@ -216,14 +238,16 @@ class DaskExecutor:
                 self._sent.clear()
                 if not self._scheduler_lives():
                     raise EngineError(
-                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); start it and its "
-                        "workers again, and give the same command"
+                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); start one and its "
+                        "workers again, and give the same command with its address: what a checkpoint kept is not done "
+                        "again"
                     ) from error
                 if left == 0:
                     raise EngineError(
                         f"workers of {self.address} were lost {ATTEMPTS} times in one product ({error}); look at their "
                         "logs, memory is the usual reason: smaller shards or fewer components need less"
                     ) from error
+                time.sleep(PAUSE * (ATTEMPTS - left))  # until everybody knows who is gone
         raise AssertionError("the last attempt has returned or raised")
 
     def _scheduler_lives(self) -> bool:
@@ -259,6 +283,10 @@ def _whole_product(block: Array, product: str, data: Data) -> Array:
 
 def _elsewhere(block: Array, work: Work, data: Data, sums: Sums, *more: Any) -> Any:
     return work(ShardedEngine.elsewhere(data, sums), block, *more)
+
+
+class _Sent(dict[str, Any]):
+    """The copies of something on workers, as futures."""
 
 
 @dataclass(frozen=True)
