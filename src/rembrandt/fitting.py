@@ -16,6 +16,7 @@ from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.shared_logistic import IN_MEMORY
 from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
@@ -23,6 +24,7 @@ from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, larges
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
+from rembrandt.engines.stored_place import DaskPlace
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -155,7 +157,7 @@ def fit_model(
             moments = Moments.of(seen, decoder, data.weights, data.place)
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints)
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints, data.place)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -294,9 +296,9 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
     """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
     n, d = data.X.shape
     if isinstance(data.X, StoredRows):
-        # A shard with its layout and one that is read ahead, and the labels; rows are on disk, but for a logistic fit.
-        shard_rows, most = data.X.largest_shard
-        rows, nonzeros = n if recipe.decoder == "logistic" else shard_rows, 2 * most + data.Y.nnz
+        # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
+        rows, most = data.X.largest_shard
+        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
     else:
         rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
@@ -311,6 +313,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
         together=0 if recipe.tree is None else _together(data),
+        features=IN_MEMORY if isinstance(data.X, StoredRows) else None,
+        copies=9 if isinstance(data.place, DaskPlace) else 5,
     )
     if isinstance(data.place, CpuPlace):
         return memory.check(shape)
@@ -325,6 +329,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
 
 def _together(data: Labelled) -> int:
     """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    if isinstance(data.X, StoredRows):
+        return data.X.labels_and_features()
     widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 

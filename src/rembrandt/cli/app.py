@@ -24,6 +24,7 @@ from rembrandt.cli import (
     serve,
     siblings,
     spectrum,
+    tune,
 )
 from rembrandt.cli.failure import explained
 
@@ -63,6 +64,7 @@ def _root(
 for verb in (
     demo.demo,
     fit.fit,
+    tune.tune,
     add.add,
     predict.predict,
     evaluate.evaluate,

@@ -19,7 +19,7 @@ REFUSED, INTERRUPTED = 1, 130
 
 _ARGUMENT = re.compile(
     r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
-    r"decoder_ridge|normalize|n_random_features|n_iter|device)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
+    r"decoder_ridge|normalize|n_random_features|n_iter|device|preset|budget)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
 )
 
 
@@ -46,6 +46,7 @@ def explained() -> Iterator[None]:
 
 def as_options(sentence: str) -> str:
     """The library's sentence with its arguments spelled as the options that they are here."""
+    sentence = sentence.replace("sparse=False", "--no-sparse").replace("sparse=True", "--sparse")
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {(found[2] or '').lower()}", sentence)
 
 

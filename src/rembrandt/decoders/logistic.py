@@ -21,7 +21,8 @@ from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
 from rembrandt.decoders.shared_logistic import SharedDescent, features_of
 from rembrandt.decoders.whitening import Whitening
 from rembrandt.engines.place import CPU, CpuPlace, Place
-from rembrandt.engines.projected import ProjectedRows
+from rembrandt.engines.projected import ProjectedRows, label_blocks
+from rembrandt.engines.shards import LocalExecutor
 from rembrandt.errors import RembrandtWarning
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
@@ -133,11 +134,14 @@ def _descent(
     settings: LogisticSettings,
     n_train: int,
 ) -> Descent:
-    if isinstance(H, ProjectedRows) and not settings.multiclass:
+    shared = isinstance(H, ProjectedRows) and not settings.multiclass
+    if shared and not isinstance(H.executor, LocalExecutor):
         return SharedDescent(H, whitening, w, rates, settings, n_train)
     if isinstance(place, CpuPlace):
         batch = settings.batch_of(n_train, Y.shape[1])
-        return NumpyDescent(whitening, features_of(whitening, H), Y, w, rates, settings, batch)
+        # In the blocks that workers would have, so that here and there are the same.
+        parts = label_blocks(Y.shape[1]) if shared else (slice(None),)
+        return NumpyDescent(whitening, features_of(whitening, H), Y, w, rates, settings, batch, parts)
     from rembrandt.decoders.torch_descent import TorchDescent
     from rembrandt.engines.torch_place import TorchPlace
 

@@ -19,7 +19,7 @@ from scipy import sparse
 from rembrandt.decoders.descent import LogisticSettings, NumpyDescent
 from rembrandt.decoders.whitening import MappedRows, Whitening, all_features
 from rembrandt.engines.place import CPU
-from rembrandt.engines.projected import ProjectedRows, Projection, label_blocks, whole
+from rembrandt.engines.projected import ProjectedRows, Projection, label_blocks, rows_on_disk, whole
 from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.engines.shard_products import Data, opened
 from rembrandt.linalg.blocks import Block
@@ -86,7 +86,9 @@ class SharedDescent(NumpyDescent):
         found = self._shared(_epoch, pieces, _Order(order, kept, scale))
         del pieces
         self.mean = np.empty_like(self.Q)
-        for part, (Q, velocity, mean) in zip(self.parts, found, strict=True):
+        while found:  # what was copied is let go of
+            Q, velocity, mean = found.pop()
+            part = self.parts[len(found)]
             self.Q[:, part], self.velocity[:, part], self.mean[:, part] = Q, velocity, mean
 
     def losses(self, rows: NDArray[np.int64]) -> list[float]:
@@ -147,9 +149,7 @@ class _Rows:
     def features(self, data: Data, seen: Projection, fit: _Fit) -> Any:
         if self.key != fit.key:
             self.forget()
-            n = sum(shard.n for shard in data.shards)
-            H = RowsOnDisk.streamed(n, seen.W.shape[1], (H for shard in opened(data) for _, H in seen.blocks(shard)))
-            self.key, self.F = fit.key, features_of(fit.whitening, H)
+            self.key, self.F = fit.key, features_of(fit.whitening, rows_on_disk(data, seen))
         return self.F
 
     def truth(self, data: Data, labels: slice, fit: _Fit) -> sparse.csr_array:

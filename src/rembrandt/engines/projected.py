@@ -19,7 +19,7 @@ from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
-from rembrandt.engines.shard_products import Data, Opened
+from rembrandt.engines.shard_products import Data, Opened, opened
 from rembrandt.engines.shards import RUNS, Executor, cut_in_runs
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import spans
@@ -128,7 +128,7 @@ class ProjectedRows:
 
     def on_disk(self) -> RowsOnDisk:
         """All of them, unmapped, in a file of this process."""
-        return RowsOnDisk.written(*self.shape, self.__getitem__)
+        return rows_on_disk(self.data, self.projection)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return array_api_compat.numpy
@@ -139,6 +139,12 @@ class ProjectedRows:
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         H = project(self.X[rows], self.projection.W)
         return H if self.Y is None else self.projection.left_out(H, self.Y[rows])
+
+
+def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
+    """The rows of all shards, in a file of this process: the same bits in every one."""
+    n = sum(shard.n for shard in data.shards)
+    return RowsOnDisk.streamed(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
 
 
 def squares(shard: Opened, seen: Projection, out: Array | None) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import array_api_compat.numpy
@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import RembrandtError
-from rembrandt.linalg.blocks import Block, spans
-
-ROWS = 65_536  # that are in memory at a time
+from rembrandt.linalg.blocks import Block
 
 
 class RowsOnDisk:
@@ -25,11 +23,6 @@ class RowsOnDisk:
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)
         self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115 - open for as long as the block is
-
-    @classmethod
-    def written(cls, n: int, width: int, block: Callable[[slice], Block]) -> RowsOnDisk:
-        """The rows that ``block`` gives for each span of them."""
-        return cls.streamed(n, width, (block(rows) for rows in spans(n, ROWS)))
 
     @classmethod
     def streamed(cls, n: int, width: int, blocks: Iterable[Block]) -> RowsOnDisk:

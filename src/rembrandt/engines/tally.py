@@ -27,7 +27,8 @@ class Tally:
 
     def sentence(self) -> str:
         """The counts, for people."""
-        said = f"{self.passes:,} passes over the data in {self.seconds:.1f} s"
+        passes = "1 pass" if self.passes == 1 else f"{self.passes:,} passes"
+        said = f"{passes} over the data in {self.seconds:.1f} s"
         if self.broadcasts == 0:
             return said + "."
         moved = ", ".join(

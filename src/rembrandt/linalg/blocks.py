@@ -91,10 +91,12 @@ def column_dots(A: Block, B: Block) -> Block:
     return total
 
 
-def plus_product(A: Block, B: Block, C: Block) -> Block:
-    """``A + BC``, without a block for the product where the library can."""
+def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Block:
+    """``A + BC``, without a block for the product where the library can; ``out`` may be ``A``."""
     xp = array_namespace(A)
-    return A + B @ C if isinstance(A, np.ndarray) else xp.addmm(A, B, C)
+    if not isinstance(A, np.ndarray):
+        return xp.addmm(A, B, C, out=out)
+    return np.add(A, B @ C, out=out)
 
 
 def eigh(A: Block) -> tuple[Block, Block]:
@@ -129,11 +131,11 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        A = A @ xp.astype(_inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
+        A = A @ xp.astype(inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
     return A
 
 
-def _inverse_root(G: Block, smallest: float) -> Block:
+def inverse_root(G: Block, smallest: float) -> Block:
     """``T`` with ``TᵀGT = I``, over the directions of ``G`` that are more than ``smallest`` of its largest.
 
     Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
