@@ -16,9 +16,10 @@ from rembrandt.decoders import shared_logistic
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.shared_ridge import fit_shared_ridge
+from rembrandt.decoders.tree import TreeSettings, fit_tree
 from rembrandt.engines.projected import ProjectedRows, label_blocks
 from rembrandt.engines.shards import LocalExecutor
-from rembrandt.engines.stored_place import StoredPlace
+from rembrandt.engines.stored_place import DaskPlace, StoredPlace
 from rembrandt.errors import RembrandtError
 from rembrandt.features.fourier import draw
 
@@ -108,12 +109,21 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given):
     H, whole, Y, weights = given
     fourier = maps(whole)[1]
     expected = fit_shared_ridge(H, fourier, 0.1), logistic(H, Y, weights, fourier, StoredPlace())
+    trees = TreeSettings(pairs=1e3)
+    tree = fit_tree(H.X, Y, trees, weights)
     with cluster(workers=3) as client:
         executor = DaskExecutor(client, "rows")
         there = replace(H, executor=executor)
         assert_same(fit_shared_ridge(there, fourier, 0.1), expected[0])
         assert executor.tally.sent >= 3 * H.projection.nbytes
         assert executor.tally.gathered >= expected[0].weights.nbytes and executor.tally.passes == 2
+        place = DaskPlace(scheduler=client.scheduler.address)
+        with place.held():
+            found = fit_tree(H.X, Y, trees, weights, place=place)
+        assert len(tree.levels) > 1 and place.tallies["sparse part"].passes == len(tree.levels)
+        for one, other in zip(found.levels, tree.levels, strict=True):
+            assert_array_equal(one.weights.data, other.weights.data)
+            assert_array_equal(one.bias, other.bias)
         in_shares, epochs = executor.in_shares, []
 
         def killing(*task):
