@@ -21,10 +21,13 @@ from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
+from rembrandt.embeddings.fit import CHOLESKY_LIMIT
+from rembrandt.engines.cpu import SMALL_CROSS
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.stored_place import DaskPlace
+from rembrandt.engines.sums import Sums
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -104,6 +107,13 @@ class Embedded:
     def project(self, X: Matrix) -> Block:
         return self.place.project(X, self.projection)
 
+    def over(self, used: Array, d: int) -> "Embedded":
+        """The same for ``d`` features, of which these were the ``used`` ones; the others count for nothing."""
+        found = self.projection
+        projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
+        projection[self.place.asarray(np.append(used, d))] = found
+        return replace(self, projection=projection)
+
     def in_rows(self) -> "Embedded":
         """The same, laid out as it will be when it is read back."""
         e = self.embedding
@@ -150,7 +160,9 @@ def fit_model(
         Decoder.packed,
         Decoder.unpacked,
     )
-    moments = None
+    moments = sums = None
+    if keeps_sums(recipe, data.X.shape[1], data.Y.shape[1]):
+        sums = Sums.of(X, data.Y, data.weights)
     if recipe.growable:
         with data.place.exactly():
             seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
@@ -172,9 +184,16 @@ def fit_model(
         n_train=data.X.shape[0],
         forest=forest,
         moments=moments,
+        sums=sums,
         blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
+
+
+def keeps_sums(recipe: Recipe, d: int, c: int) -> bool:
+    """Whether sums over examples say all that a fit asks: few features, as one factor solves for, and no kernel."""
+    linear = recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
+    return recipe.growable and linear and d < CHOLESKY_LIMIT and (d + 1) * c <= SMALL_CROSS
 
 
 def normalized(X: Matrix) -> Matrix:
@@ -185,21 +204,25 @@ def normalized(X: Matrix) -> Matrix:
 def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
     with data.place.exactly():
-        engine = make_engine(data, recipe.center)
-        embedding = embed(engine, recipe.embedding, report)
-        reason = ""
-        if recipe.auto_rank:
-            rank, reason = choose_rank(as_numpy(embedding.sigma))
-            embedding = embedding.truncated(rank)
-        projection = embedding.W
-        if recipe.center:
-            # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-            embedding = replace(embedding, means=engine.label_means())
-            constant = -(engine.feature_means() @ projection)
-            if embedding.back is not None:
-                constant = constant + embedding.means @ embedding.V
-            projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
-        return Embedded(embedding, projection, reason, data.place)
+        return embed_by(make_engine(data, recipe.center), recipe, data.place, report)
+
+
+def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
+    """What `fit_embedding` makes of the data that ``engine`` stands for."""
+    embedding = embed(engine, recipe.embedding, report)
+    reason = ""
+    if recipe.auto_rank:
+        rank, reason = choose_rank(as_numpy(embedding.sigma))
+        embedding = embedding.truncated(rank)
+    projection = embedding.W
+    if recipe.center:
+        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
+        embedding = replace(embedding, means=engine.label_means())
+        constant = -(engine.feature_means() @ projection)
+        if embedding.back is not None:
+            constant = constant + embedding.means @ embedding.V
+        projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
+    return Embedded(embedding, projection, reason, place)
 
 
 def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
@@ -208,11 +231,7 @@ def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -
     used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
     if len(used) == d:
         return fit_embedding(data, recipe, report)
-    embedded = fit_embedding(replace(data, X=data.X[:, used]), recipe, report)
-    found = embedded.projection
-    projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
-    projection[data.place.asarray(np.append(used, d))] = found
-    return replace(embedded, projection=projection)
+    return fit_embedding(replace(data, X=data.X[:, used]), recipe, report).over(used, d)
 
 
 def make_engine(data: Labelled, center: bool) -> Engine:
@@ -258,13 +277,18 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     For ridge regression leaving row i out gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with ``lᵢ`` its leverage; the mean
     leverage stands for each, as it serves no worse and costs a few columns more instead of a pass.
     """
-    share = strength * min(embedding.leverage, 0.9)
-    if share == 0 or embedding.back is None:
+    share = share_left_out(embedding, strength)
+    if share == 0:
         return H
     if isinstance(H, ProjectedRows):
         return H.left_out(share, data.Y, embedding.V)
     left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
     return array_namespace(H).astype(left, H.dtype, copy=False)
+
+
+def share_left_out(embedding: Embedding, strength: float) -> float:
+    """How much of its own label is taken out of a row's projection."""
+    return 0.0 if embedding.back is None else strength * min(embedding.leverage, 0.9)
 
 
 def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:

@@ -25,6 +25,7 @@ from rembrandt.cli import (
     siblings,
     spectrum,
     tune,
+    update,
 )
 from rembrandt.cli.failure import explained
 
@@ -66,6 +67,7 @@ for verb in (
     fit.fit,
     tune.tune,
     add.add,
+    update.update,
     predict.predict,
     evaluate.evaluate,
     embed.embed,

@@ -69,7 +69,8 @@ def fit(
         str, typer.Option(metavar="P|micro|macro", help="Probability from which predict of the library gives a label.")
     ] = "0.5",
     growable: Annotated[
-        bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
+        bool,
+        typer.Option("--growable", help="Keep what update and add need to learn from more examples or labels later."),
     ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,

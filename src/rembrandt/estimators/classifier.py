@@ -1,5 +1,6 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.blending import OpenBlend
@@ -21,7 +23,7 @@ from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask, stored_place
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.text import TextFeatures, is_text
@@ -32,7 +34,7 @@ from rembrandt.fitting import (
     Recipe,
     fit_model,
 )
-from rembrandt.growing import grown
+from rembrandt.growing import check_updatable, grown, refit_due, updated
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
@@ -41,10 +43,24 @@ from rembrandt.progress import Report, bars, silent
 from rembrandt.search import SEARCHED, Found, Watch, search, space_of, unwatched
 from rembrandt.selection import FEWEST, Auto, Open
 from rembrandt.settling import Settled, repeated, settle
-from rembrandt.targets import Targets, new_labels, read_targets
+from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 
 Array = NDArray[Any]
+NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
+
+
+def _learns_on(self: "RembrandtClassifier") -> bool:
+    """Whether more examples can be added to the model, or to that which these settings make; refused with a reason."""
+    if hasattr(self, "model_"):
+        check_updatable(self.model_)
+    elif self.sparse in (True, "alone") or self.decoder in NO_SUMS:
+        what = f"sparse={self.sparse!r}" if self.sparse in (True, "alone") else f"decoder={self.decoder!r}"
+        raise SettingsError(
+            f"partial_fit adds examples to sums that {what} does not keep; use decoder='ridge' and sparse=False, or "
+            "fit anew with all examples"
+        )
+    return True
 
 
 class RembrandtClassifier(ClassifierMixin, Estimator):
@@ -94,8 +110,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         The sparse part's fidelity to the training examples, the power of its hinge in a probability, and its share in
         the score, from 0 to 1. For whoever repeats a fit without its search; "auto" chooses on held-out data.
     growable : bool
-        Keep what `add_labels` needs: the mean and covariance of what the decoder sees, 4 D² bytes for D features
-        (4 MB for 1,000, 64 MB for 4,000). For whoever has new labels now and then and cannot fit anew each time.
+        Keep what `partial_fit` and `add_labels` need: the mean and covariance of what the decoder sees, 4 D² bytes for
+        D features (4 MB for 1,000, 64 MB for 4,000). For whoever has new examples or labels now and then and cannot
+        fit anew each time. The decoder is ridge then, unless another is asked for.
     calibrate : bool
         Learn on held-out rows how likely a score is right, for probabilities that mean what they say. One more fit.
     threshold : float, "micro" or "macro"
@@ -235,7 +252,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             raise SettingsError("budget=None leaves no time to search; give seconds")
         own = type(self)(**self.get_params(deep=False))
         labelled = own._read(data.texts if data.X is None else data.X, lambda: _targets(data), data.weights, report)
-        asked, recipe = own._asked(labelled)
+        asked, recipe = own._asked(labelled, False)
         return own._search(labelled, asked, recipe, report, watch)
 
     def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
@@ -275,6 +292,35 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         with bars(self.verbose > 0) as report:
             self.model_ = grown(self.model_, rows, Y, names, report)
         self.classes_ = self.model_.classes
+        return self
+
+    @available_if(_learns_on)
+    def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+        """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
+
+        ``y`` is as for `fit`. ``classes`` names the columns of a matrix, or labels of later calls; neither is needed
+        where a call has the labels themselves. Examples seen before are taken to have none of the labels that are new.
+
+        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of
+        the first fit; a warning says when it is time to fit anew. Needs a model that was fitted here or with
+        ``growable=True``, and a ridge decoder.
+        """
+        with bars(self.verbose > 0) as report:
+            if not hasattr(self, "model_"):
+                return self._fit(X, lambda: read_first(y, classes), sample_weight, report, NOTHING_KEPT, growable=True)
+            rows = self.model_rows(X)
+            Y, names = joined_labels(y, classes, self.classes_)
+            return self._update(rows, Y, names, sample_weight, report)
+
+    def update_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """As `partial_fit` of a fitted classifier, with what a reader returned."""
+        used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+        given = [data.label_names[i] for i in used]
+        Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
+        stored = isinstance(data.X, StoredRows)
+        rows = data.X if stored else self.model_rows(data.texts if data.X is None else data.X)
+        self._update(rows, Y, names, data.weights, report)
+        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
         return self
 
     def predict(self, X: Any) -> Any:
@@ -404,11 +450,12 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         checkpoints: Checkpoints,
         chosen: dict[str, Any] | None = None,
         watch: Watch = unwatched,
+        growable: bool = False,
     ) -> Self:
         data = self._read(X, read, sample_weight, report)
         if checkpoints is not NOTHING_KEPT:
             checkpoints.begin(self._fingerprint(data))
-        asked, recipe = self._asked(data)
+        asked, recipe = self._asked(data, growable)
         if chosen is None:
             settled = checkpoints.stage(
                 "settings",
@@ -440,9 +487,20 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self._dense_target = targets.dense
         return self._labelled(X, targets, sample_weight)
 
-    def _asked(self, data: Labelled) -> tuple[Self, Recipe]:
+    def _update(self, X: Any, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
+        more = self._labelled(X, Targets(Y, names, self.model_.multiclass), sample_weight)
+        if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
+            raise DataError("an example has several labels, and the model was fitted to one for each; give one")
+        self.model_ = updated(self.model_, more.X, more.Y, names, more.weights, report)
+        self.classes_ = self.model_.classes
+        if due := refit_due(self.model_):
+            warnings.warn(due, RembrandtWarning, stacklevel=3)
+        return self
+
+    def _asked(self, data: Labelled, growable: bool) -> tuple[Self, Recipe]:
         """This classifier with the preset's values where it is open, and the recipe that they make."""
-        asked = type(self)(**filled(self.preset, self.get_params(deep=False), data.Y.shape[1]))
+        given = self.get_params(deep=False) | ({"growable": True} if growable else {})
+        asked = type(self)(**filled(self.preset, given, data.Y.shape[1]))
         recipe = asked._recipe(data, **asked._own_settings())
         return asked, recipe
 
@@ -516,6 +574,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_among("kernel", self.kernel, (None, "auto", *KERNELS))
         check_among("normalize", self.normalize, (True, False, "auto"))
         decoder, kernel = self.decoder, self.kernel
+        if decoder == "auto" and self.growable:
+            decoder = "ridge"  # the one that new examples can be added to
         if decoder in ("transpose", "greedy") and kernel == "auto":
             kernel = None  # they decode the projection itself
         penalty, left_out = _number_or_auto("decoder_ridge", self.decoder_ridge), _share("leave_out", self.leave_out)
