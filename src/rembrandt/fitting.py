@@ -16,14 +16,17 @@ from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.shared_logistic import IN_MEMORY
+from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.embeddings.fit import CHOLESKY_LIMIT
 from rembrandt.engines.cpu import SMALL_CROSS
 from rembrandt.engines.place import CPU, CpuPlace, Place
+from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.stored_place import RowsOnDisk
+from rembrandt.engines.stored_place import DaskPlace
 from rembrandt.engines.sums import Sums
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
@@ -256,6 +259,8 @@ def fit_decoder(
     with data.place.exactly():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)
+        if recipe.decoder == "ridge" and isinstance(H, ProjectedRows):
+            return fit_shared_ridge(H, fourier, recipe.decoder_ridge, report)
         if recipe.decoder == "ridge":
             return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
         settings = logistic_settings(data, recipe)
@@ -275,8 +280,8 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     share = share_left_out(embedding, strength)
     if share == 0:
         return H
-    if isinstance(H, RowsOnDisk):
-        return H.mapped(lambda rows, part: (part - share * data.place.times(data.Y[rows], embedding.V)) / (1 - share))
+    if isinstance(H, ProjectedRows):
+        return H.left_out(share, data.Y, embedding.V)
     left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
     return array_namespace(H).astype(left, H.dtype, copy=False)
 
@@ -315,9 +320,9 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
     """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
     n, d = data.X.shape
     if isinstance(data.X, StoredRows):
-        # A shard with its layout and one that is read ahead, and the labels; rows are on disk, but for a logistic fit.
-        shard_rows, most = data.X.largest_shard
-        rows, nonzeros = n if recipe.decoder == "logistic" else shard_rows, 2 * most + data.Y.nnz
+        # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
+        rows, most = data.X.largest_shard
+        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
     else:
         rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
@@ -332,6 +337,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
         together=0 if recipe.tree is None else _together(data),
+        features=IN_MEMORY if isinstance(data.X, StoredRows) else None,
+        copies=9 if isinstance(data.place, DaskPlace) else 5,
     )
     if isinstance(data.place, CpuPlace):
         return memory.check(shape)
@@ -346,6 +353,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
 
 def _together(data: Labelled) -> int:
     """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    if isinstance(data.X, StoredRows):
+        return data.X.labels_and_features()
     widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 

@@ -141,8 +141,8 @@ def fit(
             seconds = time.perf_counter() - start
             classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
             checkpoints.clear()
-    cost = classifier.tally_
-    screen.say(*choice_lines(classifier), *([] if cost is None else [f"The embedding took {cost.sentence()}"]))
+    costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
+    screen.say(*choice_lines(classifier), *costs)
     screen.say(saved_line(output, seconds), "")
     screen.say(
         "Use it:",

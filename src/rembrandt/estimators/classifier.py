@@ -467,8 +467,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         else:
             recipe = repeated(recipe, chosen)
         calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tally_ = getattr(data.place, "tally", None)
+        with data.place.held():
+            self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
+        self.tallies_ = getattr(data.place, "tallies", {})
         self.classes_ = data.classes
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
@@ -501,11 +502,6 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         given = self.get_params(deep=False) | ({"growable": True} if growable else {})
         asked = type(self)(**filled(self.preset, given, data.Y.shape[1]))
         recipe = asked._recipe(data, **asked._own_settings())
-        if isinstance(data.X, StoredRows) and asked.sparse:
-            raise SettingsError(
-                "the sparse part needs all rows in memory, and those of a store are on disk: use sparse=False (without "
-                "it preset='balanced'), or fit the files that the store was made of"
-            )
         return asked, recipe
 
     def _settled(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Settled:
