@@ -18,6 +18,7 @@ NAMES = (
     "text_features",
     "quality",
     "tail",
+    "update",
     "out_of_core",
     "scale",
     "survive",

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.forest import Forest, fit_forest
 from rembrandt.decoders.tree import TreeSettings
-from rembrandt.fitting import Labelled, Recipe, fit_model, rank_limit
+from rembrandt.fitting import DecoderName, Labelled, Recipe, fit_model, rank_limit
 from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import ndcg_at_k, precision_at_k, top_k
 from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
+from rembrandt.selection import Auto
 
 Array = NDArray[Any]
 
@@ -31,6 +32,34 @@ ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alon
 
 
 @dataclass(frozen=True)
+class OpenBlend:
+    """The choices of a sparse part: ``"auto"`` where one is open, its value where it is not."""
+
+    cost: float | Auto = "auto"
+    power: float | Auto = "auto"
+    share: float | Auto = "auto"  # in the score; at 1 the sparse part answers alone
+
+    def candidates(self) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """The costs, powers and shares to try."""
+        return (
+            COSTS if self.cost == "auto" else (self.cost,),
+            POWERS if self.power == "auto" else (self.power,),
+            SHARES if self.share == "auto" else (self.share,),
+        )
+
+    def usually(self, cost: float, power: float, share: float) -> "OpenBlend":
+        """Nothing open: what is "auto" has these values."""
+        return OpenBlend(
+            cost if self.cost == "auto" else self.cost,
+            power if self.power == "auto" else self.power,
+            share if self.share == "auto" else self.share,
+        )
+
+
+ALL_OPEN = OpenBlend()
+
+
+@dataclass(frozen=True)
 class BlendTrial:
     """A sparse part and its share in the score, with the quality on held-out rows, from 0 to 1."""
 
@@ -41,12 +70,19 @@ class BlendTrial:
 
 
 def choose_blend(
-    data: Labelled, recipe: Recipe, settings: TreeSettings, report: Report = silent
+    data: Labelled,
+    recipe: Recipe,
+    settings: TreeSettings,
+    report: Report = silent,
+    choices: OpenBlend = ALL_OPEN,
 ) -> tuple[Recipe, list[BlendTrial]]:
     """``recipe`` with the sparse part that does best beside its low-rank part, and every trial."""
     n = data.Y.shape[0]
     if n < FEWEST:
-        return replace(recipe, tree=replace(settings, cost=USUAL_COST)), []
+        choices = choices.usually(USUAL_COST, settings.power, recipe.blend)
+    costs, powers, shares = choices.candidates()
+    if len(costs) == len(powers) == len(shares) == 1:
+        return replace(recipe, tree=replace(settings, cost=costs[0], power=powers[0]), blend=shares[0]), []
     seed = recipe.embedding.seed
     _, chosen = draw_rows(n, 1.0, seed, most=SAMPLE)
     sample = data.rows(chosen)
@@ -54,42 +90,45 @@ def choose_blend(
     rank = min(RANK, recipe.embedding.n_components, rank_limit(fit))
     features = None if recipe.n_random_features is None else min(recipe.n_random_features, FEATURES)
     embedding = replace(recipe.embedding, n_components=rank, at_most=True)
-    low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
+    low_rank = None
+    if shares != (1.0,):
+        low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
     short = replace(settings, trees=1, pairs=settings.pairs * len(chosen) / n)
     forests: dict[tuple[float, float], Forest] = {}
-    for done, cost in enumerate(COSTS):
-        report("choosing the sparse part", done, len(COSTS))
-        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights)
-        forests |= {(cost, power): forest.with_power(power) for power in POWERS}
-    trials = _trials(low_rank, forests, held)
-    report("choosing the sparse part", len(COSTS), len(COSTS))
+    for done, cost in enumerate(costs):
+        report("choosing the sparse part", done, len(costs))
+        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights, place=fit.place)
+        forests |= {(cost, power): forest.with_power(power) for power in powers}
+    trials = _trials(low_rank, forests, shares, held)
+    report("choosing the sparse part", len(costs), len(costs))
     best = max(trials, key=lambda trial: trial.quality)
     return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
 
 
-def sparse_alone(recipe: Recipe, settings: TreeSettings) -> Recipe:
-    """``recipe`` for more labels than a dense block of scores takes: the sparse part answers, with its usual cost.
-
-    Low rank would have to score every label of every row. And a sample of the rows would hold hardly a label twice, so
-    there is nothing to choose on.
-    """
+def sparse_alone(recipe: Recipe) -> Recipe:
+    """``recipe`` with a small embedding and the cheapest decoder: the sparse part answers in their place."""
     rank = min(recipe.embedding.n_components, ALONE_RANK) if recipe.auto_rank else recipe.embedding.n_components
     embedding = replace(recipe.embedding, n_components=rank)
-    tree = replace(settings, cost=ALONE_COST)
-    return replace(recipe, embedding=embedding, decoder="transpose", kernel=None, leave_out=0.0, tree=tree, blend=1.0)
+    decoder: DecoderName = "ridge" if embedding.method == "pca" else "transpose"
+    return replace(recipe, embedding=embedding, decoder=decoder, kernel=None, leave_out=0.0)
 
 
-def _trials(model: Model, forests: dict[tuple[float, float], Forest], held: Labelled) -> list[BlendTrial]:
-    """The quality of each sparse part at each share, beside the low-rank ``model``; low rank is computed once."""
-    keys = [(*key, share) for key in forests for share in SHARES]
+def _trials(
+    model: Model | None, forests: dict[tuple[float, float], Forest], shares: tuple[float, ...], held: Labelled
+) -> list[BlendTrial]:
+    """The quality of each sparse part at each share, beside the low-rank ``model``; low rank is computed once.
+
+    Where the sparse part answers alone there is no ``model``.
+    """
+    keys = [(*key, share) for key in forests for share in shares]
     found: dict[tuple[float, float, float], list[Array]] = {key: [] for key in keys}
     for rows in spans(held.X.shape[0], ROWS):
         X = held.X[rows]
-        low_rank = model.low_rank(X)
+        low_rank = np.zeros((X.shape[0], held.Y.shape[1]), np.float32) if model is None else model.low_rank(X)
         for key, forest in forests.items():
             labels, values = forest.top_k(X, CANDIDATES)
             at = np.nonzero(labels >= 0)
-            for share in SHARES:
+            for share in shares:
                 scores = np.float32(1 - share) * low_rank
                 scores[at[0], labels[at]] += np.float32(share) * values[at]
                 found[*key, share].append(top_k(scores, 5)[0])

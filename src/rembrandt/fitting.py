@@ -16,13 +16,19 @@ from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.shared_logistic import IN_MEMORY
+from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
+from rembrandt.embeddings.fit import CHOLESKY_LIMIT
 from rembrandt.embeddings.plugged import embed_plugged
+from rembrandt.engines.cpu import SMALL_CROSS
 from rembrandt.engines.place import CPU, CpuPlace, Place
+from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.stored_place import RowsOnDisk
+from rembrandt.engines.stored_place import DaskPlace
+from rembrandt.engines.sums import Sums
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -106,6 +112,13 @@ class Embedded:
     def project(self, X: Matrix) -> Block:
         return self.place.project(X if self.lift is None else self.lift(X), self.projection)
 
+    def over(self, used: Array, d: int) -> "Embedded":
+        """The same for ``d`` features, of which these were the ``used`` ones; the others count for nothing."""
+        found = self.projection
+        projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
+        projection[self.place.asarray(np.append(used, d))] = found
+        return replace(self, projection=projection)
+
     def in_rows(self) -> "Embedded":
         """The same, laid out as it will be when it is read back."""
         e = self.embedding
@@ -153,14 +166,16 @@ def fit_model(
         Decoder.packed,
         Decoder.unpacked,
     )
-    moments = None
+    moments = sums = None
+    if keeps_sums(recipe, data.X.shape[1], data.Y.shape[1]):
+        sums = Sums.of(X, data.Y, data.weights)
     if recipe.growable:
         with data.place.exactly():
             seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
             moments = Moments.of(seen, decoder, data.weights, data.place)
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints)
+        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints, data.place)
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -176,9 +191,16 @@ def fit_model(
         n_train=data.X.shape[0],
         forest=forest,
         moments=moments,
+        sums=sums,
         blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
+
+
+def keeps_sums(recipe: Recipe, d: int, c: int) -> bool:
+    """Whether sums over examples say all that a fit asks: few features, as one factor solves for, and no kernel."""
+    linear = recipe.regressor is None and recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
+    return recipe.growable and linear and d < CHOLESKY_LIMIT and (d + 1) * c <= SMALL_CROSS
 
 
 def normalized(X: Matrix) -> Matrix:
@@ -195,21 +217,25 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
     if recipe.regressor is not None:
         return _fit_plugged(data, recipe, report)
     with data.place.exactly():
-        engine = make_engine(data, recipe.center)
-        embedding = embed(engine, recipe.embedding, report)
-        reason = ""
-        if recipe.auto_rank:
-            rank, reason = choose_rank(as_numpy(embedding.sigma))
-            embedding = embedding.truncated(rank)
-        projection = embedding.W
-        if recipe.center:
-            # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-            embedding = replace(embedding, means=engine.label_means())
-            constant = -(engine.feature_means() @ projection)
-            if embedding.back is not None:
-                constant = constant + embedding.means @ embedding.V
-            projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
-        return Embedded(embedding, projection, reason, data.place)
+        return embed_by(make_engine(data, recipe.center), recipe, data.place, report)
+
+
+def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
+    """What `fit_embedding` makes of the data that ``engine`` stands for."""
+    embedding = embed(engine, recipe.embedding, report)
+    reason = ""
+    if recipe.auto_rank:
+        rank, reason = choose_rank(as_numpy(embedding.sigma))
+        embedding = embedding.truncated(rank)
+    projection = embedding.W
+    if recipe.center:
+        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
+        embedding = replace(embedding, means=engine.label_means())
+        constant = -(engine.feature_means() @ projection)
+        if embedding.back is not None:
+            constant = constant + embedding.means @ embedding.V
+        projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
+    return Embedded(embedding, projection, reason, place)
 
 
 def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:
@@ -241,11 +267,7 @@ def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -
     used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
     if len(used) == d:
         return fit_embedding(data, recipe, report)
-    embedded = fit_embedding(replace(data, X=data.X[:, used]), recipe, report)
-    found = embedded.projection
-    projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
-    projection[data.place.asarray(np.append(used, d))] = found
-    return replace(embedded, projection=projection)
+    return fit_embedding(replace(data, X=data.X[:, used]), recipe, report).over(used, d)
 
 
 def make_engine(data: Labelled, center: bool) -> Engine:
@@ -273,6 +295,8 @@ def fit_decoder(
     with data.place.exactly():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)
+        if recipe.decoder == "ridge" and isinstance(H, ProjectedRows):
+            return fit_shared_ridge(H, fourier, recipe.decoder_ridge, report)
         if recipe.decoder == "ridge":
             return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
         settings = logistic_settings(data, recipe)
@@ -289,13 +313,18 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     For ridge regression leaving row i out gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with ``lᵢ`` its leverage; the mean
     leverage stands for each, as it serves no worse and costs a few columns more instead of a pass.
     """
-    share = strength * min(embedding.leverage, 0.9)
-    if share == 0 or embedding.back is None:
+    share = share_left_out(embedding, strength)
+    if share == 0:
         return H
-    if isinstance(H, RowsOnDisk):
-        return H.mapped(lambda rows, part: (part - share * data.place.times(data.Y[rows], embedding.V)) / (1 - share))
+    if isinstance(H, ProjectedRows):
+        return H.left_out(share, data.Y, embedding.V)
     left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
     return array_namespace(H).astype(left, H.dtype, copy=False)
+
+
+def share_left_out(embedding: Embedding, strength: float) -> float:
+    """How much of its own label is taken out of a row's projection."""
+    return 0.0 if embedding.back is None else strength * min(embedding.leverage, 0.9)
 
 
 def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:
@@ -327,9 +356,9 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
     """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
     n, d = data.X.shape
     if isinstance(data.X, StoredRows):
-        # A shard with its layout and one that is read ahead, and the labels; rows are on disk, but for a logistic fit.
-        shard_rows, most = data.X.largest_shard
-        rows, nonzeros = n if recipe.decoder == "logistic" else shard_rows, 2 * most + data.Y.nnz
+        # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
+        rows, most = data.X.largest_shard
+        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
     else:
         rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
@@ -344,6 +373,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
         decoder=recipe.decoder,
         itemsize=data.X.dtype.itemsize,
         together=0 if recipe.tree is None else _together(data),
+        features=IN_MEMORY if isinstance(data.X, StoredRows) else None,
+        copies=9 if isinstance(data.place, DaskPlace) else 5,
     )
     if isinstance(data.place, CpuPlace):
         return memory.check(shape)
@@ -358,6 +389,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
 
 def _together(data: Labelled) -> int:
     """Pairs of a label and a feature of one example: no sparse part has more weights."""
+    if isinstance(data.X, StoredRows):
+        return data.X.labels_and_features()
     widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 

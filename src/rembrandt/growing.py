@@ -1,4 +1,9 @@
-"""New labels for a fitted model: a column each in the frozen embedding, and nothing else changed."""
+"""A fitted model that keeps learning, from new labels alone or from new examples.
+
+New labels alone (`grown`) get a column each and nothing else changes. New examples (`updated`), with labels known and
+new, change every column to that of a ridge regression on all examples, those of the fit and these: in the embedding
+that the model has or, where sums over examples are enough to make it, in the embedding of all.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -7,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.moments import learn_columns
+from rembrandt.data.stored import StoredRows
+from rembrandt.decoders.moments import learn_columns, learn_rows
+from rembrandt.engines.stored_place import StoredPlace
 from rembrandt.errors import DataError, SettingsError
-from rembrandt.linalg.blocks import as_numpy
+from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
+from rembrandt.refreshing import refreshed
 
+Array = NDArray[Any]
 RIDGE = 0.1  # strength of new columns where the decoder's own penalty is not that of a ridge
+OUTSIDE = 0.1  # of the new labels' weight that an embedding may miss, more than of those it was fitted to
+OLDER = 1.0  # examples since the embedding was fitted, for each that it was fitted to
 
 
 def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], report: Report = silent) -> Model:
@@ -24,9 +35,6 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], r
     their propensities, stay as they were, to the bit.
     """
     check_growable(model)
-    known = np.isin(classes, model.classes)
-    if known.any():
-        raise DataError(f"the model has label {classes[known][0]!r} already; give labels that it does not know")
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     if (counts == 0).any():
         raise DataError(f"no example has the label {classes[counts == 0][0]!r}; give at least one of each new label")
@@ -45,8 +53,114 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], r
         label_counts=np.concatenate([model.label_counts, counts]),
         moments=found.moments,
         shortlist=None,  # of the labels that there were
+        sums=None,  # they say nothing of these labels
         settings=model.settings | {"added": log},
     )
+
+
+def updated(
+    model: Model,
+    X: Matrix,
+    Y: sparse.csr_array,
+    classes: Array,
+    weights: Array | None = None,
+    report: Report = silent,
+) -> Model:
+    """``model`` after the rows ``X`` too; the columns of ``Y`` are its labels and then the new ones, ``classes``.
+
+    The rows that the model has learnt from are taken to have none of the new labels. A linear model of few features
+    has the sums to embed the labels anew. For others the embedding and the kernel map stay as they were fitted. Rows
+    of `grown` said nothing of the labels that were there: here they count as rows on which the model was right.
+    """
+    check_updatable(model)
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    log: dict[str, Any] = {"n_labels": len(classes), "n_examples": X.shape[0]}
+    if model.sums is not None:
+        log |= {"refreshed": True, "outside": 0.0}
+        changed = refreshed(model, X, Y, weights, report)
+    else:
+        log |= {"refreshed": False, "outside": outside(model, counts)}
+        changed = _in_the_same_embedding(model, X, Y, weights, report)
+    return replace(
+        changed,
+        classes=np.concatenate([model.classes, classes]) if len(classes) else model.classes,
+        threshold=_with_usual(model.threshold, len(classes)),
+        label_counts=np.append(model.label_counts, np.zeros(len(classes), model.label_counts.dtype)) + counts,
+        n_train=model.n_train + X.shape[0],
+        settings=changed.settings | {"updated": [*model.settings.get("updated", []), log]},
+    )
+
+
+def _in_the_same_embedding(
+    model: Model, X: Matrix, Y: sparse.csr_array, weights: Array | None, report: Report
+) -> Model:
+    assert model.moments is not None
+    strength = model.settings["decoder_ridge"]
+    found = learn_rows(model.decoder, _projected(model, X), Y, model.moments, strength, weights, report)
+    return replace(
+        model,
+        decoder=replace(model.decoder, weights=found.weights, bias=found.bias, added=()),
+        embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
+        moments=found.moments,
+    )
+
+
+def outside(model: Model, counts: Array) -> float:
+    """How much less of labels with these ``counts`` the embedding holds than of those it was fitted to, from 0 to 1.
+
+    It holds the squared length of a label's row in ``V``, and nothing of a label that came later.
+    """
+    fitted = _labels_of_fit(model)
+    held = np.square(model.embedding[:fitted], dtype=np.float64).sum(axis=1)
+    then = held @ model.label_counts[:fitted] / max(1, model.label_counts[:fitted].sum())
+    now = held @ counts[:fitted] / max(1, counts.sum())
+    return float(max(0.0, 1 - now / then)) if then > 0 and counts.sum() else 0.0
+
+
+def refit_due(model: Model) -> str | None:
+    """Why it is time to fit anew, as a sentence, once updates have gone where the embedding has not."""
+    log = _since_embedding(model)
+    rows = sum(each["n_examples"] for each in log)
+    missed = sum(each["n_examples"] * each["outside"] for each in log) / max(1, rows)
+    if missed > OUTSIDE:
+        return (
+            f"{missed:.0%} of the weight of the labels that came by updates lies outside the embedding, which was "
+            "fitted before them: fit anew with all examples to give them directions of their own"
+        )
+    if rows > OLDER * (model.n_train - rows):
+        return (
+            f"{rows:,} of the {model.n_train:,} examples came by updates, after the embedding was fitted: fit anew "
+            "with all of them"
+        )
+    return None
+
+
+def _projected(model: Model, X: Matrix) -> Block:
+    """Rows in the embedding; those of a store in a file, as they may be many."""
+    if isinstance(X, StoredRows):
+        if model.lift is not None:
+            raise SettingsError("a model with a regressor takes examples in memory, not those of a store")
+        return StoredPlace().project(X.normalized() if model.normalize else X, as_numpy(model.projection))
+    return as_numpy(model.project(X))
+
+
+def _since_embedding(model: Model) -> list[dict[str, Any]]:
+    return [each for each in model.settings.get("updated", []) if not each["refreshed"]]
+
+
+def _labels_of_fit(model: Model) -> int:
+    later = [*model.settings.get("added", []), *_since_embedding(model)]
+    return model.n_labels - sum(int(each["n_labels"]) for each in later)
+
+
+def check_updatable(model: Model) -> None:
+    """Refuse what cannot take new examples, and say what could."""
+    check_growable(model)
+    if model.settings["decoder"] != "ridge" and model.sums is None:
+        raise SettingsError(
+            f"this model's decoder is {model.settings['decoder']!r}, which new examples cannot be added to; fit one "
+            "with decoder='ridge' and growable=True, or fit anew with all examples"
+        )
 
 
 def check_growable(model: Model) -> None:
@@ -59,7 +173,7 @@ def check_growable(model: Model) -> None:
     if model.decoder.greedy:
         raise SettingsError("decoder='greedy' picks labels by the embedding itself, which new labels are no part of")
     if model.moments is None:
-        raise SettingsError("this model did not keep what new labels need; fit it with growable=True")
+        raise SettingsError("this model did not keep what more examples and labels need; fit it with growable=True")
 
 
 def _with_usual(threshold: float | NDArray[Any], n: int) -> float | NDArray[Any]:

@@ -58,13 +58,14 @@ class Open:
     kernel: Kernel | Auto | None = "auto"
     decoder_ridge: float | Auto = "auto"
     normalize: bool | Auto = "auto"
+    leave_out: float | Auto = "auto"  # with all others settled nothing is taken out
 
     def settled(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value != "auto"}
 
     @property
     def is_settled(self) -> bool:
-        return "auto" not in asdict(self).values()
+        return "auto" not in (self.decoder, self.kernel, self.decoder_ridge, self.normalize)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class _Search:
 
     def _try_ridge(self, recipe: Recipe, views: "list[_View]") -> None:
         strengths = RIDGES if self.choices.decoder_ridge == "auto" else (recipe.decoder_ridge,)
-        for share in LEAVE_OUT:
+        for share in LEAVE_OUT if self.choices.leave_out == "auto" else (recipe.leave_out,):
             qualities = []  # one row for each view, one column for each strength
             for view in views:
                 H = left_out(view.embedding, view.fit_H, view.fit, share)

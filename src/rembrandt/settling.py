@@ -1,9 +1,9 @@
 """Every open choice of a fit settled by trials on held-out training rows: the decoder, then the sparse part."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rembrandt.blending import choose_blend, sparse_alone
+from rembrandt.blending import ALL_OPEN, ALONE_COST, OpenBlend, choose_blend, sparse_alone
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, check_memory
 from rembrandt.model.ranking import LABELS
@@ -31,15 +31,41 @@ class Settled:
 
 
 def settle(
-    data: Labelled, recipe: Recipe, choices: Open, tree: TreeSettings | None, report: Report = silent
+    data: Labelled,
+    recipe: Recipe,
+    choices: Open,
+    tree: TreeSettings | None,
+    report: Report = silent,
+    blend: OpenBlend = ALL_OPEN,
 ) -> Settled:
     """``recipe`` with nothing open; ``tree`` is the sparse part, where one is wanted."""
     if tree is not None and data.Y.shape[1] > LABELS:
-        return Settled(sparse_alone(recipe, tree))
+        # Low rank would have to score every label of every row. And a sample of the rows would hold hardly a label
+        # twice, so there is nothing to choose on.
+        blend = blend.usually(ALONE_COST, tree.power, 1.0)
+    if tree is not None and blend.share == 1:
+        alone = sparse_alone(replace(recipe, normalize=choices.normalize is True))
+        chosen, blends = choose_blend(data, alone, tree, report, blend)
+        return Settled(chosen, blends=[vars(trial) for trial in blends])
     check_memory(data, replace(recipe, decoder="transpose"))
     selection = select(data, recipe, choices, report)
     trials = [vars(trial) for trial in selection.trials]
     if tree is None:
         return Settled(selection.recipe, trials)
-    chosen, blends = choose_blend(data, selection.recipe, tree, report)
+    chosen, blends = choose_blend(data, selection.recipe, tree, report, blend)
     return Settled(chosen, trials, [vars(trial) for trial in blends])
+
+
+def repeated(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
+    """``recipe`` with what a fitted model's ``settings`` say was chosen; a rank that was read off is found anew."""
+    names = {f.name for f in fields(Recipe)} & settings.keys() - {"embedding", "auto_rank", "tree", "regressor"}
+    chosen = {name: settings[name] for name in names}
+    if settings.get("tree") is not None:
+        chosen["tree"] = TreeSettings(**settings["tree"])
+    before = settings["embedding"]
+    embedding = replace(recipe.embedding, ridge=before["ridge"])
+    if not settings["auto_rank"]:
+        embedding = replace(embedding, n_components=before["n_components"], at_most=before["at_most"])
+    recipe = replace(recipe, embedding=embedding, auto_rank=settings["auto_rank"])
+    alone = "tree" in chosen and chosen["blend"] == 1
+    return replace(sparse_alone(recipe) if alone else recipe, **chosen)

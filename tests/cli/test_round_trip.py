@@ -32,6 +32,18 @@ def test_a_sparse_part_is_fitted_named_and_kept(data: Path, run: Run, tmp_path: 
     assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
 
 
+def test_a_preset_says_what_no_option_says(data: Path, run: Run, tmp_path: Path) -> None:
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
+    assert "Sparse part: 100% of the score, cost 1." in said and "chosen among" not in said
+    given = ("--preset", "fast", "--sparse-cost", "3", "--sparse-trees", "2", "--json")
+    answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
+    assert answer["settings"]["tree"]["cost"] == 3 and answer["settings"]["tree"]["trees"] == 2
+    assert load(tmp_path / "given").preset == "fast"
+    low_rank = run("fit", data / "train.tsv", "-o", tmp_path / "low", *TABLE, *FAST, "--preset", "fast").out
+    assert "Decoder: ridge, strength 0.01" in low_rank and "Sparse part" not in low_rank
+    assert "--preset" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--preset", "quick", code=2).err
+
+
 def test_the_same_seed_gives_the_same_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST)
     again, first = ((folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model))

@@ -20,14 +20,10 @@ def conjugate(A, tol=1e-10, max_iter=200, strength=STRENGTH, preconditioned=True
     def gram(Z):
         return A @ Z
 
-    precondition = (
-        SpectralPreconditioner.of(gram, strength, gaussian(len(A), 20, 0).astype(A.dtype)) if preconditioned else _same
-    )
+    precondition = SpectralPreconditioner.of(gram, strength, gaussian(len(A), 20, 0).astype(A.dtype))
+    if not preconditioned:
+        precondition = SpectralPreconditioner.nothing(SIZE, A.dtype)
     return ConjugateGradientRidge(gram, strength, precondition, tol=tol, max_iter=max_iter)
-
-
-def _same(R):
-    return R.copy()
 
 
 def dense(A, B, strength=STRENGTH):
@@ -88,10 +84,14 @@ def test_columns_stop_on_their_own():
         return A @ Z
 
     B = np.hstack([U[:, 5:14], np.random.default_rng(0).standard_normal((SIZE, 1))])
-    found = ConjugateGradientRidge(gram, STRENGTH, _same, tol=1e-8, max_iter=200).solve(B)
+    found = ConjugateGradientRidge(
+        gram, STRENGTH, SpectralPreconditioner.nothing(SIZE, np.float64), tol=1e-8, max_iter=200
+    ).solve(B)
     assert widths[0] == 10
     assert widths[-1] == 1
-    alone = ConjugateGradientRidge(lambda Z: A @ Z, STRENGTH, _same, tol=1e-8, max_iter=200).solve(B[:, 9:])
+    alone = ConjugateGradientRidge(
+        lambda Z: A @ Z, STRENGTH, SpectralPreconditioner.nothing(SIZE, np.float64), tol=1e-8, max_iter=200
+    ).solve(B[:, 9:])
     assert_allclose(found[:, 9:], alone, rtol=1e-9, atol=1e-12)
     assert true_residuals(A, B, found).max() <= 1.1e-8
 

@@ -39,10 +39,17 @@ def test_advance(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_bend(shape: tuple[int, int]) -> None:
+    P, AP = blocks(shape, 2)
+    expected = (P.double() * (AP.double() + 0.3 * P.double())).sum(dim=0)
+    torch.testing.assert_close(fused.bend(P, AP, 0.3), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_redirect(shape: tuple[int, int]) -> None:
-    P, S, beta = blocks(shape, 3)
-    expected = S + beta[0] * P
-    fused.redirect(P, S, beta[0].contiguous())
+    P, R, beta = blocks(shape, 3)
+    expected = R + beta[0] * P
+    fused.redirect(P, R, beta[0].contiguous())
     torch.testing.assert_close(P, expected)
 
 

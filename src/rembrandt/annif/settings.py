@@ -34,6 +34,7 @@ def _span(text: str) -> tuple[int, int]:
 
 
 _CLASSIFIER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "preset": ("preset", str),
     "n_components": ("n_components", _or("auto", "auto", int)),
     "method": ("method", str),
     "ridge": ("ridge", float),

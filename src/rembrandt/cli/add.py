@@ -1,7 +1,7 @@
 """``rembrandt add``: new labels for a saved model."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,7 +10,6 @@ from rembrandt.cli.opened import open_model
 from rembrandt.cli.output import check_model_target, folder_size
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen
-from rembrandt.errors import DataError
 
 
 def add(
@@ -34,6 +33,7 @@ def add(
     import numpy as np
 
     from rembrandt.growing import check_growable
+    from rembrandt.targets import named_like
 
     with screen.progress() as report:
         opened = open_model(model)
@@ -44,7 +44,7 @@ def add(
         used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
         new = [i for i, name in enumerate(data.label_names) if name not in known and used[i]]
         names = [data.label_names[i] for i in new]
-        classifier.add_labels(opened.features(data, report), data.Y[:, new], _typed(names, classifier.classes_.dtype))
+        classifier.add_labels(opened.features(data, report), data.Y[:, new], named_like(names, classifier.classes_))
         classifier.label_titles_ |= {name: data.label_titles[name] for name in names if name in data.label_titles}
         classifier.save(output, force=force, extra=classifier.extra_)
     screen.say(
@@ -52,13 +52,3 @@ def add(
         f"Saved as {output} ({folder_size(output) / 1e6:.1f} MB).",
     )
     screen.result({"model": str(output), "added": names, "n_labels": len(classifier.classes_)})
-
-
-def _typed(names: list[str], dtype: Any) -> list[Any]:
-    """Labels of a file as the model names its own: strings, or whole numbers."""
-    if dtype.kind in "USO":
-        return names
-    strange = next((name for name in names if not name.isdecimal()), None)
-    if strange is not None:
-        raise DataError(f"the model's labels are numbers, and {strange!r} is none; give numbers")
-    return [int(name) for name in names]

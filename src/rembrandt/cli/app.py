@@ -24,6 +24,8 @@ from rembrandt.cli import (
     serve,
     siblings,
     spectrum,
+    tune,
+    update,
 )
 from rembrandt.cli.failure import explained
 
@@ -63,7 +65,9 @@ def _root(
 for verb in (
     demo.demo,
     fit.fit,
+    tune.tune,
     add.add,
+    update.update,
     predict.predict,
     evaluate.evaluate,
     embed.embed,

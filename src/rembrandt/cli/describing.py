@@ -27,9 +27,14 @@ def data_lines(data: Dataset, source: str) -> list[str]:
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """What was chosen, and why."""
     settings = classifier.settings_
-    reason = settings.get("rank_reason") or "as asked for"
+    chosen = [trial for trial in classifier.selection_ if trial.get("outcome") == "chosen"]
+    searched = chosen and classifier.n_components == "auto"
+    reason = settings.get("rank_reason") or ("chosen by the search" if searched else "as asked for")
     lines = [f"Rank {settings['rank']:,}: {reason}.", f"Decoder: {_recipe(settings)}."]
-    if classifier.selection_:
+    if chosen:
+        tried = f"{len(classifier.selection_)} trials on held-out training data"
+        lines.append(f"It was chosen after {tried}; it reached {chosen[0]['quality']:.1%} there.")
+    elif classifier.selection_:
         best = max(classifier.selection_, key=lambda trial: trial["quality"])
         tried = f"{len(classifier.selection_)} candidates on held-out training data"
         lines.append(f"It was chosen among {tried}; the best of them reached {best['quality']:.1%} ({_recipe(best)}).")

@@ -19,8 +19,9 @@ REFUSED, INTERRUPTED = 1, 130
 
 _ARGUMENT = re.compile(
     r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
-    r"decoder_ridge|normalize|n_random_features|n_iter|device)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
+    r"decoder_ridge|normalize|n_random_features|n_iter|device|preset|budget)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
 )
+_SWITCH = re.compile(r"\b(growable|sparse|calibrate)=(True|False)")
 
 
 @contextmanager
@@ -46,6 +47,7 @@ def explained() -> Iterator[None]:
 
 def as_options(sentence: str) -> str:
     """The library's sentence with its arguments spelled as the options that they are here."""
+    sentence = _SWITCH.sub(lambda found: f"--{'' if found[2] == 'True' else 'no-'}{found[1]}", sentence)
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {(found[2] or '').lower()}", sentence)
 
 

@@ -25,9 +25,13 @@ def fit(
     analyzer: options.AnalyzerOption = None,
     ngrams: options.NGrams = None,
     hashed: options.Hashed = False,
+    preset: options.PresetOption = options.Preset.balanced,
+    budget: options.Budget = None,
     n_components: options.Components = "auto",
     method: options.MethodOption = options.Method.rembrandt,
-    ridge: options.Ridge = 1.0,
+    ridge: Annotated[
+        float | None, typer.Option(min=0.0, help="Strength of the regression on the features; 1 when not given.")
+    ] = None,
     decoder: Annotated[
         options.Decoder, typer.Option(help="How labels are found from the embedding.")
     ] = options.Decoder.auto,
@@ -40,9 +44,24 @@ def fit(
     n_random_features: Annotated[
         int | None, typer.Option(min=1, help="Random features that stand for the kernel.")
     ] = None,
+    leave_out: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Part of an example's own labels that no decoder sees.")
+    ] = None,
     sparse: Annotated[
-        bool, typer.Option("--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--sparse/--no-sparse", help="Add sparse classifiers of every label, for rare ones; else the preset says."
+        ),
+    ] = None,
+    sparse_trees: Annotated[int | None, typer.Option(min=1, help="Trees of sparse classifiers.")] = None,
+    sparse_pairs: Annotated[
+        float | None, typer.Option(min=1.0, help="Pairs of an example and a node that a tree's first level may take.")
+    ] = None,
+    sparse_cost: Annotated[float | None, typer.Option(min=1e-9, help="How near to the training examples.")] = None,
+    sparse_power: Annotated[float | None, typer.Option(min=1e-9, help="Of the hinge, in a probability.")] = None,
+    sparse_share: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Of the sparse part in the score; at 1 it answers alone.")
+    ] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Learn on held-out examples how likely scores are right.")
     ] = False,
@@ -50,7 +69,8 @@ def fit(
         str, typer.Option(metavar="P|micro|macro", help="Probability from which predict of the library gives a label.")
     ] = "0.5",
     growable: Annotated[
-        bool, typer.Option("--growable", help="Keep what the add command needs to learn new labels later.")
+        bool,
+        typer.Option("--growable", help="Keep what update and add need to learn from more examples or labels later."),
     ] = False,
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Cluster the labels, so that --shortlist of predict starts at once.")
@@ -69,18 +89,18 @@ def fit(
 ) -> None:
     """Fit a model to labelled examples and save it.
 
-    Whatever is auto is chosen on a held-out part of the examples.
+    Whatever is auto is chosen on a held-out part of the examples, except where the preset has a value for it.
     """
     screen = Screen(json, quiet)
     settings: dict[str, Any] = {
+        "preset": preset.value,
+        "budget": None if budget is None else options.seconds(budget, "--budget"),
         "n_components": options.whole_or_auto(n_components, "--n-components"),
         "method": method.value,
-        "ridge": ridge,
         "decoder": decoder.value,
         "kernel": None if kernel == "none" else kernel.value,
         "decoder_ridge": options.number_or_auto(decoder_ridge, "--decoder-ridge"),
         "normalize": {"auto": "auto", "yes": True, "no": False}[normalize],
-        "sparse": sparse,
         "growable": growable,
         "calibrate": calibrate,
         "threshold": options.threshold(threshold, "--threshold"),
@@ -88,7 +108,18 @@ def fit(
         "random_state": seed,
         "device": options.checked_device(device, scheduler, train),
     }
-    given = {"kernel_scale": kernel_scale, "n_random_features": n_random_features}
+    given = {
+        "ridge": ridge,
+        "kernel_scale": kernel_scale,
+        "n_random_features": n_random_features,
+        "leave_out": leave_out,
+        "sparse": sparse,
+        "sparse_trees": sparse_trees,
+        "sparse_pairs": sparse_pairs,
+        "sparse_cost": sparse_cost,
+        "sparse_power": sparse_power,
+        "sparse_share": sparse_share,
+    }
     settings |= {name: value for name, value in given.items() if value is not None}
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
@@ -115,8 +146,8 @@ def fit(
             seconds = time.perf_counter() - start
             classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
             checkpoints.clear()
-    cost = classifier.tally_
-    screen.say(*choice_lines(classifier), *([] if cost is None else [f"The embedding took {cost.sentence()}"]))
+    costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
+    screen.say(*choice_lines(classifier), *costs)
     screen.say(saved_line(output, seconds), "")
     screen.say(
         "Use it:",

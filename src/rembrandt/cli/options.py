@@ -1,5 +1,6 @@
 """Options that several verbs share, each described once."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,8 @@ Decoder = StrEnum("Decoder", ["auto", "transpose", "ridge", "logistic", "greedy"
 Kernel = StrEnum("Kernel", ["auto", "none", "gaussian", "laplacian", "matern3", "matern5"])
 Analyzer = StrEnum("Analyzer", ["word", "char"])
 YesNo = StrEnum("YesNo", ["auto", "yes", "no"])
+
+Preset = StrEnum("Preset", ["fast", "balanced", "best"])
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder, as fit wrote it.")]
 
@@ -40,6 +43,13 @@ Components = Annotated[
 MethodOption = Annotated[Method, typer.Option("--method", help="The embedding.")]
 Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Strength of the regression on the features.")]
 PowerIterations = Annotated[int, typer.Option("--n-iter", min=0, help="Power iterations of the eigensolver.")]
+PresetOption = Annotated[
+    Preset, typer.Option("--preset", help="How much time quality may cost: values for what no option says.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Search for what is auto so long, before the fit: 90s, 5m, 1h."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
 AnalyzerOption = Annotated[
     Analyzer | None, typer.Option("--analyzer", help="Make features of words (the default) or of characters.")
@@ -115,6 +125,15 @@ def shortlist(text: str) -> int | bool:
         return False
     found = whole_or_auto(text, "--shortlist")
     return True if isinstance(found, str) else found
+
+
+def seconds(text: str, option: str) -> float:
+    """A time such as ``90s``, ``5m`` or ``1.5h``; a number alone is seconds."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
+    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if value <= 0:
+        raise typer.BadParameter(f"{text!r} is no time; write 90s, 5m or 1h", param_hint=option)
+    return value
 
 
 def threshold(text: str, option: str) -> float | str:

@@ -33,8 +33,10 @@ class Screen:
             for line in lines:
                 typer.echo(line)
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-        """Columns, the first ``left`` of them flush left and the others flush right."""
+    def table(
+        self, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, left_too: Sequence[str] = ()
+    ) -> None:
+        """Columns, the first ``left`` of them and those named ``left_too`` flush left and the others flush right."""
         if self.json:
             return
         from rich.console import Console
@@ -42,7 +44,7 @@ class Screen:
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for i, name in enumerate(header):
-            table.add_column(name, justify="left" if i < left else "right", overflow="fold")
+            table.add_column(name, justify="left" if i < left or name in left_too else "right", overflow="fold")
         for row in rows:
             table.add_row(*row)
         width = None if sys.stdout.isatty() else _WIDTH_OF_A_FILE

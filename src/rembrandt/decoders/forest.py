@@ -14,6 +14,7 @@ from scipy import sparse
 
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.decoders.tree import LabelTree, Level, TreeSettings, fit_tree
+from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.packing import Arrays, pack_csr, unpack_csr
 from rembrandt.progress import Report, silent
@@ -99,13 +100,17 @@ def fit_forest(
     weights: Array | None = None,
     report: Report = silent,
     checkpoints: Checkpoints = NOTHING_KEPT,
+    place: Place = CPU,
 ) -> Forest:
     """As many trees as ``settings`` say; one where there is nothing to cluster."""
 
     def tree(number: int) -> LabelTree:
         own = replace(settings, seed=settings.seed + APART * number)
         alone = checkpoints.stage(
-            f"tree-{number}", lambda: Forest((fit_tree(X, Y, own, weights, report),)), Forest.packed, Forest.unpacked
+            f"tree-{number}",
+            lambda: Forest((fit_tree(X, Y, own, weights, report, place),)),
+            Forest.packed,
+            Forest.unpacked,
         )
         return alone.trees[0]
 

@@ -61,6 +61,15 @@ class RidgeStatistics:
             shift = self.total * self.label_mean[labels, None] * self.mean
             self.cross[labels] -= xp.astype(shift, H.dtype)
 
+    @classmethod
+    def of_sums(cls, total: float, mean: Block, gram: Block, label_mean: Block, cross: Block) -> "RidgeStatistics":
+        """Out of means and of sums of products (``ΦᵀΦ``, and ``YᵀΦ`` by rows), neither of them centred."""
+        own = cls.__new__(cls)
+        own.fourier, own.total, own.mean, own.label_mean = None, total, mean, label_mean
+        own.gram = gram - total * mean[:, None] * mean
+        own.cross = cross - total * label_mean[:, None] * mean
+        return own
+
     def add_rows_without_labels(self, total: float, mean: Block, gram: Block) -> None:
         """Take in rows that have none of these labels, by their number, their mean and their centred Gram matrix."""
         both = self.total + total
@@ -84,15 +93,25 @@ class RidgeStatistics:
         own.cross, own.mean = scale * self.cross[:, -k:], scale * self.mean[-k:]
         return own
 
-    def solve(self, strength: float) -> Decoder:
-        """The decoder at ``strength``, relative to the mean squared length of a mapped, centred example.
+    def of_labels(self, labels: Block) -> "RidgeStatistics":
+        """The same for some of the labels, by a mask."""
+        own = copy(self)
+        own.cross, own.label_mean = self.cross[labels], self.label_mean[labels]
+        return own
 
-        In that unit a strength means the same however many random features stand for the kernel.
-        """
+    def level(self, strength: float) -> float:
+        """The penalty λ that ``strength`` comes to."""
+        return level(strength, float(array_namespace(self.gram).linalg.trace(self.gram)), self.total)
+
+    def factor(self, strength: float) -> CholeskyRidge:
+        """That of ``ΦᵀΦ + λI``."""
+        return CholeskyRidge(self.gram, self.level(strength))
+
+    def solve(self, strength: float, factor: CholeskyRidge | None = None) -> Decoder:
+        """The decoder at ``strength``; by its factor, where that is there already."""
         xp = array_namespace(self.gram)
         D, c = self.gram.shape[0], self.cross.shape[0]
-        level = max(strength, 1e-10) * float(xp.linalg.trace(self.gram)) / self.total
-        factor = CholeskyRidge(self.gram, max(level, 1e-300))
+        factor = self.factor(strength) if factor is None else factor
         weights = xp.empty((D, c), dtype=self.cross.dtype, device=self.cross.device)
         bias = xp.empty((c,), dtype=self.cross.dtype, device=self.cross.device)
         for labels in spans(c, LABELS):
@@ -100,3 +119,11 @@ class RidgeStatistics:
             at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
             bias[labels] = xp.astype(self.label_mean[labels] - at_mean, weights.dtype)
         return Decoder(weights, bias, "identity", self.fourier)
+
+
+def level(strength: float, trace: float, total: float) -> float:
+    """A penalty of ``strength`` relative to the mean squared length of a mapped, centred example.
+
+    In that unit a strength means the same however many random features stand for the kernel.
+    """
+    return max(max(strength, 1e-10) * trace / total, 1e-300)

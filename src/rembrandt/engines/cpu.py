@@ -65,6 +65,10 @@ class CpuEngine:
     def gram_matrix(self) -> NDArray[np.float64]:
         return self.X.gram_matrix()
 
+    def cross_matrix(self) -> NDArray[np.float64]:
+        """``XᵀY`` itself, in float64, for few features and labels."""
+        return self._labels().dense_cross(self.X)
+
     def project(self, Z: Array) -> Iterator[tuple[slice, Array]]:
         for rows in spans(self.n, _width(Z.shape[1], Z.itemsize)):
             yield rows, matmul(self.X.A[rows], Z) - self.X.mean @ Z
@@ -92,7 +96,7 @@ class CpuEngine:
     def _small_cross(self) -> Array | None:
         """``XᵀY`` where it is small enough to keep: an embedding is then a few small dense products."""
         if self._cross is None and self.d * self.c <= SMALL_CROSS:
-            self._cross = self._labels().dense_cross(self.X)
+            self._cross = self.cross_matrix()
         return self._cross
 
 

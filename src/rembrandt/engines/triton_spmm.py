@@ -15,8 +15,7 @@ import triton.language as tl
 
 PIECE = 1024  # non-zeros that one program adds up
 WIDE = (256, 1, 4)  # columns of a program, its warps, and the dense rows it has in flight
-NARROW = (16, 1, 16)
-MIDDLE = (128, 1, 8)
+REST = ((8, 1, 64), (16, 1, 32), (32, 1, 16), (64, 1, 8), (128, 1, 4), WIDE)  # of what is left: the first it fits in
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,12 @@ class SplitCsr:
 
 
 def column_plans(width: int) -> list[tuple[slice, tuple[int, int, int]]]:
-    """The columns in launches that leave few lanes idle: 256 at a time, then 128, then 16."""
+    """The columns in launches that leave few lanes idle: 256 at a time, then what is left at once."""
     wide = width // WIDE[0] * WIDE[0]
-    middle = wide + (width - wide) // MIDDLE[0] * MIDDLE[0]
-    if width - middle > 64:  # five narrow launches read the indices more often than one middle launch leaves idle
-        middle = width
-    plans = [(slice(0, wide), WIDE), (slice(wide, middle), MIDDLE), (slice(middle, width), NARROW)]
-    return [(columns, plan) for columns, plan in plans if columns.stop > columns.start]
+    plans = [(slice(0, wide), WIDE)] if wide else []
+    if width > wide:
+        plans.append((slice(wide, width), next(plan for plan in REST if plan[0] >= width - wide)))
+    return plans
 
 
 def _add_pieces(sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]) -> None:

@@ -1,16 +1,19 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt.blending import OpenBlend
 from rembrandt.calibrating import Threshold, calibrate
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain
@@ -21,7 +24,7 @@ from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask, stored_place
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS, Kernel
 from rembrandt.features.joined import Joined, is_blocks
@@ -33,18 +36,34 @@ from rembrandt.fitting import (
     Recipe,
     fit_model,
 )
-from rembrandt.growing import grown
+from rembrandt.growing import check_updatable, grown, refit_due, updated
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.model.persist import load_model, save_model
+from rembrandt.presets import Preset, filled, is_auto
 from rembrandt.progress import Report, bars, silent
 from rembrandt.regressors import described, is_foreign, regressor_of
-from rembrandt.selection import Auto, Open
-from rembrandt.settling import Settled, settle
-from rembrandt.targets import Targets, new_labels, read_targets
+from rembrandt.search import SEARCHED, Found, Watch, search, space_of, unwatched
+from rembrandt.selection import FEWEST, Auto, Open
+from rembrandt.settling import Settled, repeated, settle
+from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 
 Array = NDArray[Any]
+NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
+
+
+def _learns_on(self: "RembrandtClassifier") -> bool:
+    """Whether more examples can be added to the model, or to that which these settings make; refused with a reason."""
+    if hasattr(self, "model_"):
+        check_updatable(self.model_)
+    elif self.sparse in (True, "alone") or self.decoder in NO_SUMS:
+        what = f"sparse={self.sparse!r}" if self.sparse in (True, "alone") else f"decoder={self.decoder!r}"
+        raise SettingsError(
+            f"partial_fit adds examples to sums that {what} does not keep; use decoder='ridge' and sparse=False, or "
+            "fit anew with all examples"
+        )
+    return True
 
 
 class RembrandtClassifier(ClassifierMixin, Estimator):
@@ -55,6 +74,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
 
     Parameters
     ----------
+    preset : "fast", "balanced" or "best"
+        How much time quality may cost: values for those of the parameters below that are "auto" (`rembrandt.presets`).
+        "fast" has a sparse part alone and tries nothing; "balanced" chooses a low-rank decoder on held-out data; "best"
+        adds a sparse part of several trees and chooses how both are mixed.
+    budget : float, optional
+        Seconds to search for whatever is "auto": the rank and its ridge too, kernels, the sparse part and its share, by
+        successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
     n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center, regressor
         The embedding, as in `LabelEmbedder`.
     decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
@@ -65,6 +91,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     kernel : None, "gaussian", "laplacian", "matern3", "matern5" or "auto"
     kernel_scale : float
         Bandwidth, in units of the median distance between projected examples.
+    leave_out : float or "auto"
+        How much of its own labels is taken out of a training example's projection before a decoder sees it: 0 to 1.
     n_random_features : int, optional
         Size of the kernel map: more is nearer to the kernel, and slower. Without it, what the number of examples
         makes affordable, from 1000 to 4000.
@@ -72,17 +100,22 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         Scale rows to length one first.
     max_epochs : int
         Passes of the logistic decoder at most.
-    sparse : bool
+    sparse : bool, "alone" or "auto"
         Add a sparse part: a tree of linear classifiers, with weights of its own for every label. It finds rare labels
-        that low rank cannot tell apart; how much it counts is chosen on held-out data.
-    sparse_pairs : float
+        that low rank cannot tell apart; how much it counts is chosen on held-out data. "alone": it answers by itself.
+        "auto" is what the preset says.
+    sparse_pairs : float or "auto"
         What the sparse part may cost, in pairs of examples and nodes of its first level: more clusters are better and
         slower, and where all examples × labels fit there are none.
-    sparse_trees : int
+    sparse_trees : int or "auto"
         Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
+    sparse_cost, sparse_power, sparse_share : float or "auto"
+        The sparse part's fidelity to the training examples, the power of its hinge in a probability, and its share in
+        the score, from 0 to 1. For whoever repeats a fit without its search; "auto" chooses on held-out data.
     growable : bool
-        Keep what `add_labels` needs: the mean and covariance of what the decoder sees, 4 D² bytes for D features
-        (4 MB for 1,000, 64 MB for 4,000). For whoever has new labels now and then and cannot fit anew each time.
+        Keep what `partial_fit` and `add_labels` need: the mean and covariance of what the decoder sees, 4 D² bytes for
+        D features (4 MB for 1,000, 64 MB for 4,000). For whoever has new examples or labels now and then and cannot
+        fit anew each time. The decoder is ridge then, unless another is asked for.
     calibrate : bool
         Learn on held-out rows how likely a score is right, for probabilities that mean what they say. One more fit.
     threshold : float, "micro" or "macro"
@@ -129,13 +162,14 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self,
         n_components: int | Auto = "auto",
         method: Method = "rembrandt",
-        ridge: float = 1.0,
+        ridge: float | Auto = "auto",
         decoder: DecoderName | Auto = "auto",
         decoder_ridge: float | Auto = "auto",
         kernel: Kernel | Auto | None = "auto",
-        kernel_scale: float = 1.0,
+        kernel_scale: float | Auto = "auto",
         n_random_features: int | None = None,
         normalize: bool | Auto = "auto",
+        leave_out: float | Auto = "auto",
         n_oversamples: int = 20,
         n_iter: int = 1,
         solver: SolverName = "auto",
@@ -144,9 +178,12 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         center: bool = False,
         regressor: Any = None,
         max_epochs: int = 40,
-        sparse: bool = False,
-        sparse_pairs: float = 3e7,
-        sparse_trees: int = 2,
+        sparse: bool | Literal["alone"] | Auto = "auto",
+        sparse_pairs: float | Auto = "auto",
+        sparse_trees: int | Auto = "auto",
+        sparse_cost: float | Auto = "auto",
+        sparse_power: float | Auto = "auto",
+        sparse_share: float | Auto = "auto",
         growable: bool = False,
         calibrate: bool = False,
         threshold: Threshold = 0.5,
@@ -154,6 +191,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
+        preset: Preset = "balanced",
+        budget: float | None = None,
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -164,6 +203,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.kernel_scale = kernel_scale
         self.n_random_features = n_random_features
         self.normalize = normalize
+        self.leave_out = leave_out
         self.n_oversamples = n_oversamples
         self.n_iter = n_iter
         self.solver = solver
@@ -175,6 +215,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.sparse = sparse
         self.sparse_pairs = sparse_pairs
         self.sparse_trees = sparse_trees
+        self.sparse_cost = sparse_cost
+        self.sparse_power = sparse_power
+        self.sparse_share = sparse_share
         self.growable = growable
         self.calibrate = calibrate
         self.threshold = threshold
@@ -182,6 +225,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
+        self.preset = preset
+        self.budget = budget
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
         """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
@@ -196,11 +241,27 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
 
     def fit_dataset(
-        self, data: Dataset, report: Report = silent, checkpoint: str | Path | Checkpoints | None = None
+        self,
+        data: Dataset,
+        report: Report = silent,
+        checkpoint: str | Path | Checkpoints | None = None,
+        watch: Watch = unwatched,
     ) -> Self:
-        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`."""
+        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`.
+
+        ``watch`` is told how a search with a budget goes.
+        """
         with checkpoints_in(checkpoint) as checkpoints:
-            return self._fit_dataset(data, report, checkpoints)
+            return self._fit_dataset(data, report, checkpoints, watch=watch)
+
+    def search_dataset(self, data: Dataset, report: Report = silent, watch: Watch = unwatched) -> Found:
+        """What a fit with a budget would choose, and every trial; nothing is fitted to all examples."""
+        if self.budget is None:
+            raise SettingsError("budget=None leaves no time to search; give seconds")
+        own = type(self)(**self.get_params(deep=False))
+        labelled = own._read(data.texts if data.X is None else data.X, lambda: _targets(data), data.weights, report)
+        asked, recipe = own._asked(labelled, False)
+        return own._search(labelled, asked, recipe, report, watch)
 
     def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
         """Fit to other examples with what was chosen before: nothing is tried on held-out data.
@@ -208,19 +269,19 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         For examples that were added to those of the first fit; terms, labels and the rank are found anew.
         """
         check_is_fitted(self)
-        chosen = {f.name: self.settings_[f.name] for f in fields(Recipe) if f.name in self.settings_}
-        del chosen["embedding"], chosen["auto_rank"]
-        chosen.pop("regressor", None)  # is a parameter, and not chosen
-        if chosen.get("tree") is not None:
-            chosen["tree"] = TreeSettings(**chosen["tree"])
-        return self._fit_dataset(data, report, NOTHING_KEPT, chosen)
+        return self._fit_dataset(data, report, NOTHING_KEPT, self.settings_)
 
     def _fit_dataset(
-        self, data: Dataset, report: Report, checkpoints: Checkpoints, chosen: dict[str, Any] | None = None
+        self,
+        data: Dataset,
+        report: Report,
+        checkpoints: Checkpoints,
+        chosen: dict[str, Any] | None = None,
+        watch: Watch = unwatched,
     ) -> Self:
-        targets = Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+        targets = _targets(data)
         X = data.texts if data.X is None else data.X
-        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen)
+        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen, watch)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -239,6 +300,35 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         with bars(self.verbose > 0) as report:
             self.model_ = grown(self.model_, rows, Y, names, report)
         self.classes_ = self.model_.classes
+        return self
+
+    @available_if(_learns_on)
+    def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+        """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
+
+        ``y`` is as for `fit`. ``classes`` names the columns of a matrix, or labels of later calls; neither is needed
+        where a call has the labels themselves. Examples seen before are taken to have none of the labels that are new.
+
+        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of
+        the first fit; a warning says when it is time to fit anew. Needs a model that was fitted here or with
+        ``growable=True``, and a ridge decoder.
+        """
+        with bars(self.verbose > 0) as report:
+            if not hasattr(self, "model_"):
+                return self._fit(X, lambda: read_first(y, classes), sample_weight, report, NOTHING_KEPT, growable=True)
+            rows = self.model_rows(X)
+            Y, names = joined_labels(y, classes, self.classes_)
+            return self._update(rows, Y, names, sample_weight, report)
+
+    def update_dataset(self, data: Dataset, report: Report = silent) -> Self:
+        """As `partial_fit` of a fitted classifier, with what a reader returned."""
+        used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+        given = [data.label_names[i] for i in used]
+        Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
+        stored = isinstance(data.X, StoredRows)
+        rows = data.X if stored else self.model_rows(data.texts if data.X is None else data.X)
+        self._update(rows, Y, names, data.weights, report)
+        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
         return self
 
     def predict(self, X: Any) -> Any:
@@ -396,7 +486,33 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         report: Report,
         checkpoints: Checkpoints,
         chosen: dict[str, Any] | None = None,
+        watch: Watch = unwatched,
+        growable: bool = False,
     ) -> Self:
+        data = self._read(X, read, sample_weight, report)
+        if checkpoints is not NOTHING_KEPT:
+            checkpoints.begin(self._fingerprint(data))
+        asked, recipe = self._asked(data, growable)
+        if chosen is None:
+            settled = checkpoints.stage(
+                "settings",
+                lambda: self._settled(data, asked, recipe, report, watch),
+                Settled.packed,
+                Settled.unpacked,
+            )
+            recipe, self.selection_, self.blends_ = settled.recipe, settled.trials, settled.blends
+        else:
+            recipe = repeated(recipe, chosen)
+        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
+        with data.place.held():
+            self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
+        self.tallies_ = getattr(data.place, "tallies", {})
+        self.classes_ = data.classes
+        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        return self
+
+    def _read(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Labelled:
+        """Features or texts and their labels, checked."""
         stored = isinstance(X, StoredRows)
         (stored_place if stored else place_for)(self.device)  # refused before anything is done
         self.text_ = X.store.text if stored else None
@@ -409,30 +525,53 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             X = rows if is_blocks(X) else rows[0]
         X = self._features(X, reset=True)
         targets = read()
-        data = self._labelled(X, targets, sample_weight)
-        if checkpoints is not NOTHING_KEPT:
-            checkpoints.begin(self._fingerprint(data))
-        recipe = self._recipe(data, **self._own_settings())
-        recipe = self._searched(data, recipe, report, checkpoints) if chosen is None else replace(recipe, **chosen)
-        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tally_ = getattr(data.place, "tally", None)
-        self.classes_ = targets.classes
         self._dense_target = targets.dense
-        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        return self._labelled(X, targets, sample_weight)
+
+    def _update(self, X: Any, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
+        more = self._labelled(X, Targets(Y, names, self.model_.multiclass), sample_weight)
+        if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
+            raise DataError("an example has several labels, and the model was fitted to one for each; give one")
+        self.model_ = updated(self.model_, more.X, more.Y, names, more.weights, report)
+        self.classes_ = self.model_.classes
+        if due := refit_due(self.model_):
+            warnings.warn(due, RembrandtWarning, stacklevel=3)
         return self
 
-    def _searched(self, data: Labelled, recipe: Recipe, report: Report, checkpoints: Checkpoints) -> Recipe:
-        """The recipe with what is open chosen on held-out rows, and what was tried kept."""
-        choices, tree = self._choices(), None
+    def _asked(self, data: Labelled, growable: bool) -> tuple[Self, Recipe]:
+        """This classifier with the preset's values where it is open, and the recipe that they make."""
+        given = self.get_params(deep=False) | ({"growable": True} if growable else {})
+        asked = type(self)(**filled(self.preset, given, data.Y.shape[1]))
+        recipe = asked._recipe(data, **asked._own_settings())
+        return asked, recipe
+
+    def _settled(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Settled:
+        """The recipe with what is open chosen on held-out rows, and what was tried."""
+        if self.budget is None:
+            return asked._chosen(data, recipe, report)
+        found = self._search(data, asked, recipe, report, watch)
+        # From here on it is the fit of a user who gave what was found: the same model without a search.
+        given = asked.get_params(deep=False) | found.chosen | {"random_state": recipe.embedding.seed}
+        chosen = type(self)(**given)
+        settled = chosen._chosen(data, chosen._recipe(data, **chosen._own_settings()), report)
+        return replace(settled, trials=found.trials)
+
+    def _search(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Found:
+        check_number("budget", self.budget, 0.0, above=True)
+        asked._choices(), asked._blend()  # refused before anything is done
+        open_ = frozenset(name for name in SEARCHED if is_auto(getattr(self, name)))
+        space = space_of(data, recipe, asked.get_params(deep=False), open_)
+        if data.X.shape[0] < FEWEST or not space.is_open:
+            return Found({}, [], 0.0, "there was nothing to choose, or too few examples to hold any out")
+        return search(data, recipe, space, float(self.budget or 0), report, watch)
+
+    def _chosen(self, data: Labelled, recipe: Recipe, report: Report) -> Settled:
+        """What this classifier leaves open, chosen without a budget."""
+        choices, blend, tree = self._choices(), self._blend(), None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
             tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
-        settled = checkpoints.stage(
-            "settings", lambda: settle(data, recipe, choices, tree, report), Settled.packed, Settled.unpacked
-        )
-        self.selection_, self.blends_ = settled.trials, settled.blends
-        return settled.recipe
+        return settle(data, recipe, choices, tree, report, blend)
 
     def _fingerprint(self, data: Labelled) -> dict[str, Any]:
         """What this fit depends on; texts are in its features."""
@@ -450,7 +589,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
         check_whole("max_epochs", self.max_epochs, 1)
-        check_among("sparse", self.sparse, (True, False))
+        check_among("sparse", self.sparse, (True, False, "alone"))
         check_among("calibrate", self.calibrate, (True, False))
         check_among("growable", self.growable, (True, False))
         if self.growable and self.sparse:
@@ -478,12 +617,22 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_among("decoder", self.decoder, ("auto", *DECODERS))
         check_among("kernel", self.kernel, (None, "auto", *KERNELS))
         check_among("normalize", self.normalize, (True, False, "auto"))
-        if not isinstance(self.decoder_ridge, str) or self.decoder_ridge != "auto":
-            check_number("decoder_ridge", self.decoder_ridge, 0.0)
-        decoder, kernel, penalty = self.decoder, self.kernel, self.decoder_ridge
+        decoder, kernel = self.decoder, self.kernel
+        if decoder == "auto" and self.growable:
+            decoder = "ridge"  # the one that new examples can be added to
         if decoder in ("transpose", "greedy") and kernel == "auto":
             kernel = None  # they decode the projection itself
-        return Open(decoder, kernel, penalty if isinstance(penalty, str) else float(penalty), self.normalize)
+        penalty, left_out = _number_or_auto("decoder_ridge", self.decoder_ridge), _share("leave_out", self.leave_out)
+        return Open(decoder, kernel, penalty, self.normalize, left_out)
+
+    def _blend(self) -> OpenBlend:
+        share = _share("sparse_share", self.sparse_share)
+        if self.sparse == "alone":
+            if share not in ("auto", 1.0):
+                raise SettingsError(f"sparse='alone' leaves no room for sparse_share={share:g}; use sparse=True")
+            share = 1.0
+        cost = _number_or_auto("sparse_cost", self.sparse_cost, above=True)
+        return OpenBlend(cost, _number_or_auto("sparse_power", self.sparse_power, above=True), share)
 
     def model_rows(self, X: Any) -> Any:
         """Features or texts as the model's rows, checked."""
@@ -568,3 +717,22 @@ def _worth(model: Model, tail: Tail) -> Array | None:
     check_number("tail's A", tail[0], 0.0)
     check_number("tail's B", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))
+
+
+def _targets(data: Dataset) -> Targets:
+    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+
+
+def _number_or_auto(name: str, value: Any, above: bool = False) -> float | Auto:
+    if is_auto(value):
+        return "auto"
+    check_number(name, value, 0.0, above)
+    return float(value)
+
+
+def _share(name: str, value: Any) -> float | Auto:
+    """From 0 to 1, or "auto"."""
+    share = _number_or_auto(name, value)
+    if share != "auto" and share > 1:
+        raise SettingsError(f"{name}={value!r} must be a number from 0 to 1")
+    return share

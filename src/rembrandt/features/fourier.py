@@ -62,12 +62,19 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
     # The cosines of a row have the squared length D/2 on average; the linear part gets the same.
-    length = (float(xp.sum(column_dots(H, H))) / max(1, H.shape[0])) ** 0.5
+    length = mean_square(H) ** 0.5
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
     frequencies, offsets = (
         xp.asarray(values, dtype=H.dtype, device=H.device) for values in (directions / bandwidth, offsets)
     )
     return FourierMap(frequencies, offsets, linear)
+
+
+def mean_square(H: Block) -> float:
+    """The mean squared length of a row; rows that are not in memory know it."""
+    if hasattr(H, "mean_square"):
+        return float(H.mean_square)
+    return float(array_namespace(H).sum(column_dots(H, H))) / max(1, H.shape[0])
 
 
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from rembrandt.linalg.threads import own_threads
+from rembrandt.linalg.threads import for_each, own_threads
 
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
@@ -72,6 +72,14 @@ def fused(*blocks: Block) -> Any:
     return triton_columns if triton_columns.usable(*blocks) else None
 
 
+def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of each column, in float64: parts of the rows side by side, always the same parts."""
+    parts = list(spans(len(A), ROWS // 4))
+    sums = np.zeros((len(parts), A.shape[1]))
+    for_each(lambda i, rows: A[rows].sum(axis=0, dtype=np.float64, out=sums[i]), enumerate(parts))
+    return np.asarray(sums.sum(axis=0))
+
+
 def column_dots(A: Block, B: Block) -> Block:
     """The inner product of each column of ``A`` with that of ``B``: short sums as they come, their total in float64."""
     if kernels := fused(A, B):
@@ -83,10 +91,12 @@ def column_dots(A: Block, B: Block) -> Block:
     return total
 
 
-def plus_product(A: Block, B: Block, C: Block) -> Block:
-    """``A + BC``, without a block for the product where the library can."""
+def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Block:
+    """``A + BC``, without a block for the product where the library can; ``out`` may be ``A``."""
     xp = array_namespace(A)
-    return A + B @ C if isinstance(A, np.ndarray) else xp.addmm(A, B, C)
+    if not isinstance(A, np.ndarray):
+        return xp.addmm(A, B, C, out=out)
+    return np.add(A, B @ C, out=out)
 
 
 def eigh(A: Block) -> tuple[Block, Block]:
@@ -121,16 +131,18 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        A = A @ xp.astype(_inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
+        A = A @ xp.astype(inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
     return A
 
 
-def _inverse_root(G: Block, smallest: float) -> Block:
+def inverse_root(G: Block, smallest: float) -> Block:
     """``T`` with ``TᵀGT = I``, over the directions of ``G`` that are more than ``smallest`` of its largest.
 
     Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
     """
     xp = array_namespace(G)
+    if G.shape[0] == 0:
+        return G
     factor = _sound_factor(0.5 * (G + G.T))
     if factor is not None:
         return inverse_of_lower(factor).T

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from rembrandt.linalg.blocks import Block, as_numpy, column_dots, eigh, gram64, orthonormalize
+from rembrandt.linalg.blocks import Block, as_numpy, column_dots, eigh, gram64, inverse_root, orthonormalize
 
 Operator = Callable[[Block], Block]
 
@@ -34,7 +34,9 @@ def randomized_eigh(
     eigenvalue is zero to rounding are left out, so fewer than ``rank`` columns may come back. An operator that is
     symmetric in another inner product ``xᵀ metric(y)`` gets eigenvectors orthonormal in that one.
     """
-    Q = orthonormalize(start, metric)
+    # A tall block of Gaussian columns is nearly orthogonal as it is: what comes first is to apply the operator.
+    tall = n_iter > 0 and 2 * start.shape[1] <= start.shape[0]
+    Q = start if tall else orthonormalize(start, metric)
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q), metric)
     AQ = operator(Q)
@@ -42,9 +44,7 @@ def randomized_eigh(
     # The paper's last step takes Σ² from (AQ)ᵀ(AQ), exact on the range of Q. From the same block Nyström's formula
     # AQ (QᵀAQ)⁻¹ (AQ)ᵀ is exact on the range of A^½ Q: half an iteration nearer for nothing.
     weighted = AQ if metric is None else metric(AQ)
-    core, C = eigh(_symmetric(gram64(Q, weighted)))
-    kept = core > xp.finfo(AQ.dtype).eps * core[-1] if core.shape[0] else core > 0
-    root = C[:, kept] / xp.sqrt(core[kept])
+    root = inverse_root(gram64(Q, weighted), xp.finfo(AQ.dtype).eps)
     sigma, E = eigh(_symmetric(root.T @ gram64(AQ, weighted) @ root))
     sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
     present = sigma > xp.finfo(AQ.dtype).eps * xp.max(sigma) if sigma.shape[0] else sigma > 0

@@ -54,17 +54,28 @@ class SpectralPreconditioner:
     """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalue ``θ`` brought down to ``s``."""
 
     U: Block
-    shrink: Block
+    kept: Block  # s/θ, a column
 
     @classmethod
     def of(cls, gram: Callable[[Block], Block], strength: float, start: Block) -> "SpectralPreconditioner":
         U, theta = randomized_eigh(gram, start, rank=max(1, start.shape[1] - 8), n_iter=2)
         xp = array_namespace(U)
         theta = theta + strength
-        return cls(U, xp.astype(theta[-1] / theta - 1.0, U.dtype)[:, None])
+        return cls(U, xp.astype(theta[-1] / theta, U.dtype)[:, None])
 
-    def __call__(self, R: Block) -> Block:
-        return plus_product(R, self.U, self.shrink * (self.U.T @ R))
+    @classmethod
+    def nothing(cls, size: int, dtype: Any = np.float32) -> "SpectralPreconditioner":
+        """That of no directions, which leaves everything as it is."""
+        return cls(np.zeros((size, 0), dtype), np.zeros((0, 1), dtype))
+
+    def within(self, R: Block, lengths: Block) -> tuple[Block, Block]:
+        """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, from the squared lengths of the columns."""
+        xp = array_namespace(R)
+        T = self.U.T @ R
+        inside = T * T
+        outside = lengths - xp.sum(inside, axis=0)
+        outside = xp.where(outside > 0, outside, xp.zeros_like(outside))  # less than nothing is rounding
+        return (self.kept - 1.0) * T, outside + xp.sum(self.kept * inside, axis=0)
 
 
 @dataclass
@@ -76,7 +87,7 @@ class ConjugateGradientRidge:
 
     gram: Callable[[Block], Block]
     strength: float
-    precondition: Callable[[Block], Block]
+    precondition: SpectralPreconditioner
     tol: float = 1e-3
     max_iter: int = 10
     report: Report = silent
@@ -97,15 +108,16 @@ class ConjugateGradientRidge:
         solution = None  # of the columns that are done, once some are
         active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
         Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
-        P = self.precondition(R)
-        rs = column_dots(R, P)
+        U = self.precondition.U
+        C, rs = self.precondition.within(R, sizes)
+        P = plus_product(R, U, C)
         left = sizes
         for done in range(self.max_iter):
             self.report("solving", done, self.max_iter)
             self.iterations = max(self.iterations, done + 1)
             AP = self.gram(P)
-            bend = column_dots(P, AP) + self.strength * column_dots(P, P)
-            left = _advance(Z, R, P, AP, xp.astype(_ratio(rs, bend), dtype), self.strength)
+            step = xp.astype(_ratio(rs, _bend(P, AP, self.strength)), dtype)
+            left = _advance(Z, R, P, AP, step, self.strength)
             del AP
             open_ = left > goal[active]
             n_open = int(xp.sum(xp.astype(open_, xp.int64)))
@@ -118,9 +130,9 @@ class ConjugateGradientRidge:
                 solution[:, active] = Z
                 active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
                 left = left[open_]
-            S = self.precondition(R)
-            rs, old = column_dots(R, S), rs
-            _redirect(P, S, xp.astype(_ratio(rs, old), dtype))
+            old = rs
+            C, rs = self.precondition.within(R, left)
+            _redirect(P, R, U, C, xp.astype(_ratio(rs, old), dtype))
         self.report("solving", self.max_iter, self.max_iter)
         self._note(left, sizes[active])
         if solution is None:
@@ -134,6 +146,13 @@ class ConjugateGradientRidge:
         xp = array_namespace(done)
         if done.shape[0]:
             self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
+
+
+def _bend(P: Block, AP: Block, strength: float) -> Block:
+    """``Pᵀ(AP + λP)`` of each column."""
+    if kernels := fused(P, AP):
+        return kernels.bend(P, AP, strength)
+    return column_dots(P, AP) + strength * column_dots(P, P)
 
 
 def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block, strength: float) -> Block:
@@ -152,14 +171,16 @@ def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block, strength: fl
     return left
 
 
-def _redirect(P: Block, S: Block, beta: Block) -> None:
-    """``P = S + βP`` in place."""
-    if kernels := fused(P, S):
-        kernels.redirect(P, S, beta)
+def _redirect(P: Block, R: Block, U: Block, C: Block, beta: Block) -> None:
+    """``P = R + UC + βP`` in place."""
+    if kernels := fused(P, R):
+        kernels.redirect(P, R, beta)
+        plus_product(P, U, C, out=P)
         return
     for rows in spans(P.shape[0], cache_rows(P)):
         P[rows] *= beta
-        P[rows] += S[rows]
+        P[rows] += R[rows]
+        P[rows] += U[rows] @ C
 
 
 def _ratio(a: Block, b: Block) -> Block:

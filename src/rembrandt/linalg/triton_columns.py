@@ -32,9 +32,17 @@ def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength
     return partial.sum(dim=0, dtype=torch.float64)
 
 
-def redirect(P: Tensor, S: Tensor, beta: Tensor) -> None:
-    """``P = S + βP`` in place."""
-    _redirect[_grid(P)](P, S, beta, *P.shape, P.stride(0), S.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+def bend(P: Tensor, AP: Tensor, strength: float) -> Tensor:
+    """``Pᵀ(AP + λP)`` of each column."""
+    partial, grid = _partial_sums(P)
+    strides = (P.stride(0), AP.stride(0))
+    _bend[grid](P, AP, strength, partial, *P.shape, *strides, ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    return partial.sum(dim=0, dtype=torch.float64)
+
+
+def redirect(P: Tensor, R: Tensor, beta: Tensor) -> None:
+    """``P = R + βP`` in place."""
+    _redirect[_grid(P)](P, R, beta, *P.shape, P.stride(0), R.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
 
 
 def usable(*blocks: Any) -> bool:
@@ -101,12 +109,27 @@ def _advance(
 
 
 @triton.jit
-def _redirect(P, S, beta, n, width, p_row, s_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
+def _bend(
+    P, AP, strength, partial, n, width, p_row, ap_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr
+):
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((TILE, COLUMNS), tl.float32)
+    for first in range(0, ROWS, TILE):
+        row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
+        inside = (row < n)[:, None] & (columns < width)[None, :]
+        p = tl.load(P + row[:, None] * p_row + columns[None, :], mask=inside, other=0.0)
+        ap = tl.load(AP + row[:, None] * ap_row + columns[None, :], mask=inside, other=0.0)
+        total += p * (ap + strength * p)
+    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
+
+
+@triton.jit
+def _redirect(P, R, beta, n, width, p_row, r_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     turn = tl.load(beta + columns, mask=columns < width, other=0.0)[None, :]
     for first in range(0, ROWS, TILE):
         row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
         inside = (row < n)[:, None] & (columns < width)[None, :]
         at = P + row[:, None] * p_row + columns[None, :]
-        s = tl.load(S + row[:, None] * s_row + columns[None, :], mask=inside, other=0.0)
-        tl.store(at, s + turn * tl.load(at, mask=inside, other=0.0), mask=inside)
+        r = tl.load(R + row[:, None] * r_row + columns[None, :], mask=inside, other=0.0)
+        tl.store(at, r + turn * tl.load(at, mask=inside, other=0.0), mask=inside)

@@ -11,6 +11,7 @@ from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.decoders.shortlist import Shortlist
+from rembrandt.engines.sums import Sums
 from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
@@ -33,6 +34,8 @@ def save_model(
     arrays |= parts
     if model.moments is not None:
         arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
+    if model.sums is not None:
+        arrays |= model.sums.packed()
     if model.calibration is not None:
         arrays |= {"calibration.scores": model.calibration.scores}
         arrays |= {"calibration.probabilities": model.calibration.probabilities}
@@ -93,6 +96,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),
             threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
+            sums=Sums.unpacked(arrays),
         )
         config = metadata["text"]
         own = {name.removeprefix(_TEXT): array for name, array in arrays.items() if name.startswith(_TEXT)}

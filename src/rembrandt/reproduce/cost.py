@@ -16,7 +16,7 @@ from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.linalg.blocks import orthonormalize
 from rembrandt.linalg.eigen import gaussian
-from rembrandt.linalg.ridge import ConjugateGradientRidge
+from rembrandt.linalg.ridge import ConjugateGradientRidge, SpectralPreconditioner
 from rembrandt.progress import Report
 from rembrandt.reproduce.experiment import Row, Step
 
@@ -87,7 +87,8 @@ def measure(shape: Shape) -> dict[str, float]:
     engine = CpuEngine(X, Y)
     strength = relative(1.0, engine.feature_norms())
     # A fixed number of iterations; nothing but products with the data and a few vectors.
-    solver = ConjugateGradientRidge(engine.gram, strength, lambda R: R, tol=0.0, max_iter=ITERATIONS)
+    plain = SpectralPreconditioner.nothing(engine.d)
+    solver = ConjugateGradientRidge(engine.gram, strength, plain, tol=0.0, max_iter=ITERATIONS)
     operator = rembrandt(engine, solver).operator
     if operator is None:
         raise ValueError("this embedding has no operator to time")

@@ -427,6 +427,6 @@ section("settings", "Settings", "Settings and timings", null,
     make("div", { class: "card" }, make("h3", {}, "Timings"), table(["step", "time"],
       [...(data.fit_seconds ? [["training", seconds(data.fit_seconds)]] : []), ...data.timings.map(([name, each]) => [name, seconds(each)])], [1]),
       ...(data.selection.length ? [make("h3", {}, " "), make("h3", {}, "Candidates, on held-out training data"), table(["decoder", "kernel", "penalty", "rows", "quality"],
-        data.selection.map((trial) => [trial.decoder, trial.kernel || "none", value(trial.decoder_ridge), trial.normalize ? "length one" : "as they are", per(trial.quality)]), [2, 4])] : []),
+        data.selection.map((trial) => [trial.decoder || "sparse part alone", trial.kernel || "none", value(trial.decoder_ridge), trial.normalize ? "length one" : "as they are", per(trial.quality)]), [2, 4])] : []),
       ...(data.notes.length ? [make("h3", {}, " "), make("h3", {}, "About the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note))] : []))));
 document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file needs no network and sends nothing.`;

@@ -1,0 +1,88 @@
+"""``tune`` and ``--budget`` as they are typed: a search, its table, and the command that repeats its choice."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rembrandt import load
+from rembrandt.cli import options
+from rembrandt.search import space
+from tests.cli.conftest import TABLE, Run
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Fewer candidates, for speed."""
+    monkeypatch.setattr(space, "MOST", 3)
+
+
+@given(st.integers(1, 10_000), st.sampled_from(["", "s", "m", "h"]))
+def test_a_time_is_read(number: int, unit: str) -> None:
+    assert options.seconds(f"{number}{unit}", "--budget") == number * {"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+
+
+@given(st.text(max_size=8))
+def test_any_text_is_a_time_or_refused(text: str) -> None:
+    try:
+        assert options.seconds(text, "--budget") > 0
+    except typer.BadParameter as error:
+        assert "write 90s, 5m or 1h" in str(error)
+
+
+@pytest.mark.parametrize("more", [(), ("--no-sparse", "--preset", "best", "--seed", "3", "--analyzer", "char")])
+def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:
+    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1m", "-o", tmp_path / "tuned", *more)
+    assert "800 texts, 40 labels" in tuned.out and "what was tried" in tuned.out and " chosen" in tuned.out
+    assert "Chosen: " in tuned.out and "all rungs were climbed" in tuned.out
+    assert "Rung 1 of 2: 667 rows" in tuned.err and "Best so far" in tuned.err
+    line = tuned.out.splitlines()[-1]
+    words = shlex.split(line)
+    assert words[:2] == ["rembrandt", "fit"]
+    words[words.index("--output") + 1] = str(tmp_path / "again")
+    again = run(*words[1:]).out
+    assert "candidates" not in again and "chosen among" not in again
+    first, second = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again"))
+    assert first == second
+    kept = load(tmp_path / "tuned").selection_
+    assert [trial["outcome"] for trial in kept].count("chosen") == 1
+    assert len(kept) == sum(line.split()[0] in ("1", "2") for line in tuned.out.splitlines() if line.strip())
+
+
+def test_without_an_output_nothing_is_written(data: Path, run: Run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("tune", data / "train.txt", "--budget", "30s", "--decoder", "ridge", "--kernel", "none", "--json")
+    answer = ran.json
+    assert answer["budget"] == 30 and answer["ended"] and answer["chosen"]
+    assert {trial["decoder"] for trial in answer["trials"]} <= {"ridge", None}
+    assert {trial["kernel"] for trial in answer["trials"]} == {None}
+    for trial in answer["trials"]:
+        assert {"rung", "rows", "seconds", "p@1", "p@3", "p@5", "quality", "outcome"} <= trial.keys()
+    assert answer["command"].startswith("rembrandt fit ") and "--output MODEL" in answer["command"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path) -> None:
+    fit = ("fit", data / "train.txt", "-o", tmp_path / "model", "--budget", "30s", "--no-sparse")
+    said = run(*fit)
+    assert "trials on held-out training data; it reached" in said.out
+    assert "searching, " in said.err
+    answer = run(*fit, "--force", "--json").json
+    assert [trial["outcome"] for trial in answer["selection"]].count("chosen") == 1
+
+
+def test_what_cannot_be_is_refused_before_anything_is_read(data: Path, run: Run, tmp_path: Path, model: Path) -> None:
+    assert "write 90s, 5m or 1h" in " ".join(run("tune", data / "train.tsv", "--budget", "soon", code=2).err.split())
+    assert "--budget" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--budget", "0", code=2).err
+    assert "already exists" in run("tune", tmp_path / "nowhere", "-o", model, code=1).err
+    assert "nowhere" in run("tune", tmp_path / "nowhere", code=1).err
+    assert "are for texts" in run("tune", data / "train.txt", "--hashed", code=1).err
+
+
+def test_too_few_examples_leave_nothing_to_choose(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("".join(f"__label__{i % 3} word{i % 3} other{i % 5}\n" for i in range(50)))
+    said = run("tune", tmp_path / "few.txt", "--budget", "5s").out
+    assert "There was nothing to choose" in said and "rembrandt fit" in said

@@ -1,0 +1,284 @@
+"""Examples that come after the fit: a model in a frozen embedding is that of ridge on all rows."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier, load
+from rembrandt.data import Dataset, catalogue
+from rembrandt.decoders.moments import Moments, learn_rows
+from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.embeddings import Settings
+from rembrandt.engines.sums import Sums
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.features.fourier import draw
+from rembrandt.fitting import Labelled, Recipe, fit_embedding, left_out
+from rembrandt.growing import outside, refit_due
+from rembrandt.refreshing import statistics_of
+from tests.estimators.problems import SETTLED
+from tests.test_growing import KERNEL, problem
+
+GROWABLE = SETTLED | {"growable": True}
+
+
+def dense_ridge(Phi, Y, strength, w):
+    """Ridge with a free intercept by its equations, nothing shared with the code under test."""
+    mu, nu = w @ Phi / w.sum(), w @ Y / w.sum()
+    A = (Phi - mu).T * w @ (Phi - mu)
+    A += strength * np.trace(A) / w.sum() * np.eye(len(A))
+    Q = np.linalg.solve(A, (Phi - mu).T * w @ (Y - nu))
+    return Q, nu - mu @ Q
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    parts=st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    labels=st.integers(1, 12),
+    new=st.integers(0, 4),
+    kernel=st.booleans(),
+    weighted=st.booleans(),
+    strength=st.sampled_from([1e-3, 0.1, 1.0]),
+)
+def test_any_number_of_parts_gives_the_decoder_of_all_rows(seed, parts, labels, new, kernel, weighted, strength):
+    rng = np.random.default_rng(seed)
+    n, k, c = 30 + sum(parts), 4, labels + new
+    H = rng.standard_normal((n, k)) + 3 * rng.standard_normal(k)
+    Y = (rng.random((n, c)) < 0.3).astype(float)
+    Y[:30, labels:] = 0  # new labels come with the later rows
+    w = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
+    fourier = draw("gaussian", H[:30], 7) if kernel else None
+    first = sparse.csr_array(Y[:30, :labels])
+    decoder = RidgeStatistics(H[:30], first, fourier, w[:30]).solve(strength)
+    seen = Moments.of(H[:30], decoder, w[:30])
+    start = 30
+    for size in parts:
+        rows = slice(start, start + size)
+        found = learn_rows(decoder, H[rows], sparse.csr_array(Y[rows]), seen, strength, w[rows])
+        decoder, seen = type(decoder)(found.weights, found.bias, "identity", fourier), found.moments
+        start += size
+    Q, bias = dense_ridge(decoder.features(H), Y, strength, w)
+    assert_allclose(decoder.weights, Q, rtol=1e-6, atol=1e-7 * np.abs(Q).max() + 1e-12)
+    assert_allclose(decoder.bias, bias, rtol=1e-6, atol=1e-7)
+    assert seen.total == pytest.approx(w.sum())
+
+
+def lots():
+    """Rows of ten labels, then more rows with these and two new ones."""
+    X, Y = problem()
+    old = Y.copy()
+    old[:400, 10:] = 0
+    return X, old
+
+
+@pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
+@pytest.mark.parametrize("more", [{}, KERNEL], ids=["linear", "kernel"])
+def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, tmp_path):
+    X, Y = lots()
+    classifier = RembrandtClassifier(**GROWABLE | more).fit(X[:400], sparse.csr_array(Y[:400, :10]))
+    classifier.model_ = model = replace(classifier.model_, sums=None)  # as with many features
+    classifier.partial_fit(X[400:450], Y[400:450], classes=range(12))
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for one in (again, classifier):
+        one.partial_fit(X[450:], [np.flatnonzero(row).tolist() for row in Y[450:]])
+    Q, bias = dense_ridge(model.decoder.features(model.project(X)), Y, 0.01, np.ones(len(X)))
+    for one in (again, classifier):
+        assert_allclose(one.model_.decoder.weights, Q, rtol=1e-6, atol=1e-8)
+        assert_allclose(one.model_.decoder.bias, bias, rtol=1e-6, atol=1e-8)
+        assert one.n_train_ == 500 and one.classes_.tolist() == list(range(12))
+        assert_array_equal(one.label_counts_, Y.sum(axis=0))
+        assert [each["n_examples"] for each in one.settings_["updated"]] == [50, 50]
+        assert_array_equal(one.embedding_[:10], model.embedding)
+    assert_array_equal(classifier.projection_, model.projection)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"method": "rembrandt"},
+        {"method": "rembrandt", "decoder": "transpose"},
+        {"method": "rembrandt", "center": True},
+        {"method": "cca"},
+        {"method": "cca", "decoder": "transpose", "center": True},
+        {"method": "plst"},
+        {"method": "pca"},
+        {"method": "cs", "n_components": 7},
+    ],
+    ids=lambda more: "-".join(map(str, more.values())),
+)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "normalized"])
+def test_few_features_without_a_kernel_give_the_model_of_one_fit_to_all(more, kind, tmp_path):
+    X, Y = lots()
+    X[:, 3] = 0  # a feature that no example has
+    X[:400, 5] = 0  # and one that comes late
+    w = np.random.default_rng(1).uniform(0.5, 2, len(X))
+    if kind != "dense":
+        X = sparse.csr_array(X)
+    params = GROWABLE | more | {"normalize": kind == "normalized"}
+    all_at_once = RembrandtClassifier(**params).fit(X, sparse.csr_array(Y), w)
+    parts = RembrandtClassifier(**params).fit(X[:400], sparse.csr_array(Y[:400, :10]), w[:400])
+    parts.partial_fit(X[400:450], Y[400:450], range(12), w[400:450]).save(tmp_path / "model")
+    parts = load(tmp_path / "model").partial_fit(X[450:], Y[450:], sample_weight=w[450:])
+    assert_allclose(parts.singular_values_, all_at_once.singular_values_, rtol=1e-8)
+    assert_allclose(parts.decision_function(X), all_at_once.decision_function(X), atol=1e-6)
+    assert_allclose(parts.embedding_, all_at_once.embedding_, atol=1e-6)
+    assert_allclose(parts.model_.moments.gram(), all_at_once.model_.moments.gram(), rtol=1e-5, atol=1e-6)
+    assert refit_due(parts.model_) is None and parts.settings_["rank"] == all_at_once.settings_["rank"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_sums_say_what_rows_without_their_own_labels_would(share):
+    X, Y = problem()
+    Y = sparse.csr_array(Y)
+    data = Labelled(X, Y, np.arange(12), multiclass=False)
+    embedded = fit_embedding(data, Recipe(Settings(n_components=6)))
+    rows = left_out(embedded.embedding, embedded.project(X), data, share / embedded.embedding.leverage)
+    expected = RidgeStatistics(rows, Y, None)
+    found = statistics_of(Sums.of(X, Y), embedded, share, np.float64)
+    for name in ("total", "mean", "gram", "cross", "label_mean"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
+def test_many_small_updates_in_float32_stay_with_one_large():
+    X, Y = problem(n=900)
+    X = X.astype(np.float32)
+    start = RembrandtClassifier(**GROWABLE | KERNEL).fit(X[:300], sparse.csr_array(Y[:300]))
+    scores = []
+    for size in (600, 10):
+        one = RembrandtClassifier(**start.get_params())
+        one.__dict__ |= vars(start)
+        for rows in range(300, 900, size):
+            one.partial_fit(X[rows : rows + size], sparse.csr_array(Y[rows : rows + size]))
+        scores.append(one.decision_function(X))
+    assert_allclose(scores[1], scores[0], atol=2e-5)
+
+
+def test_the_first_call_is_a_fit_and_more_examples_help():
+    X, Y = problem(n=1500)
+    classifier = RembrandtClassifier(random_state=0, **KERNEL)  # the decoder is open: ridge, for it can go on
+    names = np.array([f"label {i}" for i in range(12)])
+    lists = [[names[j] for j in np.flatnonzero(row)] for row in Y]
+    classifier.partial_fit(X[:60], lists[:60])
+    assert classifier.settings_["decoder"] == "ridge" and not classifier.growable
+    before = classifier.score(X[1000:], lists[1000:])
+    with pytest.warns(RembrandtWarning, match="900 of the 960 examples .* fit anew"):
+        classifier.partial_fit(X[60:960], lists[60:960])
+    assert classifier.score(X[1000:], lists[1000:]) > before
+    assert "fit anew" in refit_due(classifier.model_)
+
+
+def test_classes_may_come_before_their_examples():
+    X, y = problem(several=False)
+    y = y.argmax(axis=1)
+    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(X[:40], 1 * (X[:40, 0] > 0), range(12))
+    assert classifier.classes_.tolist() == list(range(12))
+    with pytest.warns(RembrandtWarning, match="outside the embedding"):
+        classifier.partial_fit(X, y)
+    assert classifier.score(X, y) > 0.3
+    other = RembrandtClassifier(**SETTLED).partial_fit(X[:99], np.eye(12)[y[:99]], [f"c{i}" for i in range(12)])
+    assert other.classes_[0] == "c0" and other.predict(X[:2]).shape == (2, 12)
+    assert other.predict(X[:2]).dtype == np.float64
+
+
+def test_texts_go_through_the_words_of_the_fit():
+    texts = ["red apple", "green apple", "red car", "fast car"] * 10
+    tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
+    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(texts, tags)
+    words = classifier.n_features_in_
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RembrandtWarning)
+        classifier.partial_fit(["fast boat", "red boat"] * 5, [["vehicle", "boat"]] * 10)
+    assert any("fit anew" in str(each.message) for each in said), "half of what came is a label without a direction"
+    assert classifier.n_features_in_ == words and set(classifier.classes_) == {"fruit", "vehicle", "boat"}
+    assert classifier.predict_topk(["fast"], k=2)[0][0, 0] == "vehicle"
+
+
+def test_what_lies_outside_is_what_the_embedding_lacks():
+    X, Y = problem()
+    model = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y)).model_
+    assert outside(model, model.label_counts) == pytest.approx(0, abs=1e-12)
+    new = np.append(np.zeros(12, int), 7)
+    assert outside(model, new) == 1
+    half = np.append(model.label_counts, model.label_counts.sum())
+    assert outside(model, half) == pytest.approx(0.5)
+    assert refit_due(model) is None
+
+
+@pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
+def test_labels_added_alone_go_on_from_where_they_are():
+    X, Y = problem()
+    classifier = RembrandtClassifier(**GROWABLE).fit(X[:300], sparse.csr_array(Y[:300, :10]))
+    assert classifier.model_.sums is not None
+    new = Y[300:400, 10:].any(axis=1)
+    classifier.add_labels(X[300:400][new], Y[300:400][new][:, 10:], [10, 11])
+    classifier.partial_fit(X[400:], Y[400:])
+    assert classifier.model_.decoder.added == () and classifier.model_.sums is None
+    scores, rows = classifier.decision_function(X[400:]), Y[400:]
+    assert scores[rows == 1].mean() > scores[rows == 0].mean() + 0.4
+
+
+def test_what_cannot_go_on_says_so():
+    X, Y = problem()
+    Y = sparse.csr_array(Y)
+    refused = {
+        "fit it with growable=True": RembrandtClassifier(**SETTLED).fit(X, Y),
+        "'logistic', which new": RembrandtClassifier(**GROWABLE | {"decoder": "logistic", "max_epochs": 1}).fit(X, Y),
+        "decoder='logistic' does not keep; use decoder='ridge'": RembrandtClassifier(decoder="logistic"),
+        "sparse=True does not keep; use": RembrandtClassifier(sparse=True),
+    }
+    for reason, classifier in refused.items():
+        assert not hasattr(classifier, "partial_fit"), "scikit-learn asks in this way"
+        with pytest.raises(AttributeError) as error:
+            classifier.partial_fit(X, Y)
+        assert isinstance(error.value.__cause__, SettingsError) and reason in str(error.value.__cause__)
+        if hasattr(classifier, "model_"):
+            with pytest.raises(SettingsError, match=reason):
+                classifier.update_dataset(Dataset.from_arrays(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "more", "message"),
+    [
+        (3, np.ones((3, 2)), {}, "give classes"),
+        (3, np.ones((3, 2)), {"classes": [1, 1]}, "twice"),
+        (3, ["a", "b", "c"], {}, "same type"),
+        (3, [1, 2], {}, "one label entry"),
+        (3, [[], [], []], {}, "no example has a label"),
+        (3, [1, 2, 3], {"sample_weight": np.zeros(3)}, "non-zero"),
+        (3, [1, 2, 3], {"sample_weight": -np.ones(3)}, "negative"),
+    ],
+)
+def test_what_is_given_is_checked(rows, y, more, message):
+    X, Y = problem()
+    classifier = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y))
+    with pytest.raises(ValueError, match=message):
+        classifier.partial_fit(X[:rows], y, **more)
+
+
+def test_one_class_a_row_stays_so():
+    X, Y = problem(several=False)
+    classifier = RembrandtClassifier(**GROWABLE).fit(X, Y.argmax(axis=1))
+    with pytest.raises(DataError, match="several labels"):
+        classifier.partial_fit(X[:2], [[1, 2], [3]])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["bibtex", "delicious"])
+def test_on_real_sets_of_few_features_an_update_is_a_fit_to_all(name, real_data):
+    train, test = (catalogue.load(name, split, folder=real_data) for split in ("train", "test"))
+    late = np.arange(train.n_examples) % 11 == 10
+    params = GROWABLE | {"normalize": True, "decoder_ridge": 0.1, "n_components": 60}
+    all_at_once = RembrandtClassifier(**params).fit_dataset(train)
+    updated = RembrandtClassifier(**params).fit_dataset(train.rows(~late)).update_dataset(train.rows(late))
+    expected, found = (one.decision_function(test.X[:1000]) for one in (all_at_once, updated))
+    assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())  # single precision
+    best = [one.model_topk(test.X, 5)[0] for one in (all_at_once, updated)]
+    assert (best[0] == best[1]).mean() > 0.999
