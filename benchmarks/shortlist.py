@@ -45,7 +45,9 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
                 f"{name}: {facts['labels']:,} labels; full decoding has {facts['rows/s']:.0f} rows/s and "
                 f"P@5 {facts['p@5']:.4f}"
             )
-            print(f"{'index':<16}{'effort':>8}{'recall':>8}{'P@5':>8}{'rows/s':>8}{'build s':>9}{'GB':>6}")
+            print(
+                f"{'index':<16}{'effort':>8}{'recall':>8}{'P@5':>8}{'rows/s':>8}{'CPU µs':>8}{'build s':>9}{'CPU s':>8}{'GB':>6}"
+            )
             results[name] = {"full": facts}
             for index in ("ours", *LIBRARIES):
                 rows = _child(["--one", index, str(file)])
@@ -56,7 +58,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
                 for row in rows:
                     print(
                         f"{index:<16}{row['effort']:>8}{row['recall']:>8.4f}{row['p@5'] / facts['p@5']:>8.4f}"
-                        f"{row['rows/s']:>8.0f}{row['build']:>9.1f}{row['gigabytes']:>6.2f}",
+                        f"{row['rows/s']:>8.0f}{row['cpu us']:>8.0f}{row['build']:>9.1f}{row['build cpu']:>8.1f}"
+                        f"{row['gigabytes']:>6.2f}",
                         flush=True,
                     )
     return results
@@ -208,16 +211,17 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
         asked = np.hstack(
             [rows * (longest / np.linalg.norm(rows, axis=1, keepdims=True)), np.zeros((len(H), 1), H.dtype)]
         )
-    before, start = now_bytes(), time.perf_counter()
+    before, start, start_cpu = now_bytes(), time.perf_counter(), time.process_time()
     found_rows: list[dict[str, Any]] = []
-    build = gigabytes = None
+    build = build_cpu = gigabytes = None
     for effort, search in ours(Q, bias) if make is None else make(given):
         if build is None:
             build, gigabytes = time.perf_counter() - start, (now_bytes() - before) / 2**30
+            build_cpu = time.process_time() - start_cpu
         search(asked[:64])
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         found = np.asarray(search(asked)).astype(np.int64)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         best = _first_five(found, rows, columns)
         recall = float((labels[:, :, None] == best[:, None, :]).any(axis=2).mean())
         found_rows.append(
@@ -226,7 +230,9 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
                 "recall": recall,
                 "p@5": precision_at_k(truth, best, 5),
                 "rows/s": len(H) / seconds,
+                "cpu us": 1e6 * cpu / len(H),
                 "build": build,
+                "build cpu": build_cpu,
                 "gigabytes": gigabytes,
             }
         )
