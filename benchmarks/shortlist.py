@@ -46,7 +46,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
                 f"P@5 {facts['p@5']:.4f}"
             )
             print(
-                f"{'index':<16}{'effort':>8}{'recall':>8}{'P@5':>8}{'rows/s':>8}{'CPU µs':>8}{'build s':>9}{'CPU s':>8}{'GB':>6}"
+                f"{'index':<16}{'effort':>8}{'recall':>8}{'P@5':>8}{'rows/s':>8}{'CPU µs':>8}"
+                f"{'build s':>9}{'CPU s':>8}{'GB':>6}"
             )
             results[name] = {"full": facts}
             for index in ("ours", *LIBRARIES):
