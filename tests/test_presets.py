@@ -1,5 +1,7 @@
 """Presets: values for what is open, and nothing else; a sparse part that answers alone, asked for by name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -146,12 +148,17 @@ def test_settings_that_make_no_sense_are_refused(wrong):
         RembrandtClassifier(**wrong).fit(*data(n=120))
 
 
-def test_a_store_has_no_sparse_part_and_says_so(tmp_path):
+def test_a_store_has_the_sparse_part_of_its_rows(tmp_path):
     (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1 {3 + i % 5}:1\n" for i in range(30)))
-    stored = convert([tmp_path / "rows.svm"], tmp_path / "store").dataset()
+    stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset()
+    whole = replace(stored, X=stored.X[:])
     for settings in ({"preset": "fast"}, {"sparse": True}):
-        with pytest.raises(SettingsError, match="store are on disk: use sparse=False"):
-            RembrandtClassifier(**settings).fit_dataset(stored)
+        found, expected = (
+            RembrandtClassifier(**settings, random_state=0).fit_dataset(data).model_.forest for data in (stored, whole)
+        )
+        assert found.packed()[0].keys() == expected.packed()[0].keys()
+        for name, array in expected.packed()[0].items():
+            assert_array_equal(found.packed()[0][name], array)
 
 
 def test_features_that_are_embedded_have_a_sparse_part_too():

@@ -22,6 +22,8 @@ class Shape:
     mapped: int  # features that the decoder sees
     decoder: str
     itemsize: int = 4  # bytes of a number: the features' own precision
+    features: int | None = None  # bytes of mapped features that a logistic fit keeps, at most; None for all rows
+    copies: int = 5  # of a logistic decoder's weights that are alive together
     together: int = 0  # labels and features that an example has together, at most; 0 without a sparse part
 
 
@@ -32,13 +34,14 @@ def estimate(shape: Shape) -> dict[str, int]:
     between = min(shape.itemsize * shape.n * shape.width, 1 << 29)  # rows of a product on its way
     embedding = shape.itemsize * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
     weights = shape.itemsize * shape.mapped * shape.c
+    features = shape.itemsize * shape.n * shape.mapped if shape.features is None else shape.features
     decoding = (
         shape.itemsize * shape.n * shape.k
         + {
             "transpose": weights,
             "greedy": weights,
             "ridge": 3 * weights + 3 * 8 * shape.mapped**2,
-            "logistic": 5 * weights + shape.itemsize * shape.n * shape.mapped + 3 * 8 * shape.mapped**2,
+            "logistic": shape.copies * weights + features + 3 * 8 * shape.mapped**2,
         }[shape.decoder]
     )
     sparse = 24 * shape.together  # their directions while labels are clustered, or their weights in two orders

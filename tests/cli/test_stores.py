@@ -1,5 +1,9 @@
 """Stores on the command line: every verb takes one where it takes a file, and answers the same."""
 
+import socket
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -84,3 +88,42 @@ def test_a_fit_on_a_cluster_of_this_machine(stores, run, tmp_path):
         output = ("-o", tmp_path / f"{cut}.npz", "--n-components", 8, "--json")
         there = run("embed", stores / "features", *output, "--device", f"dask?cut={cut}").json
         np.testing.assert_allclose(there["singular_values"], here["singular_values"], rtol=1e-5)
+
+
+def test_a_scheduler_that_is_killed_and_another(stores, run, tmp_path):
+    pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
+    from rembrandt.engines.dask import DaskExecutor, cluster
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    module, quiet = (sys.executable, "-m", "distributed.cli.dask_scheduler"), {"stderr": subprocess.DEVNULL}
+    scheduler = subprocess.Popen([*module, "--host", address, "--no-dashboard"], **quiet)
+    module = (sys.executable, "-m", "distributed.cli.dask_worker")
+    worker = subprocess.Popen([*module, address, "--no-nanny", "--no-dashboard", "--death-timeout", "5"], **quiet)
+    in_shares = DaskExecutor.in_shares
+
+    def killing(*task):
+        scheduler.kill()
+        return in_shares(*task)
+
+    command = ("fit", stores / "features", *FAST)
+    kept = ("-o", tmp_path / "resumed", "--checkpoint", tmp_path / "kept")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DaskExecutor, "in_shares", killing)  # in the decoder, after the embedding
+            said = run(*command, *kept, "--scheduler", address, "--quiet", code=1).err
+    finally:
+        scheduler.kill()
+        worker.kill()
+        scheduler.wait()
+        worker.wait()
+    assert said.count("\n") == 1 and f"scheduler at {address} is gone" in said and "checkpoint" in said
+    assert not (tmp_path / "resumed").exists() and list((tmp_path / "kept").glob("embedding.*"))
+    with cluster(workers=1) as client:
+        said = run(*command, *kept, "--scheduler", client.scheduler.address).out
+    assert "an earlier run did: settings, embedding" in said
+    assert "The decoder took 2 passes" in said and "The embedding took" not in said
+    run(*command, "-o", tmp_path / "here")
+    one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("resumed", "here"))
+    assert one == other

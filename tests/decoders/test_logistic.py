@@ -13,7 +13,7 @@ from scipy import sparse
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import softmax
 from rembrandt.decoders.descent import gradient as gradient_of
-from rembrandt.decoders.descent import mean_loss
+from rembrandt.decoders.descent import total_losses
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.whitening import Whitening
 from rembrandt.engines.place import CPU
@@ -77,18 +77,21 @@ def loss_of(multiclass, logits, Y):
     return float((np.logaddexp(0, logits) - Y * logits).sum(axis=1).mean())
 
 
+def mean_loss(F, Y, Q, multiclass, parts=(slice(None),)):
+    return sum(total_losses(F, Y, np.arange(len(F)), Q, multiclass, np.ones(len(F)), parts)) / len(F)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**20), st.booleans())
 def test_the_gradient_is_the_slope_of_the_loss(seed, multiclass):
     rng = np.random.default_rng(seed)
     _, Y, _ = problem(seed, n=25, multiclass=multiclass)
     F, Q = rng.standard_normal((25, 4)), rng.standard_normal((4, C))
-    rows = np.arange(25)
     gradient = gradient_of(F, Y, Q, np.ones(25), multiclass)
     for _ in range(5):
         direction = rng.standard_normal(Q.shape)
         step = 1e-5
-        up, down = (mean_loss(F, Y, rows, Q + s * step * direction, multiclass, np.ones(len(F))) for s in (1, -1))
+        up, down = (mean_loss(F, Y, Q + s * step * direction, multiclass) for s in (1, -1))
         assert (gradient * direction).sum() == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
 
 
@@ -103,22 +106,24 @@ def test_weights_in_the_gradient_are_repetitions(multiclass):
     assert_allclose(gradient_of(F, Y, Q, w, multiclass), repeated, atol=1e-12)
 
 
-def test_themean_loss_by_hand():
+def test_the_mean_loss_by_hand():
     Y = sparse.csr_array(np.float32([[1, 0], [0, 1]]))
     F, Q = np.eye(2), np.array([[2.0, 0.0], [1.0, 0.0]])
     expected = np.mean([np.log1p(np.exp(-2)), np.log(np.exp(1) + 1)])
-    assert mean_loss(F, Y, np.arange(2), Q, True, np.ones(len(F))) == pytest.approx(expected)
+    assert mean_loss(F, Y, Q, True) == pytest.approx(expected)
     independent = np.logaddexp(0, [[2, 0], [1, 0]]) - [[2, 0], [0, 0]]
-    assert mean_loss(F, Y, np.arange(2), Q, False, np.ones(len(F))) == pytest.approx(independent.sum(axis=1).mean())
+    assert mean_loss(F, Y, Q, False) == pytest.approx(independent.sum(axis=1).mean())
 
 
 def test_the_loss_does_not_depend_on_blocks():
     _, Y, _ = problem(n=50)
     rng = np.random.default_rng(0)
     F, Q = rng.standard_normal((50, 4)), rng.standard_normal((4, C))
-    whole = mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F)))
+    whole = mean_loss(F, Y, Q, True)
     with mock.patch("rembrandt.decoders.descent.LOGITS", 3 * C):
-        assert mean_loss(F, Y, np.arange(50), Q, True, np.ones(len(F))) == pytest.approx(whole, rel=1e-12)
+        assert mean_loss(F, Y, Q, True) == pytest.approx(whole, rel=1e-12)
+    parts = (slice(0, 2), slice(2, C))
+    assert mean_loss(F, Y, Q, False, parts) == pytest.approx(mean_loss(F, Y, Q, False), rel=1e-12)
 
 
 @pytest.mark.parametrize("multiclass", [True, False])

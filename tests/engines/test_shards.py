@@ -11,7 +11,7 @@ from scipy import sparse
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings import Settings, embed
-from rembrandt.engines import shards
+from rembrandt.engines import shard_products, shards
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.shards import ShardedEngine, cut_in_runs, tree_sum
 from rembrandt.errors import SettingsError
@@ -66,7 +66,7 @@ class TestShardsWithoutSmallProducts(TestShards):
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
         monkeypatch.setattr(shards, "SMALL_CROSS", 0)
-        monkeypatch.setattr(shards, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(shard_products, "BLOCK_BYTES", 100)
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +119,14 @@ def test_only_the_features_that_occur(stored):
 
 def test_kept_layouts_change_no_bit(stored, monkeypatch):
     _, _, store = stored
-    monkeypatch.setattr(shards, "_layouts", shards._Layouts())
+    monkeypatch.setattr(shard_products, "_layouts", shard_products._Layouts())
     Z = np.random.default_rng(0).standard_normal((store.d, 3)).astype(np.float32)
     kept = engine_of(store, keep=1 << 20)
     assert_array_equal(kept.gram(Z), engine_of(store).gram(Z))
-    before = shards._layouts.bytes
-    assert 0 < before <= 1 << 20 and len(shards._layouts.kept) == 7
+    before = shard_products._layouts.bytes
+    assert 0 < before <= 1 << 20 and len(shard_products._layouts.kept) == 7
     assert_array_equal(kept.gram(Z), engine_of(store).gram(Z))
-    assert shards._layouts.bytes == before
+    assert shard_products._layouts.bytes == before
 
 
 def test_estimators_take_the_rows_of_a_store(stored):

@@ -72,6 +72,15 @@ class StoredRows:
         entries = self.store.manifest.shards
         return max(entry.n for entry in entries), max(sum(entry.nonzeros) for entry in entries)
 
+    def labels_and_features(self) -> int:
+        """Pairs of a label and a feature of one example; one pass over where the rows of the shards begin."""
+        total = 0
+        for shard in self.store.shards:
+            rows = shard.rows(*self._columns)
+            total += int(np.diff(rows.Y.indptr).astype(np.int64) @ np.diff(rows.X.indptr).astype(np.int64))
+            shard.release()
+        return total
+
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, tuple):
             every, columns = rows

@@ -3,6 +3,7 @@
 An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is judged and kept.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
@@ -11,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.whitening import Whitening, all_features
-from rembrandt.engines.place import CPU
+from rembrandt.decoders.whitening import Whitening
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
 from rembrandt.packing import Arrays
@@ -40,6 +40,10 @@ class LogisticSettings:
     smallest: float = 1 / 64  # of the first step: what is left to gain is noise
     held_out: float = 0.05
     seed: int = 0
+
+    def batch_of(self, n_train: int, c: int) -> int:
+        """Rows of a step: at least twenty steps an epoch, so that the mean of an epoch is one of many iterates."""
+        return max(1, min(self.batch, LOGITS // c, max(32, n_train // 20), n_train))
 
     def prior(self, rates: Array) -> Array:
         """The logits of the base rates."""
@@ -90,21 +94,21 @@ class NumpyDescent:
     def __init__(
         self,
         whitening: Whitening,
-        H: Array,
+        F: Any,
         Y: sparse.csr_array,
         w: Array,
         rates: Array,
         settings: LogisticSettings,
-        n_train: int,
+        batch: int,
+        parts: Sequence[slice] = (slice(None),),
     ) -> None:
-        self.whitening, self.Y, self.w, self.settings = whitening, Y, w, settings
-        self.F = all_features(whitening, H, CPU)
-        c = Y.shape[1]
-        # At least twenty steps an epoch, so that the mean of an epoch is one of many iterates.
-        self.batch = max(1, min(settings.batch, LOGITS // c, max(32, n_train // 20), n_train))
-        self.longest = settings.longest(rates, self.batch, whitening.size).astype(self.F.dtype)
-        self.curvature = (rates * (1 - rates)).astype(self.F.dtype)
-        self.Q = np.zeros((whitening.size + 1, c), dtype=self.F.dtype)
+        """``F`` are the whitened features of all rows; ``parts`` are labels that are multiplied at a time."""
+        self.whitening, self.F, self.Y, self.w, self.settings = whitening, F, Y, w, settings
+        self.batch, self.parts = batch, parts
+        dtype = whitening.T.dtype
+        self.longest = settings.longest(rates, batch, whitening.size).astype(dtype)
+        self.curvature = (rates * (1 - rates)).astype(dtype)
+        self.Q = np.zeros((whitening.size + 1, len(rates)), dtype=dtype)
         self.Q[-1] = settings.prior(rates)
         self.velocity, self.mean = np.zeros_like(self.Q), self.Q.copy()
         self.best = self.mean
@@ -116,20 +120,28 @@ class NumpyDescent:
         with own_threads():
             for rows, chosen in zip(order, kept, strict=True):
                 some: Any = slice(None) if chosen is None else np.append(chosen, self.whitening.size)
-                ahead = self.Q[some] + s.momentum * self.velocity[some]
                 seen = self.F[rows][:, some]
                 seen[:, :-1] /= 1 - s.dropout  # as large, on average, as all features together
-                slope = gradient(seen, self.Y[rows], ahead, self.w[rows], s.multiclass)
-                if s.l2:
-                    slope += s.l2 * self.curvature * ahead
-                self.velocity *= s.momentum
-                self.velocity[some] -= step * slope
-                self.Q += self.velocity
+                truth = self.Y[rows]
+                for part in self.parts:
+                    Q, velocity = self.Q[:, part], self.velocity[:, part]
+                    ahead = Q[some] + s.momentum * velocity[some]
+                    own = truth if part == slice(None) else truth[:, part]
+                    slope = gradient(seen, own, ahead, self.w[rows], s.multiclass)
+                    if s.l2:
+                        slope += s.l2 * self.curvature[part] * ahead
+                    velocity *= s.momentum
+                    velocity[some] -= step[part] * slope
+                    Q += velocity
                 self.mean += self.Q
         self.mean /= len(order)
 
     def loss(self, rows: NDArray[np.int64]) -> float:
-        return mean_loss(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w)
+        return sum(self.losses(rows)) / max(1e-300, float(self.w[rows].sum()))
+
+    def losses(self, rows: NDArray[np.int64]) -> list[float]:
+        """The weighted total loss on ``rows`` of each part of the labels."""
+        return total_losses(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts)
 
     def keep(self) -> None:
         self.best = self.mean
@@ -177,18 +189,22 @@ def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool
     return reduce(np.add, (found[start] for start in sorted(found)))
 
 
-def mean_loss(F: Array, Y: sparse.csr_array, rows: Array, Q: Array, multiclass: bool, w: Array) -> float:
-    """The weighted mean loss per example on ``rows``."""
-    total = 0.0
-    for part in spans(len(rows), max(1, LOGITS // Q.shape[1])):
-        chosen = rows[part]
-        P, truth = F[chosen] @ Q, Y[chosen]
-        at = np.repeat(np.arange(len(chosen)), np.diff(truth.indptr))
-        hits = np.bincount(at, weights=P[at, truth.indices], minlength=len(chosen))
-        if multiclass:
-            top = P.max(axis=1)
-            normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
-        else:
-            normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
-        total += float(w[chosen] @ (normalizers - hits))
-    return total / max(1e-300, float(w[rows].sum()))
+def total_losses(
+    F: Any, Y: sparse.csr_array, rows: Array, Q: Array, multiclass: bool, w: Array, parts: Sequence[slice]
+) -> list[float]:
+    """The weighted total loss on ``rows`` of each part of the labels."""
+    totals = [0.0] * len(parts)
+    for span in spans(len(rows), max(1, LOGITS // Q[:, parts[0]].shape[1])):
+        chosen = rows[span]
+        seen, truth = F[chosen], Y[chosen]
+        for number, part in enumerate(parts):
+            P, own = seen @ Q[:, part], truth if part == slice(None) else truth[:, part]
+            at = np.repeat(np.arange(len(chosen)), np.diff(own.indptr))
+            hits = np.bincount(at, weights=P[at, own.indices], minlength=len(chosen))
+            if multiclass:
+                top = P.max(axis=1)
+                normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
+            else:
+                normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
+            totals[number] += float(w[chosen] @ (normalizers - hits))
+    return totals

@@ -18,8 +18,11 @@ from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
+from rembrandt.decoders.shared_logistic import SharedDescent, features_of
 from rembrandt.decoders.whitening import Whitening
 from rembrandt.engines.place import CPU, CpuPlace, Place
+from rembrandt.engines.projected import ProjectedRows, label_blocks
+from rembrandt.engines.shards import LocalExecutor
 from rembrandt.errors import RembrandtWarning
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
@@ -48,7 +51,7 @@ def fit_logistic(
     train, held = (usable[part] for part in draw_rows(len(usable), settings.held_out, settings.seed, most=5000))
     if len(held) == 0:
         held = train
-    whitening = Whitening.of(H, fourier, settings.floor, w, place)
+    whitening = _whitening(H, fourier, settings.floor, w, place)
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
     descent = _descent(place, whitening, H, Y, w, rates, settings, len(train))
     rng = np.random.default_rng(settings.seed)
@@ -94,6 +97,15 @@ def fit_logistic(
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
 
 
+def _whitening(H: Block, fourier: FourierMap | None, floor: float, w: NDArray[Any], place: Place) -> Whitening:
+    if not isinstance(H, ProjectedRows):
+        return Whitening.of(H, fourier, floor, w, place)
+    with H.executor.tally.one_pass():
+        found = H.moments(fourier)
+    mean = found / found[-1, -1]
+    return Whitening.of_moments(mean[-1, :-1], mean[:-1, :-1], fourier, floor, H.dtype)
+
+
 def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | None:
     """Put ``descent`` where the last epoch that was kept left it, and say the rest of where the fit was then."""
     kept = checkpoints.last(EPOCHS)
@@ -122,8 +134,14 @@ def _descent(
     settings: LogisticSettings,
     n_train: int,
 ) -> Descent:
+    shared = isinstance(H, ProjectedRows) and not settings.multiclass
+    if shared and not isinstance(H.executor, LocalExecutor):
+        return SharedDescent(H, whitening, w, rates, settings, n_train)
     if isinstance(place, CpuPlace):
-        return NumpyDescent(whitening, H, Y, w, rates, settings, n_train)
+        batch = settings.batch_of(n_train, Y.shape[1])
+        # In the blocks that workers would have, so that here and there are the same.
+        parts = label_blocks(Y.shape[1]) if shared else (slice(None),)
+        return NumpyDescent(whitening, features_of(whitening, H), Y, w, rates, settings, batch, parts)
     from rembrandt.decoders.torch_descent import TorchDescent
     from rembrandt.engines.torch_place import TorchPlace
 

@@ -8,6 +8,7 @@ times labels. Where examples times labels is affordable there are no clusters, a
 A label's score is the logarithm of a probability, ``−Σ max(0, 1 − (xᵀs + b))^power`` over the nodes on its path.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.stored import StoredRows
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.blocks import spans
@@ -27,6 +29,7 @@ from rembrandt.metrics import rank, top_k
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
+Part = tuple[Array, Array, Array, Array]
 
 ROWS = 256  # examples answered by one call, with their scores of all clusters
 LARGEST = 160  # labels of a cluster
@@ -84,7 +87,7 @@ class LabelTree:
 
         With ``allowed``, label indices, all clusters are looked into. Where fewer are found the rest is -1, with 0.
         """
-        X = _unit(X)
+        X = unit_rows(X)
         if len(self.levels) == 1:
             return self._top_k_of_all(X, k, allowed)
         mask = np.full(self.n_labels, allowed is None)
@@ -126,7 +129,7 @@ class LabelTree:
 
     def probabilities(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Probabilities of ``labels`` for every row, whatever their cluster: a dense block, and `top_k` in full."""
-        X, last = _unit(X), self.levels[-1]
+        X, last = unit_rows(X), self.levels[-1]
         own = np.zeros((X.shape[0], len(last.bias[labels])), dtype=np.float32)
         lists = as_csr(last.weights[labels].T)
         above = np.empty((X.shape[0], len(self._members[0]) - 1), dtype=np.float32)
@@ -168,7 +171,7 @@ def fit_tree(
     Nodes that learn from all examples are fitted where ``place`` is; below them the examples of a node are too few for
     a device to gain by.
     """
-    X = _unit(X)
+    source, X = X, unit_rows(X[:] if isinstance(X, StoredRows) else X)
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
@@ -178,6 +181,7 @@ def fit_tree(
     shuffled = np.random.default_rng(settings.seed).permutation(counted)  # descent goes through rows as they come
     X, Y, weights = X[shuffled], Y[shuffled], weights[shuffled]
     costs = (settings.cost * weights).astype(np.float32)
+    workers = _workers(source, shuffled, place)
     levels: list[Level] = []
     pools = sparse.csr_array(np.ones((1, len(counted)), dtype=np.int8))  # the root's examples: all
     for above, depth in pairwise([0, *depths]):
@@ -185,9 +189,11 @@ def fit_tree(
         cells = (np.arange(c), clusters >> (depths[-1] - depth))
         member = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         rows = as_csr((Y @ member).T)
-        levels.append(_fit_level(X, rows, pools, np.arange(nodes) >> (depth - above), costs, settings, report, place))
+        levels.append(
+            _fit_level(X, rows, pools, np.arange(nodes) >> (depth - above), costs, settings, report, place, workers)
+        )
         pools = rows
-    levels.append(_fit_level(X, as_csr(Y.T), pools, clusters, costs, settings, report, place))
+    levels.append(_fit_level(X, as_csr(Y.T), pools, clusters, costs, settings, report, place, workers))
     return LabelTree(tuple(levels), settings.power, settings.beam)
 
 
@@ -210,6 +216,7 @@ def _fit_level(
     settings: TreeSettings,
     report: Report,
     place: Place,
+    workers: Any = None,
 ) -> Level:
     """One classifier for each row list of ``rows`` (nodes × examples) against the rest of its parent's pool."""
     if pools.shape[0] == 1 and not isinstance(place, CpuPlace):
@@ -219,21 +226,10 @@ def _fit_level(
         assert isinstance(place, TorchPlace)
         return Level(*hinge_weights(X, rows, costs, settings.threshold, place, report), parent)
     size = rows.shape[0]
-    stage = f"{size:,} sparse classifiers"
-    step = int(np.clip(size // 64, 1, 64))
     order = np.argsort(parent, kind="stable")  # siblings after each other: the rows of their pool are in the cache
-    parts: dict[int, tuple[Array, Array, Array, Array]] = {}
-    space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
-    data = (X.indptr, X.indices, X.data, costs, rows.indptr, rows.indices, pools.indptr, pools.indices, parent)
-    ends = (settings.passes, settings.tolerance, settings.threshold)
-
-    def fit(nodes: slice) -> None:
-        with space.borrowed() as seats:
-            parts[nodes.start] = squared_hinge(*data, order[nodes], *ends, seats)
-        report(stage, min(size, step * len(parts)), size)
-
-    for_each(fit, ((nodes,) for nodes in spans(size, step)))
-    found = [parts.pop(start) for start in sorted(parts)]
+    pieces = [order[nodes] for nodes in spans(size, int(np.clip(size // 64, 1, 64)))]
+    level = Nodes(rows, pools, parent, costs, settings)
+    found = level.fit(X, pieces, report) if workers is None else workers.fit(level, pieces, report)
     counts, bias = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
     counts[order] = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in found])
     bias[order] = np.concatenate([own for *_, own in found])
@@ -242,11 +238,53 @@ def _fit_level(
     return Level(as_csr(weights[np.argsort(order)]), bias, parent)
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a level before they are fitted: the examples of each, and those that it learns from."""
+
+    rows: sparse.csr_array  # nodes × examples
+    pools: sparse.csr_array  # nodes above × examples
+    parent: Array
+    costs: Array
+    settings: TreeSettings
+
+    @property
+    def nbytes(self) -> int:
+        lists = (self.rows.indptr, self.rows.indices, self.pools.indptr, self.pools.indices)
+        return sum(part.nbytes for part in (*lists, self.parent, self.costs))
+
+    def fit(self, X: sparse.csr_array, pieces: Sequence[Array], report: Report = silent) -> list[Part]:
+        """For each piece, some of the nodes: where weights end, their features, their values, and the biases."""
+        rows, pools, s = self.rows, self.pools, self.settings
+        size = sum(map(len, pieces))
+        found: dict[int, Part] = {}
+        space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
+        lists = (rows.indptr, rows.indices, pools.indptr, pools.indices, self.parent)
+        data = (X.indptr, X.indices, X.data, self.costs, *lists)
+
+        def fit(number: int, nodes: Array) -> None:
+            with space.borrowed() as seats:
+                found[number] = squared_hinge(*data, nodes, s.passes, s.tolerance, s.threshold, seats)
+            report(f"{size:,} sparse classifiers", sum(len(pieces[done]) for done in list(found)), size)
+
+        for_each(fit, enumerate(pieces))
+        return [found[number] for number in range(len(pieces))]
+
+
+def _workers(source: Matrix, shuffled: Array, place: Place) -> Any:
+    """Who fits nodes where the examples are those of a store on a cluster; None for this process."""
+    if not isinstance(source, StoredRows):
+        return None
+    from rembrandt.decoders.shared_tree import workers_for
+
+    return workers_for(source, shuffled, place)
+
+
 def _centroids(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
     """The direction of each label's examples."""
     return normalize_rows(as_csr(as_csr(Y.T, X.dtype) @ X))
 
 
-def _unit(X: Matrix) -> sparse.csr_array:
+def unit_rows(X: Matrix) -> sparse.csr_array:
     """Rows of length one, in single precision."""
     return normalize_rows(as_csr(X, np.float32))

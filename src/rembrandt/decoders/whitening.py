@@ -31,12 +31,18 @@ class Whitening:
             mean += w[rows] @ Phi
             Phi = Phi * xp.sqrt(w[rows])[:, None]
             covariance += Phi.T @ Phi
-        mean /= total
-        covariance /= total
-        covariance -= mean[:, None] * mean[None, :]
+        return cls.of_moments(mean / total, covariance / total, fourier, floor, H.dtype)
+
+    @classmethod
+    def of_moments(
+        cls, mean: Block, square: Block, fourier: FourierMap | None, floor: float, dtype: Any
+    ) -> "Whitening":
+        """From the mean of the features and that of their products with each other."""
+        xp, D = array_namespace(mean), mean.shape[0]
+        covariance = square - mean[:, None] * mean[None, :]
         level = max(floor * float(xp.linalg.trace(covariance)) / D, 1e-12)
-        T = inverse_factor(covariance + level * xp.eye(D, dtype=xp.float64, device=H.device))
-        return cls(xp.astype(mean, H.dtype), xp.asarray(xp.astype(T, H.dtype), copy=True), fourier)
+        T = inverse_factor(covariance + level * xp.eye(D, dtype=xp.float64, device=mean.device))
+        return cls(xp.astype(mean, dtype), xp.asarray(xp.astype(T, dtype), copy=True), fourier)
 
     @property
     def size(self) -> int:
@@ -53,6 +59,16 @@ class Whitening:
         """Weights and bias for ``φ(h)`` from those for the whitened features."""
         weights = self.T @ Q[: self.size]
         return weights, Q[self.size] - self.mean @ weights
+
+
+class MappedRows:
+    """The whitened features of rows that are not in memory, made when they are asked for."""
+
+    def __init__(self, whitening: Whitening, H: Block) -> None:
+        self.whitening, self.H, self.dtype = whitening, H, H.dtype
+
+    def __getitem__(self, rows: Any) -> Block:
+        return self.whitening(self.H[rows])
 
 
 def all_features(whitening: Whitening, H: Block, place: Place) -> Block:

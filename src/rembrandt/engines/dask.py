@@ -10,17 +10,23 @@ Work of a worker that dies is done again by the others. Workers must see the sto
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import logging
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.engines.shards import Data, ShardedEngine, Sums, Tally, Work, partial, projected, tree_cut, tree_sum
+from rembrandt.engines.shard_products import Data, Product, partial, projected
+from rembrandt.engines.shards import ShardedEngine, Sums, Task, Work, cut_in_runs, tree_cut, tree_sum
+from rembrandt.engines.tally import Tally
 from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.blocks import spans
 
@@ -38,6 +44,9 @@ Found = TypeVar("Found")
 CUTS: tuple[Cut, ...] = ("auto", "rows", "columns")
 ATTEMPTS = 4  # at a product, before a cluster that keeps losing its workers is given up
 TIMEOUT = 30  # seconds for a scheduler to answer
+ANSWER = 10  # seconds for one that is busy
+LOOK = 3  # seconds of sending after which to look whether whom it is sent to is there
+PAUSE = 0.5  # seconds before the next attempt, and as much more before each one after it
 PATIENCE = 60  # seconds to wait for a worker when there is none
 ROOM = 0.5  # of a worker's memory that shards and their layouts may take for columns to be the better cut
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
@@ -53,7 +62,7 @@ def cluster(scheduler: str | None = None, workers: int | None = None, timeout: f
             raise EngineError(
                 f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask scheduler"
             ) from error
-        with client:
+        with client, _quiet():
             yield client
         return
     cores = len(os.sched_getaffinity(0))
@@ -68,8 +77,21 @@ def cluster(scheduler: str | None = None, workers: int | None = None, timeout: f
             env={"REMBRANDT_NUM_THREADS": threads},
         ) as local,
         Client(local, set_as_default=False) as client,
+        _quiet(),
     ):
         yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the tracebacks that a client logs when it loses its scheduler: ours is a sentence."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 class DaskExecutor:
@@ -86,15 +108,14 @@ class DaskExecutor:
         limits = [one["memory_limit"] or 0 for one in client.scheduler_info(n_workers=-1)["workers"].values()]
         fits = len(limits) > 1 and size <= ROOM * min(limits)
         self.cut: Cut = ("columns" if fits else "rows") if cut == "auto" else cut
-        self._sent: dict[type, tuple[Any, Any]] = {}  # what was broadcast last, and its future
+        self._sent: dict[type, tuple[Any, _Sent]] = {}  # what was broadcast last, and its copies
 
     @property
     def spreads(self) -> bool:
         return self.cut == "columns"
 
-    def total(self, product: str, data: Data, block: Array | None) -> Array:
-        by_columns = self.spreads and block is not None and block.shape[1] > 1
-        if by_columns and block is not None:
+    def total(self, product: str | Product, data: Data, block: Any) -> Array:
+        if self.spreads and isinstance(block, np.ndarray) and block.shape[1] > 1:
             parts = self._survive(lambda: self._columns(_whole_product, block, product, self._broadcast(data)))
             return np.hstack(parts)
         return self._survive(lambda: self._rows(product, data, block))
@@ -112,7 +133,21 @@ class DaskExecutor:
             )
         )
 
-    def _rows(self, product: str, data: Data, block: Array | None) -> Array:
+    def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
+        return self._survive(lambda: self._shares(task, pieces, shared))
+
+    def _shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
+        workers = self._workers()
+        sent = [self._broadcast(value) for value in shared]
+        futures = []
+        for worker, run in zip(workers, cut_in_runs(len(pieces), len(workers)), strict=False):
+            part = self._scatter(_Pieces([pieces[i] for i in run]), [worker])
+            futures.append(self._submit(worker, _share, part, task, *sent))
+        found = self.client.gather(futures)
+        self.tally.gathered += _nbytes(found)
+        return [one for share in found for one in share]
+
+    def _rows(self, product: str | Product, data: Data, block: Any) -> Array:
         workers, n = self._workers(), len(data.runs)
         shared = self._broadcast(data)
         sent = None if block is None else self._scatter(block, workers)
@@ -139,7 +174,7 @@ class DaskExecutor:
             part = self._scatter(np.ascontiguousarray(block[:, columns]), [worker])
             futures.append(self._submit(worker, task, part, *rest))
         found = self.client.gather(futures)
-        self.tally.gathered += sum(_nbytes(one) for one in found)
+        self.tally.gathered += _nbytes(found)
         return list(found)
 
     def _project(self, data: Data, number: int, block: Array) -> Array:
@@ -150,22 +185,39 @@ class DaskExecutor:
         return found
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        """A future of ``task``; of what was sent to several workers it gets this one's copy."""
+        own = [argument[worker] if isinstance(argument, _Sent) else argument for argument in arguments]
         # A preference, not an order: what a dead worker was to do goes to another.
-        return self.client.submit(task, *arguments, workers=[worker], allow_other_workers=True, pure=False)
+        return self.client.submit(task, *own, workers=[worker], allow_other_workers=True, pure=False)
 
-    def _broadcast(self, value: Any) -> Any:
+    def _broadcast(self, value: Any) -> _Sent:
         """Something that every worker needs, sent once for as long as it is the same thing."""
-        kind = type(value)
-        if kind not in self._sent or self._sent[kind][0] is not value:
-            self._sent[kind] = (value, self._scatter(value, self._workers()))
+        kind, workers = type(value), self._workers()
+        if kind not in self._sent or self._sent[kind][0] is not value or not self._sent[kind][1].keys() >= set(workers):
+            self._sent[kind] = (value, self._scatter(value, workers))
         return self._sent[kind][1]
 
-    def _scatter(self, value: Any, workers: list[str]) -> Any:
-        size = getattr(value, "nbytes", 0)
+    def _scatter(self, value: Any, workers: list[str]) -> _Sent:
+        """A copy of ``value`` on each of the workers, side by side."""
+        size = _nbytes(value)
         if size:
             self.tally.broadcasts += 1
             self.tally.sent += size * len(workers)
-        return self.client.scatter(value, workers=workers, broadcast=len(workers) > 1, hash=False)
+        loop: Any = self.client.loop
+        waiting = asyncio.run_coroutine_threadsafe(self._copies(value, workers), loop.asyncio_loop)
+        while True:
+            try:
+                return _Sent(zip(workers, waiting.result(LOOK), strict=True))
+            except OSError as error:
+                # Long, or for ever: nobody says that a worker died on the way.
+                alive = None if waiting.done() else self._alive()
+                if alive is None or not set(workers) <= set(alive):
+                    waiting.cancel()
+                    raise CommClosedError("a worker was lost while something was sent to it") from error
+
+    async def _copies(self, value: Any, workers: list[str]) -> list[Any]:
+        # One by one: a scheduler that is told to broadcast to a worker that is gone tries for ever.
+        return await asyncio.gather(*(self.client._scatter(value, workers=[one], hash=False) for one in workers))
 
     def _workers(self) -> list[str]:
         """The workers, in an order that does not change while they live."""
@@ -186,24 +238,30 @@ class DaskExecutor:
                 self._sent.clear()
                 if not self._scheduler_lives():
                     raise EngineError(
-                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); start it and its "
-                        "workers again, and give the same command"
+                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); start one and its "
+                        "workers again, and give the same command with its address: what a checkpoint kept is not done "
+                        "again"
                     ) from error
                 if left == 0:
                     raise EngineError(
                         f"workers of {self.address} were lost {ATTEMPTS} times in one product ({error}); look at their "
                         "logs, memory is the usual reason: smaller shards or fewer components need less"
                     ) from error
+                time.sleep(PAUSE * (ATTEMPTS - left))  # until everybody knows who is gone
         raise AssertionError("the last attempt has returned or raised")
 
     def _scheduler_lives(self) -> bool:
+        return self._alive() is not None
+
+    def _alive(self) -> list[str] | None:
+        """The workers that the scheduler knows now; None where it does not answer."""
         try:
             if self.client.status != "running":
-                return False
-            self.client.sync(self.client.scheduler.identity, callback_timeout=10)
+                return None
+            known = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER)
         except (OSError, TimeoutError, CancelledError, RuntimeError):
-            return False
-        return True
+            return None
+        return list(known["workers"])
 
 
 def _crossings(owner: list[str], first: int, last: int) -> int:
@@ -227,6 +285,27 @@ def _elsewhere(block: Array, work: Work, data: Data, sums: Sums, *more: Any) -> 
     return work(ShardedEngine.elsewhere(data, sums), block, *more)
 
 
-def _nbytes(found: Any) -> int:
-    parts = found if isinstance(found, tuple) else (found,)
-    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+class _Sent(dict[str, Any]):
+    """The copies of something on workers, as futures."""
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """What one worker is to work on; a list would be sent piece by piece."""
+
+    pieces: list[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return _nbytes(self.pieces)
+
+
+def _share(part: _Pieces, task: Task, *shared: Any) -> list[Any]:
+    return list(task(part.pieces, *shared))
+
+
+def _nbytes(value: Any) -> int:
+    """The size of the arrays in it."""
+    if isinstance(value, tuple | list):
+        return sum(map(_nbytes, value))
+    return int(getattr(value, "nbytes", 0))

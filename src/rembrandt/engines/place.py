@@ -41,6 +41,10 @@ class Place(Protocol):
         """An engine for the data: with a constant feature or, with ``center``, without the means."""
         ...
 
+    def held(self) -> AbstractContextManager[None]:
+        """What this place opens for its work, such as a connection, stays open meanwhile and no longer."""
+        ...
+
     def exactly(self) -> AbstractContextManager[None]:
         """Products in the full precision of their blocks and sums in float32 at least, as the solvers need them."""
         ...
@@ -80,6 +84,9 @@ class CpuPlace:
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
         return CpuEngine(X if center else append_constant(X), Y, weights, center_features=center, center_labels=center)
+
+    def held(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def exactly(self) -> AbstractContextManager[None]:
         return nullcontext()

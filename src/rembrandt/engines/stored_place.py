@@ -7,27 +7,26 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import array_api_compat.numpy
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.place import CpuPlace
+from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shards import Executor, ShardedEngine, Tally
+from rembrandt.engines.shards import Executor, LocalExecutor, ShardedEngine
+from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
-from rembrandt.linalg.blocks import Block, spans
-from rembrandt.linalg.sparse import Matrix, project
+from rembrandt.linalg.blocks import Block
+from rembrandt.linalg.sparse import Matrix
 
 _DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?(?:cut=(?P<cut>[a-z]+)|workers=(?P<workers>[0-9]+)|&)*)?")
-ROWS = 65_536  # rows of a block on disk that are in memory at a time
 
 
 def is_dask(device: str) -> bool:
@@ -50,63 +49,80 @@ def stored_place(device: str) -> StoredPlace:
     )
 
 
+@dataclass(frozen=True)
 class StoredPlace(CpuPlace):
     """This process, over the shards of a store."""
 
-    tally: Tally | None = None  # of the last engine
+    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)  # what each stage of a fit took
+
+    @property
+    def tally(self) -> Tally | None:
+        """Of the embedding."""
+        return self.tallies.get("embedding")
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
         _check_own(X, Y, weights)
-        engine = ShardedEngine(
+        return ShardedEngine(
             X.store.shards,
             X.store.d,
             X.store.c,
-            executor=self._executor(X),
+            executor=self.executor(X, "embedding"),
             columns=X.columns,
             normalize=X.is_normalized,
             constant=not center,
             center_features=center,
             center_labels=center,
         )
-        object.__setattr__(self, "tally", engine.tally)
-        return engine
 
     def project(self, X: Matrix, W: Block) -> Block:
         if not isinstance(X, StoredRows):
             return super().project(X, W)
-        return RowsOnDisk.written(X.shape[0], W.shape[1], lambda rows: project(X[rows], W))
+        return ProjectedRows.of(X, W, self.executor(X, "decoder"))
 
-    def _executor(self, X: StoredRows) -> Executor | None:
-        return None
+    def executor(self, X: StoredRows, stage: str) -> Executor:
+        """Who does a stage of the fit, and counts what it takes."""
+        executor = self._executor(X)
+        executor.tally = self.tallies.setdefault(stage, Tally())
+        return executor
+
+    def _executor(self, X: StoredRows) -> Executor:
+        return LocalExecutor()
 
 
 @dataclass(frozen=True)
 class DaskPlace(StoredPlace):
-    """A Dask cluster, over the shards of a store; it is there from the first engine to the end of ``exactly``."""
+    """A Dask cluster, over the shards of a store; it is there from when it is first needed to the end of ``held``."""
 
     scheduler: str | None = None
     cut: str = "auto"
     workers: int | None = None
-    device: str = "cpu"
-    _open: list[ExitStack] = field(default_factory=list, compare=False)
+    _open: list[tuple[ExitStack, Executor]] = field(default_factory=list, compare=False)
+    _holds: list[None] = field(default_factory=list, compare=False)
 
     @contextmanager
-    def exactly(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
+        self._holds.append(None)
         try:
             yield
         finally:
-            while self._open:
-                self._open.pop().close()
+            self._holds.pop()
+            while self._open and not self._holds:
+                self._open.pop()[0].close()
 
-    def _executor(self, X: StoredRows) -> Executor | None:
+    def exactly(self) -> AbstractContextManager[None]:
+        return self.held()
+
+    def _executor(self, X: StoredRows) -> Executor:
         from rembrandt.engines.dask import DaskExecutor, cluster
 
-        stack = ExitStack()
-        self._open.append(stack)
-        client = stack.enter_context(cluster(self.scheduler, self.workers))
-        size = sum(shard.entry.bytes for shard in X.store.shards)
-        cut: Any = self.cut
-        return DaskExecutor(client, cut, 2 * size)  # with the layouts by columns
+        if not self._open:
+            with ExitStack() as stack:
+                client = stack.enter_context(cluster(self.scheduler, self.workers))
+                size = sum(shard.entry.bytes for shard in X.store.shards)
+                cut: Any = self.cut
+                executor = DaskExecutor(client, cut, 2 * size)  # with the layouts by columns
+                self._open.append((stack.pop_all(), executor))
+        return self._open[0][1]
 
 
 def _check_own(X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None) -> None:
@@ -117,43 +133,3 @@ def _check_own(X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None) -> 
         raise SettingsError("a store is fitted with its own labels and weights; convert the data again to change them")
     if X.is_moved:
         raise SettingsError("a store is fitted over its own features; convert the data again to change them")
-
-
-class RowsOnDisk:
-    """A block as long as the data, in a file of its own that goes with it; ``H[rows]`` reads some of it."""
-
-    device = "cpu"
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, n: int, width: int) -> None:
-        self.shape = (n, width)
-        self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115 - open for as long as the block is
-
-    @classmethod
-    def written(cls, n: int, width: int, block: Callable[[slice], Block]) -> RowsOnDisk:
-        """The rows that ``block`` gives for each span of them."""
-        self = cls(n, width)
-        for rows in spans(n, ROWS):
-            np.ascontiguousarray(block(rows), dtype=self.dtype).tofile(self._file)
-        self._file.flush()
-        return self
-
-    def mapped(self, change: Callable[[slice, Block], Block]) -> RowsOnDisk:
-        """Another block, of each span of rows changed."""
-        return self.written(*self.shape, lambda rows: change(rows, self[rows]))
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api_compat.numpy
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        n, width = self.shape
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            start, stop, _ = rows.indices(n)
-            self._file.seek(4 * width * start)
-            return np.fromfile(self._file, self.dtype, max(0, stop - start) * width).reshape(-1, width)
-        chosen = np.arange(n)[rows]
-        mapped = np.memmap(self._file, self.dtype, "r", shape=self.shape)
-        return np.array(mapped[chosen])

@@ -1,7 +1,7 @@
 """Devices that torch drives: GPUs, or the processor where a test or a trial wants the same path."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,9 @@ class TorchPlace:
         return TorchEngine(
             X, Y, weights, center_features=center, center_labels=center, devices=self.devices, constant=not center
         )
+
+    def held(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def exactly(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
+_WIDE = 4096  # inputs, beyond which random directions are not made orthogonal
 _PAIRS = 4096  # pairs of examples whose distance is looked at for the median
 
 
@@ -61,7 +62,7 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
     # The cosines of a row have the squared length D/2 on average; the linear part gets the same.
-    length = (float(xp.sum(column_dots(H, H))) / max(1, H.shape[0])) ** 0.5
+    length = mean_square(H) ** 0.5
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
     frequencies, offsets = (
         xp.asarray(values, dtype=H.dtype, device=H.device) for values in (directions / bandwidth, offsets)
@@ -69,11 +70,20 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
     return FourierMap(frequencies, offsets, linear)
 
 
+def mean_square(H: Block) -> float:
+    """The mean squared length of a row; rows that are not in memory know it."""
+    if hasattr(H, "mean_square"):
+        return float(H.mean_square)
+    return float(array_namespace(H).sum(column_dots(H, H))) / max(1, H.shape[0])
+
+
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """``n`` normal vectors of length ``k``, orthogonal within each k of them (Yu et al., 2016).
 
     Each is normal by itself; together they cover the sphere more evenly, so the same number is nearer to the kernel.
     """
+    if k > _WIDE:
+        return rng.standard_normal((k, n))  # nearly orthogonal as they are
     blocks = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-n // k))]
     return np.hstack(blocks)[:, :n] * np.sqrt(rng.chisquare(k, n))
 

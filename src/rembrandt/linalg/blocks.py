@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from rembrandt.linalg.threads import own_threads
+from rembrandt.linalg.threads import for_each, own_threads
 
 Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
 
@@ -70,6 +70,14 @@ def fused(*blocks: Block) -> Any:
     from rembrandt.linalg import triton_columns
 
     return triton_columns if triton_columns.usable(*blocks) else None
+
+
+def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of each column, in float64: parts of the rows side by side, always the same parts."""
+    parts = list(spans(len(A), ROWS // 4))
+    sums = np.zeros((len(parts), A.shape[1]))
+    for_each(lambda i, rows: A[rows].sum(axis=0, dtype=np.float64, out=sums[i]), enumerate(parts))
+    return np.asarray(sums.sum(axis=0))
 
 
 def column_dots(A: Block, B: Block) -> Block:

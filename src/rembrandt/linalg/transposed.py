@@ -22,6 +22,7 @@ from rembrandt.linalg.threads import for_each, n_threads
 Array = NDArray[Any]
 
 ROWS = 16_384  # rows of A in a block
+SAMPLE = 1 << 18  # non-zeros that the cost of columns is estimated from
 SLAB = 128  # columns of U at a time: with ROWS of them, eight megabytes
 
 
@@ -37,9 +38,9 @@ def _sort_block(
     values: Array,
     run_column: Array,
     run_start: Array,
-    n_runs: Array,
+    run_end: Array,
 ) -> None:
-    """One block's non-zeros by column, at their own place: runs of one column each.
+    """One block's non-zeros by column, at their own place: runs of one column each, and where the last one ends.
 
     Sorted by counting: a fifth of the time that comparing takes, so that a layout may be made anew in every pass.
     """
@@ -48,38 +49,40 @@ def _sort_block(
     begin, end = indptr[first], indptr[last]
     place = np.zeros(n_columns, np.int32)
     for at in range(begin, end):
-        place[indices[at]] += 1
-    runs, so_far = 0, 0
+        place[np.uint32(indices[at])] += 1
+    run, so_far = begin + block, begin
     for column in range(n_columns):
         count = place[column]
         if count:
-            run_column[begin + runs], run_start[begin + runs] = column, begin + so_far
-            runs += 1
-            place[column] = so_far
+            run_column[run], run_start[run] = column, so_far
+            run += 1
+            place[column] = so_far - begin
             so_far += count
+    run_start[run] = so_far
+    run_end[block] = run
     for row in range(first, last):
         for source in range(indptr[row], indptr[row + 1]):
-            at = begin + place[indices[source]]
-            place[indices[source]] += 1
-            rows[at], values[at] = row, data[source]
-    n_runs[block] = runs
+            into = np.uint32(indices[source])
+            at = begin + place[into]
+            place[into] += 1
+            rows[at], values[at] = row - first, data[source]
 
 
-def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, Array, Array]:
-    """The non-zeros by block and column: runs of one column each, and where the runs of each block begin."""
+def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """The non-zeros by block and column: runs of one column each, and where the runs of each block begin and end.
+
+    A block has room for as many runs as non-zeros, and one for the end; pages that no run reaches take no memory.
+    """
     (n, d), nnz = A.shape, A.nnz
-    indptr = A.indptr.astype(np.int64)
+    indptr = A.indptr.astype(np.int64, copy=False)
     blocks = -(-n // step)
-    rows, values = np.empty(nnz, np.int32), np.empty(nnz, A.dtype)
-    run_column, run_start = np.empty(nnz, np.int32), np.empty(nnz, np.int64)
-    n_runs = np.zeros(blocks, np.int64)
-    into = (rows, values, run_column, run_start, n_runs)
+    rows, values = np.empty(nnz, np.uint16), np.empty(nnz, A.dtype)
+    run_column, run_start = np.empty(nnz + blocks, np.int32), np.empty(nnz + blocks, np.int64)
+    run_end = np.zeros(blocks, np.int64)
+    into = (rows, values, run_column, run_start, run_end)
     for_each(_sort_block, ((indptr, A.indices, A.data, d, step, block, *into) for block in range(blocks)))
-    begins = indptr[np.arange(blocks) * step]
-    ranges = list(zip(begins.tolist(), (begins + n_runs).tolist(), strict=True))
-    columns = np.concatenate([run_column[:0], *(run_column[a:b] for a, b in ranges)])
-    starts = np.concatenate([*(run_start[a:b] for a, b in ranges), [nnz]])
-    return rows, values, columns, starts, np.concatenate([[0], np.cumsum(n_runs)])
+    numbers = np.arange(blocks)
+    return rows, values, run_column, run_start, indptr[numbers * step] + numbers, run_end
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -88,31 +91,34 @@ def _sum_columns(
     values: Array,
     run_column: Array,
     run_start: Array,
-    block_run: Array,
+    run_begin: Array,
+    run_end: Array,
+    step: int,
     U: Array,
     out: Array,
     first_column: int,
     last_column: int,
 ) -> None:
-    """``out[column] = Σ value · U[row]`` for the columns from ``first_column`` to ``last_column`` of A."""
+    """``out[column] += Σ value · U[row]`` for the columns from ``first_column`` to ``last_column`` of A."""
     k = U.shape[1]
     part = np.zeros(k, out.dtype)
-    for block in range(block_run.shape[0] - 1):
-        columns = run_column[block_run[block] : block_run[block + 1]]
-        first = block_run[block] + np.searchsorted(columns, first_column)
-        last = block_run[block] + np.searchsorted(columns, last_column)
+    for block in range(run_begin.shape[0]):
+        columns = run_column[run_begin[block] : run_end[block]]
+        first = run_begin[block] + np.searchsorted(columns, first_column)
+        last = run_begin[block] + np.searchsorted(columns, last_column)
+        near = U[block * step :]
         for run in range(first, last):
             at, end = run_start[run], run_start[run + 1]
             part[:] = 0
             while at + 4 <= end:
                 v0, v1, v2, v3 = values[at], values[at + 1], values[at + 2], values[at + 3]
-                u0, u1, u2, u3 = U[rows[at]], U[rows[at + 1]], U[rows[at + 2]], U[rows[at + 3]]
+                u0, u1, u2, u3 = near[rows[at]], near[rows[at + 1]], near[rows[at + 2]], near[rows[at + 3]]
                 for j in range(k):
                     part[j] += v0 * u0[j] + v1 * u1[j] + v2 * u2[j] + v3 * u3[j]
                 at += 4
             while at < end:
                 v0 = values[at]
-                u0 = U[rows[at]]
+                u0 = near[rows[at]]
                 for j in range(k):
                     part[j] += v0 * u0[j]
                 at += 1
@@ -126,20 +132,24 @@ class Transposed:
     """A sparse matrix laid out for products with its transpose; about as large as the matrix itself."""
 
     shape: tuple[int, int]  # of the transpose
-    rows: Array
+    step: int  # rows in a block
+    rows: Array  # within their block
     values: Array
     run_column: Array
     run_start: Array
-    block_run: Array
+    run_begin: Array  # of each block
+    run_end: Array
     column_costs: Array
 
     @classmethod
     def of(cls, A: sparse.csr_array) -> "Transposed":
         n, d = A.shape
-        sorted_ = _sort_blocks(A, ROWS)
-        # Writing a run to the result costs about as much as gathering a few non-zeros from the cache.
-        costs = np.bincount(A.indices, minlength=d) + 4 * np.bincount(sorted_[2], minlength=d)
-        return cls((d, n), *sorted_, costs)
+        step = min(ROWS, 1 << 16)
+        return cls((d, n), step, *_sort_blocks(A, step), _column_costs(A, step))
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + self.values.nbytes + 12 * (self.run_end - self.run_begin).sum())
 
     def __matmul__(self, U: Array) -> Array:
         dtype = np.result_type(self.values.dtype, U.dtype)
@@ -152,7 +162,8 @@ class Transposed:
         shares = self._shares()
         for columns in spans(U.shape[1], SLAB):
             slab = np.ascontiguousarray(U[:, columns], dtype=out.dtype)
-            parts = (self.rows, self.values, self.run_column, self.run_start, self.block_run, slab, out[:, columns])
+            runs = (self.run_column, self.run_start, self.run_begin, self.run_end)
+            parts = (self.rows, self.values, *runs, self.step, slab, out[:, columns])
             for_each(_sum_columns, ((*parts, first, last) for first, last in shares))
 
     def _shares(self) -> list[tuple[int, int]]:
@@ -162,3 +173,18 @@ class Transposed:
         cuts = np.searchsorted(running, np.linspace(0, total, n_threads() + 1)[1:-1])
         edges = np.unique(np.concatenate([[0], cuts + 1, [self.shape[0]]]))
         return [(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+def _column_costs(A: sparse.csr_array, step: int) -> Array:
+    """What each column costs, about, from some of the non-zeros: shares need no more than that.
+
+    Writing a run to the result costs about as much as gathering a few non-zeros from the cache.
+    """
+    n, d = A.shape
+    seen = A.indices
+    if A.nnz > SAMPLE:
+        starts = np.linspace(0, A.nnz - SAMPLE // 16, 16).astype(np.int64)
+        seen = np.concatenate([A.indices[start : start + SAMPLE // 16] for start in starts])
+    share = len(seen) / max(1, A.nnz)
+    counts = np.bincount(seen, minlength=d)
+    return counts + 4 * np.minimum(counts, share * -(-n // step))

@@ -1,0 +1,58 @@
+"""A block as long as the data, in a file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+import array_api_compat.numpy
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.errors import RembrandtError
+from rembrandt.linalg.blocks import Block
+
+
+class RowsOnDisk:
+    """A block as long as the data, in a file of its own that goes with it; ``H[rows]`` reads some of it."""
+
+    device = "cpu"
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, n: int, width: int) -> None:
+        self.shape = (n, width)
+        self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115 - open for as long as the block is
+
+    @classmethod
+    def streamed(cls, n: int, width: int, blocks: Iterable[Block]) -> RowsOnDisk:
+        """Blocks of rows, one after the other."""
+        self = cls(n, width)
+        try:
+            for block in blocks:
+                self._file.write(np.ascontiguousarray(block, dtype=self.dtype).data)
+            self._file.flush()
+        except OSError as error:
+            raise RembrandtError(
+                f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} ({error.strerror}); "
+                "make room there, or set TMPDIR to a folder on a larger disk"
+            ) from error
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return array_api_compat.numpy
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        n, width = self.shape
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(n)
+            self._file.seek(4 * width * start)
+            return np.fromfile(self._file, self.dtype, max(0, stop - start) * width).reshape(-1, width)
+        chosen = np.arange(n)[rows] if not isinstance(rows, np.ndarray) or rows.dtype == bool else rows
+        if n == 0 or width == 0:
+            return np.empty((len(chosen), width), self.dtype)
+        mapped = np.memmap(self._file, self.dtype, "r", shape=self.shape)
+        return np.array(mapped[chosen])

@@ -1,0 +1,234 @@
+"""What one shard adds to a product: its rows as the fit looks at them, never copied, and their layout by columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.blocks import column_sums, spans
+from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, row_sums_of_squares, scale_rows
+from rembrandt.linalg.transposed import Transposed
+
+Array = NDArray[Any]
+
+BLOCK_BYTES = 1 << 28  # the largest rows × width intermediate that a shard's product makes at a time
+
+
+class Shard(Protocol):
+    """A block of rows, wherever it is."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def key(self) -> str: ...
+
+    def rows(self, d: int, c: int) -> Any:
+        """Something with the rows' ``X``, ``Y`` and ``weights``."""
+        ...
+
+    def prefetch(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Data:
+    """Shards and how to look at them; what a worker needs to know once.
+
+    ``columns`` are the features to look at (all without it), each row is scaled to length one with ``normalize``, and
+    with ``constant`` a feature that is always one comes last. The means are subtracted where they are given.
+    """
+
+    shards: Sequence[Shard]
+    n_features: int
+    n_labels: int
+    runs: tuple[range, ...]
+    columns: Array | None = None
+    normalize: bool = False
+    constant: bool = False
+    feature_means: Array | None = None
+    label_means: Array | None = None
+    keep: int = 0  # bytes of layouts by columns that a process may keep from one pass to the next
+
+    @cached_property
+    def selection(self) -> str:
+        """What tells these columns from others."""
+        return "" if self.columns is None else hashlib.sha256(self.columns.tobytes()).hexdigest()
+
+    @property
+    def d(self) -> int:
+        return (self.n_features if self.columns is None else len(self.columns)) + self.constant
+
+
+def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:
+    """What the shards of one run add to a product."""
+    compute = PRODUCTS[product] if isinstance(product, str) else product
+    out: Array | None = None
+    for shard in opened(data, data.runs[run]):
+        out = compute(shard, block, out)
+    assert out is not None, "a run has at least one shard"
+    return out
+
+
+def opened(data: Data, numbers: range | None = None) -> Iterator[Opened]:
+    """These shards, or all, one after the other; the next one is read from the disk meanwhile."""
+    for number in range(len(data.shards)) if numbers is None else numbers:
+        shard = data.shards[number]
+        if number + 1 < len(data.shards):
+            data.shards[number + 1].prefetch()
+        try:
+            yield Opened(data, shard)
+        finally:
+            shard.release()
+
+
+def projected(data: Data, number: int, Z: Array) -> Array:
+    """``X Z`` for the rows of one shard."""
+    shard = data.shards[number]
+    try:
+        return Opened(data, shard).X.times(Z)
+    finally:
+        shard.release()
+
+
+class Opened:
+    """A shard's rows as ``data`` wants them looked at."""
+
+    def __init__(self, data: Data, shard: Shard) -> None:
+        self.n = shard.n
+        rows = shard.rows(data.n_features, data.n_labels)
+        self.weights = None if rows.weights is None else np.asarray(rows.weights, dtype=np.float32)
+        scale = None
+        if data.normalize:
+            lengths = np.sqrt(row_sums_of_squares(rows.X))
+            scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
+        X = rows.X if data.columns is None else _selected(rows.X, data.columns)
+        self.X = _Side(X, f"{shard.key}.X{data.selection}", data.keep, scale, data.constant, data.feature_means)
+        self.Y = _Side(rows.Y, f"{shard.key}.Y", data.keep, None, False, data.label_means)
+
+    def through(self, left: _Side, right: _Side, Q: Array, out: Array | None) -> Array:
+        """``out + leftᵀ D (right Q)``: one visit to the shard for both factors."""
+        if out is None:
+            out = np.zeros((left.width, Q.shape[1]), dtype=np.float32)
+        step = max(1, BLOCK_BYTES // max(1, 4 * right.A.shape[0]))
+        for columns in spans(Q.shape[1], step):
+            U = right.times(Q[:, columns])
+            if self.weights is not None:
+                U *= self.weights[:, None]
+            left.add_t(out[:, columns], U)
+        return out
+
+    def sums(self, out: Array | None) -> Array:
+        weights = np.ones(self.X.A.shape[0]) if self.weights is None else self.weights.astype(np.float64)
+        x, y = (as_csr(side.explicit(), np.float64) for side in (self.X, self.Y))
+        squares = [M.multiply(M).T @ weights for M in (x, y)]
+        found = np.concatenate([*squares, x.T @ weights, y.T @ weights, [weights.sum()]])
+        return found if out is None else out + found
+
+    def dense_product(self, left: _Side, right: _Side, out: Array | None) -> Array:
+        """``out + leftᵀ D right`` itself, dense and in float64, for few columns."""
+        A, B = as_csr(left.explicit(), np.float64), as_csr(right.explicit(), np.float64)
+        if self.weights is not None:
+            B = scale_rows(B, self.weights)
+        found = np.asarray((A.T @ B).todense())
+        return found if out is None else out + found
+
+
+@dataclass
+class _Side:
+    """X or Y of a shard: ``[diag(scale) A, 1] − 1 meanᵀ``, never formed."""
+
+    A: sparse.csr_array
+    key: str
+    keep: int
+    scale: Array | None = None
+    constant: bool = False
+    mean: Array | None = None
+    _t: Transposed | None = field(default=None, init=False)
+
+    @property
+    def width(self) -> int:
+        return int(self.A.shape[1]) + self.constant
+
+    def rows(self, rows: slice) -> _Side:
+        """Some of its rows."""
+        return replace(self, A=self.A[rows], scale=None if self.scale is None else self.scale[rows])
+
+    def times(self, Z: Array) -> Array:
+        U = csr_matmul(self.A, Z[: self.A.shape[1]])
+        if self.scale is not None:
+            U *= self.scale[:, None]
+        shift = Z[-1] if self.constant else 0.0
+        if self.mean is not None:
+            shift = shift - self.mean @ Z
+        if self.constant or self.mean is not None:
+            U += shift
+        return U
+
+    def add_t(self, out: Array, U: Array) -> None:
+        self.t.add_to(out[: self.A.shape[1]], U if self.scale is None else U * self.scale[:, None])
+        if self.constant or self.mean is not None:
+            total = column_sums(U)
+            if self.constant:
+                out[-1] += total.astype(out.dtype)
+            if self.mean is not None:
+                out -= np.outer(self.mean, total).astype(out.dtype)
+
+    @property
+    def t(self) -> Transposed:
+        if self._t is None:
+            self._t = _layouts.get(self.key, self.A, self.keep)
+        return self._t
+
+    def explicit(self) -> sparse.csr_array:
+        """The matrix itself, scaled and with its constant, its mean not subtracted."""
+        A = self.A if self.scale is None else scale_rows(self.A, self.scale)
+        return append_constant(A) if self.constant else A
+
+
+class _Layouts:
+    """Layouts by columns that this process keeps; others are made anew in each pass, at a fifth of its time."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Transposed] = {}
+        self.bytes = 0
+
+    def get(self, key: str, A: sparse.csr_array, keep: int) -> Transposed:
+        found = self.kept.get(key)
+        if found is None or found.shape != A.shape[::-1]:
+            found = Transposed.of(A)
+            if self.bytes + found.nbytes <= keep:
+                self.kept[key] = found
+                self.bytes += found.nbytes
+        return found
+
+
+_layouts = _Layouts()
+
+
+def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
+    """The columns given, which are all that any row has."""
+    place = np.zeros(X.shape[1], dtype=np.int32)
+    place[columns] = np.arange(len(columns), dtype=np.int32)
+    return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(columns)))
+
+
+Product = Callable[[Opened, Any, Any], Array]  # (shard, what every shard needs, the sum so far): the sum with it
+
+PRODUCTS: dict[str, Product] = {
+    "gram": lambda s, Z, out: s.through(s.X, s.X, Z, out),
+    "cross": lambda s, Q, out: s.through(s.X, s.Y, Q, out),
+    "cross_t": lambda s, Z, out: s.through(s.Y, s.X, Z, out),
+    "label_gram": lambda s, Q, out: s.through(s.Y, s.Y, Q, out),
+    "sums": lambda s, _, out: s.sums(out),
+    "gram_matrix": lambda s, _, out: s.dense_product(s.X, s.X, out),
+    "cross_matrix": lambda s, _, out: s.dense_product(s.X, s.Y, out),
+}
