@@ -18,6 +18,7 @@ NAMES = (
     "text_features",
     "quality",
     "tail",
+    "ablation",
     "shortlist",
     "regressors",
     "update",

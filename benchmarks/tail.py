@@ -27,14 +27,16 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
     """Run every set that is there, and print a table."""
     results = {}
     print(
-        f"{'run':<28}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'PSP@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'rows/s':>8}{'beam %':>8}  chosen"
+        f"{'run':<28}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'PSP@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'rows/s':>8}"
+        f"{'beam %':>8}  chosen"
     )
     for name, row in each("benchmarks.tail", names or RUNS):
         results[name] = row
         p = "".join(f"{100 * row[m]:>7.2f}" for m in ("p@1", "p@3", "p@5", "psp@5"))
         print(
             f"{name:<28}{p}{row['cpu']:>8.1f}{row['wall']:>8.1f}{row['gigabytes']:>6.1f}"
-            f"{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}  share {row['blend']:g}, cost {row['cost']:g}",
+            f"{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}"
+            f"  share {row['blend']:g}, cost {row['cost']:g}",
             flush=True,
         )
     return results

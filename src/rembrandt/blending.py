@@ -26,8 +26,8 @@ RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one i
 COSTS = (0.3, 1.0, 3.0)
 POWERS = (2.0, 3.0)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-USUAL_COST = 1.0
-ALONE_COST = 3.0  # what did best on held-out rows of sets with so many labels
+RARE = 10  # examples of a label, on average: with fewer, each has to count for more
+USUAL_COST, RARE_COST = 0.5, 3.0  # what did best on held-out rows where labels have more than that, and fewer
 ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alone: to look at, not to predict by
 
 
@@ -79,7 +79,7 @@ def choose_blend(
     """``recipe`` with the sparse part that does best beside its low-rank part, and every trial."""
     n = data.Y.shape[0]
     if n < FEWEST:
-        choices = choices.usually(USUAL_COST, settings.power, recipe.blend)
+        choices = choices.usually(usual_cost(data.Y.nnz / data.Y.shape[1]), settings.power, recipe.blend)
     costs, powers, shares = choices.candidates()
     if len(costs) == len(powers) == len(shares) == 1:
         return replace(recipe, tree=replace(settings, cost=costs[0], power=powers[0]), blend=shares[0]), []
@@ -102,7 +102,14 @@ def choose_blend(
     trials = _trials(low_rank, forests, shares, held)
     report("choosing the sparse part", len(costs), len(costs))
     best = max(trials, key=lambda trial: trial.quality)
+    if best.blend == 1 and recipe.auto_rank:  # nobody asked for a rank, and nothing would be decoded from it
+        recipe = sparse_alone(recipe)
     return replace(recipe, tree=replace(settings, cost=best.cost, power=best.power), blend=best.blend), trials
+
+
+def usual_cost(per_label: float) -> float:
+    """The cost of a sparse part where none is chosen on held-out rows, by the mean number of examples of a label."""
+    return RARE_COST if per_label < RARE else USUAL_COST
 
 
 def sparse_alone(recipe: Recipe) -> Recipe:

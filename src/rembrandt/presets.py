@@ -7,21 +7,21 @@ on a held-out part of the training data. Whatever the user gives stands.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rembrandt.blending import ALONE_COST, USUAL_COST
+from rembrandt.blending import RARE, usual_cost
 from rembrandt.checks import check_among
-from rembrandt.model.ranking import LABELS
 
 Preset = Literal["fast", "balanced", "best"]
 
-# A value that depends on the number of labels is a function of it.
+# A value that depends on how many examples a label has, on average, is a function of that.
 USUAL: dict[str, Any] = {"ridge": 1.0, "kernel_scale": 1.0}  # whatever the preset
 PRESETS: dict[str, dict[str, Any]] = {
-    # One tree of sparse classifiers answers alone; nothing is tried on held-out rows.
+    # One or two trees of sparse classifiers answer alone; nothing is tried on held-out rows. Where labels are rare a
+    # second tree is worth less than its time.
     "fast": {
         "sparse": "alone",
-        "sparse_trees": 1,
+        "sparse_trees": lambda per_label: 1 if per_label < RARE else 2,
         "sparse_pairs": 3e7,
-        "sparse_cost": lambda n_labels: ALONE_COST if n_labels > LABELS else USUAL_COST,
+        "sparse_cost": usual_cost,
         "sparse_power": 3.0,
     },
     # Low rank, with its decoder, kernel and penalty chosen.
@@ -34,16 +34,16 @@ LOW_RANK = ("decoder", "kernel", "decoder_ridge", "leave_out")
 SPARSE = ("sparse_trees", "sparse_pairs", "sparse_cost", "sparse_power", "sparse_share")
 
 
-def values_of(preset: str, n_labels: int) -> dict[str, Any]:
-    """What a preset has for data with so many labels."""
+def values_of(preset: str, per_label: float) -> dict[str, Any]:
+    """What a preset has for data whose labels have so many examples, on average."""
     check_among("preset", preset, tuple(PRESETS))
     table = USUAL | PRESETS[preset]
-    return {name: value(n_labels) if callable(value) else value for name, value in table.items()}
+    return {name: value(per_label) if callable(value) else value for name, value in table.items()}
 
 
-def filled(preset: str, given: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
+def filled(preset: str, given: Mapping[str, Any], per_label: float) -> dict[str, Any]:
     """The parameters ``given``, with those of the preset where they are open."""
-    values = values_of(preset, n_labels)
+    values = values_of(preset, per_label)
     low_rank, sparse = (any(not is_auto(given[name]) for name in names) for names in (LOW_RANK, SPARSE))
     if given["growable"] or (low_rank and not sparse and values["sparse"] == "alone"):
         values["sparse"] = False  # trees take no new labels, and leave nothing for low rank to decode

@@ -541,7 +541,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     def _asked(self, data: Labelled, growable: bool) -> tuple[Self, Recipe]:
         """This classifier with the preset's values where it is open, and the recipe that they make."""
         given = self.get_params(deep=False) | ({"growable": True} if growable else {})
-        asked = type(self)(**filled(self.preset, given, data.Y.shape[1]))
+        asked = type(self)(**filled(self.preset, given, data.Y.nnz / data.Y.shape[1]))
         recipe = asked._recipe(data, **asked._own_settings())
         return asked, recipe
 

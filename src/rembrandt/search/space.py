@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rembrandt.blending import ALONE_COST, COSTS, POWERS, SHARES
+from rembrandt.blending import COSTS, POWERS, RARE_COST, SHARES
 from rembrandt.data.stored import StoredRows
 from rembrandt.features.fourier import Kernel
 from rembrandt.fitting import DecoderName, Labelled, Recipe, n_random_features, rank_limit
@@ -86,7 +86,7 @@ def space_of(data: Labelled, recipe: Recipe, asked: Mapping[str, Any], open_: fr
     powers: tuple[Any, ...] = (asked["sparse_power"],)
     trees: tuple[int, ...] = (int(asked["sparse_trees"]),)
     if "sparse_cost" in open_:
-        costs = tuple(sorted(COSTS, key=lambda cost: (cost != (ALONE_COST if shares == (1.0,) else 1.0), cost)))
+        costs = tuple(sorted(COSTS, key=lambda cost: (cost != (RARE_COST if shares == (1.0,) else 1.0), cost)))
     if "sparse_power" in open_:
         powers = POWERS
     if "sparse_trees" in open_:

@@ -1,0 +1,60 @@
+"""The squared hinge: the optimum that scikit-learn finds, on the features of a label's own examples."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from rembrandt.linalg.hinge import IN_CACHE, squared_hinge
+from rembrandt.linalg.sparse import normalize_rows
+
+
+def examples(n, d, seed):
+    """Rows of a few features each, and the rows of two labels: one has a word of its own, the other is rare."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((n, d), density=0.1, rng=rng, dtype=np.float32, format="csr")
+    X = normalize_rows(sparse.csr_array(X))
+    score = X @ rng.normal(size=d)
+    return X, [np.flatnonzero(score > np.quantile(score, 0.9)), np.sort(rng.choice(n, 3, replace=False))]
+
+
+def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
+    n, d = X.shape
+    ends = np.append(0, np.cumsum([len(rows) for rows in positives]))
+    place = np.full(d, -1, dtype=np.int32)
+    lists = (ends, np.concatenate(positives), np.array([0, len(pool)]), pool, np.zeros(len(positives), dtype=np.int64))
+    labels = np.arange(len(positives))
+    costs = np.full(n, cost, dtype=np.float32)
+    found = squared_hinge(X.indptr, X.indices, X.data, costs, *lists, labels, passes, 1e-4, threshold, place)
+    assert (place == -1).all(), "work space is left as it was"
+    starts = np.append(0, found[0])
+    W = sparse.csr_array((found[2], found[1], starts), shape=(len(positives), d)).toarray()
+    return W, found[3]
+
+
+@pytest.mark.parametrize(("n", "cost"), [(80, 0.3), (400, 3.0), (IN_CACHE + 900, 1.0)])
+def test_it_is_the_optimum_over_the_features_of_the_positive_rows(n, cost):
+    X, positives = examples(n, 40, seed=n)
+    pool = np.arange(n) if n < 400 else np.union1d(np.arange(0, n, 2), np.concatenate(positives))
+    W, bias = fitted(X, positives, pool, cost)
+    for rows, w, b in zip(positives, W, bias, strict=True):
+        own = np.flatnonzero(np.diff(X[rows].tocsc().indptr))
+        assert not np.delete(w, own).any()
+        y = np.isin(pool, rows)
+        svc = LinearSVC(C=cost, tol=1e-6, max_iter=100_000, random_state=0).fit(X[pool][:, own].toarray(), y)
+        np.testing.assert_allclose(w[own], svc.coef_[0], atol=2e-3)
+        np.testing.assert_allclose(b, svc.intercept_[0], atol=2e-3)
+
+
+def test_small_weights_are_dropped_and_the_rest_stays():
+    X, positives = examples(300, 40, seed=1)
+    full, bias = fitted(X, positives, np.arange(300), 1.0)
+    pruned, same = fitted(X, positives, np.arange(300), 1.0, threshold=0.2)
+    np.testing.assert_array_equal(pruned, np.where(np.abs(full) > 0.2, full, 0))
+    np.testing.assert_array_equal(same, bias)
+
+
+def test_a_label_without_examples_has_no_weights():
+    X, positives = examples(100, 20, seed=2)
+    W, bias = fitted(X, [*positives, np.array([], dtype=positives[0].dtype)], np.arange(100), 1.0)
+    assert not W[2].any() and bias[2] < 0
