@@ -86,7 +86,8 @@ def test_a_preset_is_the_fit_with_its_values():
 
 
 def test_where_labels_are_rare_examples_are_trusted_more():
-    assert values_of("fast", 30.0)["sparse_cost"] == USUAL_COST < RARE_COST == values_of("fast", 3.0)["sparse_cost"]
+    costs = [values_of("fast", per_label)["sparse_cost"] for per_label in (300.0, 40.0, 20.0, 8.0, 4.0, 0.5)]
+    assert costs == sorted(costs) and costs[0] == costs[1] == USUAL_COST and costs[-1] == costs[-2] == RARE_COST
 
 
 def test_fast_tries_nothing_and_finds_rare_labels(tmp_path):

@@ -26,8 +26,8 @@ RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one i
 COSTS = (0.3, 1.0, 3.0)
 POWERS = (2.0, 3.0)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-RARE = 10  # examples of a label, on average: with fewer, each has to count for more
-USUAL_COST, RARE_COST = 0.5, 3.0  # what did best on held-out rows where labels have more than that, and fewer
+RARE = 10  # examples of a label, on average, below which it is rare
+USUAL_COST, RARE_COST = 0.3, 3.0  # what did best on held-out rows where labels have forty examples or more, and four
 ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alone: to look at, not to predict by
 
 
@@ -109,7 +109,7 @@ def choose_blend(
 
 def usual_cost(per_label: float) -> float:
     """The cost of a sparse part where none is chosen on held-out rows, by the mean number of examples of a label."""
-    return RARE_COST if per_label < RARE else USUAL_COST
+    return float(np.clip(12 / max(per_label, 1e-9), USUAL_COST, RARE_COST))
 
 
 def sparse_alone(recipe: Recipe) -> Recipe:
