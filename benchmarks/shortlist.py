@@ -47,8 +47,10 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
                 f"{name}: {facts['labels']:,} labels; full decoding has {facts['rows/s']:.0f} rows/s and "
                 f"P@5 {facts['p@5']:.4f}"
             )
-            columns = f"{'recall':>8}{'P@5':>8}{'rows/s':>8}{'CPU µs':>8}{'build s':>9}{'CPU s':>8}{'GB':>6}"
-            print(f"{'index':<16}{'effort':>8}{columns}")
+            print(
+                f"{'index':<16}{'effort':>8}{'recall':>8}{'P@5':>8}{'rows/s':>8}{'CPU µs':>8}"
+                f"{'build s':>9}{'CPU s':>8}{'GB':>6}"
+            )
             results[name] = {"full": facts}
             for index in ("ours", *LIBRARIES):
                 rows = _child(["--one", index, str(file)])

@@ -16,7 +16,8 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier, checkpoints, fitting
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
-from rembrandt.errors import RembrandtError, RembrandtWarning, SettingsError
+from rembrandt.data.store import Store
+from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
 from tests.estimators.problems import blobs, several
 
 SETTLED = {"decoder_ridge": 0.1, "normalize": False, "random_state": 0}
@@ -137,6 +138,30 @@ def test_a_store_goes_on_too(tmp_path):
     with pytest.raises(Killed):
         RembrandtClassifier(**settings).fit_dataset(data, Clock(6), tmp_path / "kept")
     resumed = RembrandtClassifier(**settings).fit_dataset(data, clock := Clock(), tmp_path / "kept")
+    assert_same(undisturbed, resumed, tmp_path)
+    assert clock.epochs[0] > 0
+
+
+def test_a_shard_that_goes_missing_loses_nothing(tmp_path):
+    (X, y), settings = FITS["independent"]
+    store, away = tmp_path / "store", tmp_path / "away.bin"
+    write_store([dataset(X[part], y[part]) for part in (slice(0, 100), slice(100, 240))], store)
+    undisturbed = RembrandtClassifier(**settings).fit_dataset(Store(store).dataset())
+    data = Store(store).dataset()
+    with pytest.raises(Killed):
+        RembrandtClassifier(**settings).fit_dataset(data, Clock(6), tmp_path / "kept")
+    kept = [path.name for path in files(tmp_path / "kept")]
+    shard = store / data.X.store.shards[1].entry.file
+    opened = Store(store).dataset()  # its labels were read while all was there
+    opened.X.store.shards[1]._map = None
+    shard.rename(away)
+    with pytest.raises(DataError, match=rf"{shard.name}: .* is missing; restore"):
+        RembrandtClassifier(**settings).fit_dataset(opened, Clock(), tmp_path / "kept")
+    with pytest.raises(DataError, match=rf"{shard.name}: .* is missing; restore"):
+        Store(store).dataset()
+    assert [path.name for path in files(tmp_path / "kept")] == kept
+    away.rename(shard)
+    resumed = RembrandtClassifier(**settings).fit_dataset(Store(store).dataset(), clock := Clock(), tmp_path / "kept")
     assert_same(undisturbed, resumed, tmp_path)
     assert clock.epochs[0] > 0
 

@@ -99,7 +99,8 @@ class TestSpace:
         assert self.of({"sparse_share": 0.4}).shares == (0.4,)
         assert self.of({"sparse_trees": 4}).trees == (4,) and everything.trees == (1, 2)
         assert self.of({"sparse": False}).sparse == [] and self.of({"sparse": "alone"}).low_rank == []
-        assert self.of({}, growable=True).shares == (0.0,)
+        growable = self.of({}, growable=True)
+        assert growable.shares == (0.0,) and {part.decoder for part in growable.low_rank} == {"ridge"}
 
     def test_nothing_is_named_twice_and_the_usual_comes_first(self):
         found = self.of({}).low_rank
