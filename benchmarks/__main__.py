@@ -18,6 +18,8 @@ NAMES = (
     "text_features",
     "quality",
     "tail",
+    "shortlist",
+    "regressors",
     "update",
     "out_of_core",
     "scale",

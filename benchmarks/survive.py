@@ -1,6 +1,6 @@
 """A fit that is killed at random moments, and given again: is the model the same?
 
-python -m benchmarks.survive [--kills 20] [--examples 1500] [--folder /tmp]
+python -m benchmarks.survive [--kills 20] [--examples 1500] [--folder /tmp] [--device cpu]
 
 ``rembrandt fit`` runs undisturbed, without checkpoints and with. Then, for each of the kills, it is begun in a new
 folder, gets SIGKILL at a moment drawn evenly from the time that the fit took, and is given again. The clock starts when
@@ -30,7 +30,9 @@ DECODERS = {
 }
 
 
-def main(kills: int = 20, examples: int = 1500, folder: str | None = None, seed: int = 0) -> dict[str, Any]:
+def main(
+    kills: int = 20, examples: int = 1500, folder: str | None = None, seed: int = 0, device: str = "cpu"
+) -> dict[str, Any]:
     """Kill, go on, compare, and print."""
     place = Path(tempfile.mkdtemp(dir=folder, prefix="rembrandt-survive-"))
     try:
@@ -39,7 +41,7 @@ def main(kills: int = 20, examples: int = 1500, folder: str | None = None, seed:
         found = {}
         for number, (name, options) in enumerate(DECODERS.items()):
             share = kills // 2 + (kills % 2 if number == 0 else 0)
-            found[name] = _killed(place / name, place / "train.tsv", options.split(), share, rng)
+            found[name] = _killed(place / name, place / "train.tsv", [*options.split(), "--device", device], share, rng)
         same = sum(case["same"] for cases in found.values() for case in cases["kills"])
         print(f"{same} of {kills} models are the same, bit for bit, as one that was not disturbed")
         return found | {"same": same, "of": kills}
@@ -119,5 +121,6 @@ if __name__ == "__main__":
     parser.add_argument("--examples", type=int, default=1500)
     parser.add_argument("--folder")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
     found = main(**vars(parser.parse_args()))
     sys.exit(found["same"] != found["of"])

@@ -25,13 +25,13 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
     """Run every set that is there, and print a table."""
     results = {}
     print(
-        f"{'':<30}{'before':>18}{'updated':>18}{'full fit':>18}{'update':>11}{'fit':>8}{'refit':>8}{'update / fit':>14}"
+        f"{'':<30}{'before':>20}{'updated':>20}{'full fit':>20}{'update':>11}{'fit':>8}{'refit':>8}{'update / fit':>14}"
     )
-    print(f"{'':<30}{3 * 'P@1 / P@3 / P@5'.rjust(18)}{'CPU s':>11}")
+    print(f"{'':<30}{3 * 'P@1 / P@3 / P@5'.rjust(20)}{'CPU s':>11}")
     for name, row in each("benchmarks.update", names or RUNS):
         results[name] = row
         qualities = "".join(
-            " / ".join(f"{100 * row[when][f'p@{k}']:.1f}" for k in (1, 3, 5)).rjust(18)
+            " / ".join(f"{100 * row[when][f'p@{k}']:.1f}" for k in (1, 3, 5)).rjust(20)
             for when in ("before", "updated", "full")
         )
         cpu = row["cpu"]

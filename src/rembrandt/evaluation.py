@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rembrandt.data import Dataset
+from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.metrics import Decile, coverage_by_decile, evaluate, most_popular
 from rembrandt.progress import Report, silent
@@ -47,17 +48,23 @@ def measure(
     A: float = 0.55,
     B: float = 1.5,
     tail: bool = False,
+    shortlist: int | bool = False,
 ) -> Measured:
     """Predict and compare with the truth; labels that training never saw count as true and are never found.
 
-    ``tail`` ranks labels for PSP@k, with the same propensities that it is measured by.
+    ``tail`` ranks labels for PSP@k, with the same propensities that it is measured by. ``shortlist`` is that of
+    `RembrandtClassifier.predict_topk`.
     """
     known = data.align_labels([str(name) for name in classifier.classes_])
+    look_at = classifier.looked_at(shortlist, tail, report)
     model = classifier.placed_model()
     worth = model.worth(A, B) if tail else None
-    model.top_k(rows_of(classifier, known.rows([0])), max(KS), worth=worth)  # what loads once is not the speed
+    model.top_k(
+        rows_of(classifier, known.rows([0])), max(KS), worth=worth, look_at=look_at
+    )  # what loads once is not the speed
     start = time.perf_counter()
-    labels, scores = model.top_k(rows_of(classifier, known, report), max(KS), report=report, worth=worth)
+    X = rows_of(classifier, known, report)
+    labels, scores = model.top_k(X, max(KS), report=report, worth=worth, look_at=look_at)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
@@ -75,4 +82,6 @@ def measure(
 def rows_of(classifier: RembrandtClassifier, data: Dataset, report: Report = silent) -> Any:
     """The examples as the model's rows: their features, or those of their texts."""
     text = classifier.text_
+    if classifier.joined_ is not None and data.X is None:
+        raise DataError("the model was fitted to texts beside other features, which a file of texts does not have")
     return data.X if text is None or data.texts is None else text.transform(data.texts or [], report)

@@ -22,6 +22,7 @@ from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.embeddings.fit import CHOLESKY_LIMIT
+from rembrandt.embeddings.plugged import embed_plugged
 from rembrandt.engines.cpu import SMALL_CROSS
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.projected import ProjectedRows
@@ -35,6 +36,8 @@ from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_colu
 from rembrandt.model.model import Model
 from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
+from rembrandt.regressors import KernelFeatures, Lift, described, is_foreign, pack_lift, regressor_of, unpack_lift
+from rembrandt.regressors.foreign import Foreign
 
 Array = NDArray[Any]
 DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
@@ -65,17 +68,18 @@ class Recipe:
     tree: TreeSettings | None = None  # the sparse part
     blend: float = 0.5  # its share in the score
     growable: bool = False  # keep what labels that come later need
+    regressor: Any = None  # what predicts embedded labels from features, where it is not linear
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
-        return asdict(self)
+        return asdict(replace(self, regressor=None)) | {"regressor": described(self.regressor)}
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> "Recipe":
         """The recipe that has these facts."""
         tree = facts["tree"]
         parts = {"embedding": Settings(**facts["embedding"]), "tree": None if tree is None else TreeSettings(**tree)}
-        return cls(**facts | parts)
+        return cls(**facts | parts | {"regressor": regressor_of(facts.get("regressor"))})
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,10 @@ class Embedded:
     projection: Block
     reason: str = ""
     place: Place = CPU
+    lift: Lift | None = None  # what rows go through before the projection
 
     def project(self, X: Matrix) -> Block:
-        return self.place.project(X, self.projection)
+        return self.place.project(X if self.lift is None else self.lift(X), self.projection)
 
     def over(self, used: Array, d: int) -> "Embedded":
         """The same for ``d`` features, of which these were the ``used`` ones; the others count for nothing."""
@@ -129,7 +134,8 @@ class Embedded:
             blocks["back"] = e.back
         arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
         facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations")}
-        return arrays, {"facts": facts, "reason": self.reason, "has_back": e.back is not None}
+        lift, kind = pack_lift(self.lift)
+        return arrays | lift, {"facts": facts, "reason": self.reason, "has_back": e.back is not None, "lift": kind}
 
     @classmethod
     def unpacked(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
@@ -138,7 +144,7 @@ class Embedded:
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
         e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
-        return cls(e, projection, facts["reason"], place)
+        return cls(e, projection, facts["reason"], place, unpack_lift(arrays, facts["lift"]))
 
 
 def fit_model(
@@ -177,6 +183,7 @@ def fit_model(
         multiclass=data.multiclass,
         normalize=recipe.normalize,
         projection=as_numpy(embedded.projection),
+        lift=embedded.lift,
         decoder=decoder.moved(as_numpy),
         embedding=as_numpy(embedded.embedding.V),
         singular_values=as_numpy(embedded.embedding.sigma),
@@ -192,7 +199,7 @@ def fit_model(
 
 def keeps_sums(recipe: Recipe, d: int, c: int) -> bool:
     """Whether sums over examples say all that a fit asks: few features, as one factor solves for, and no kernel."""
-    linear = recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
+    linear = recipe.regressor is None and recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
     return recipe.growable and linear and d < CHOLESKY_LIMIT and (d + 1) * c <= SMALL_CROSS
 
 
@@ -203,6 +210,12 @@ def normalized(X: Matrix) -> Matrix:
 
 def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
+    if isinstance(recipe.regressor, KernelFeatures):
+        lift = recipe.regressor.lift(_in_memory(data), recipe.embedding.seed)
+        lifted = replace(data, X=lift(data.X))
+        return replace(fit_embedding(lifted, replace(recipe, regressor=None), report), lift=lift)
+    if recipe.regressor is not None:
+        return _fit_plugged(data, recipe, report)
     with data.place.exactly():
         return embed_by(make_engine(data, recipe.center), recipe, data.place, report)
 
@@ -225,8 +238,31 @@ def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report 
     return Embedded(embedding, projection, reason, place)
 
 
+def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:
+    if recipe.center:
+        raise SettingsError("center=True is for a linear regression; this regressor has an intercept of its own")
+    X = _in_memory(data)
+    embedding, final = embed_plugged(X, data.Y, data.weights, recipe.regressor, recipe.embedding, report)
+    lift = Foreign(final, X.shape[1], embedding.W.shape[1]) if is_foreign(recipe.regressor) else final.network_
+    reason = ""
+    if recipe.auto_rank:
+        rank, reason = choose_rank(as_numpy(embedding.sigma))
+        embedding = embedding.truncated(rank)
+    move = data.place.asarray
+    placed = replace(embedding, V=move(embedding.V), back=move(embedding.V), W=move(embedding.W))
+    return Embedded(placed, placed.W, reason, data.place, lift)
+
+
+def _in_memory(data: Labelled) -> Matrix:
+    if isinstance(data.X, StoredRows):
+        raise SettingsError("a regressor needs all rows in memory, and a store has them on disk: use regressor=None")
+    return data.X
+
+
 def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """As `fit_embedding`, passing over features that no row has: hashed text leaves most columns empty."""
+    if recipe.regressor is not None:
+        return fit_embedding(data, recipe, report)
     d = data.X.shape[1]
     used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
     if len(used) == d:
@@ -359,5 +395,7 @@ def _together(data: Labelled) -> int:
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 
 
-def rank_limit(data: Labelled) -> int:
-    return largest_rank(data.X.shape[0], data.X.shape[1] + 1, data.Y.shape[1])
+def rank_limit(data: Labelled, regressor: Any = None) -> int:
+    """The most directions that there can be; those of a regressor that is not linear are no matter of features."""
+    n, d = data.X.shape
+    return largest_rank(n, d + 1 if regressor is None else n, data.Y.shape[1])

@@ -52,6 +52,7 @@ def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], r
         threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.concatenate([model.label_counts, counts]),
         moments=found.moments,
+        shortlist=None,  # of the labels that there were
         sums=None,  # they say nothing of these labels
         settings=model.settings | {"added": log},
     )
@@ -137,6 +138,8 @@ def refit_due(model: Model) -> str | None:
 def _projected(model: Model, X: Matrix) -> Block:
     """Rows in the embedding; those of a store in a file, as they may be many."""
     if isinstance(X, StoredRows):
+        if model.lift is not None:
+            raise SettingsError("a model with a regressor takes examples in memory, not those of a store")
         return StoredPlace().project(X.normalized() if model.normalize else X, as_numpy(model.projection))
     return as_numpy(model.project(X))
 

@@ -159,7 +159,7 @@ class _Search:
         self.report("choosing settings", len(self.trials), None)
         if normalize:
             fit, held = (replace(part, X=normalize_rows(part.X)) for part in (fit, held))
-        rank = min(RANK, self.recipe.embedding.n_components, rank_limit(fit))
+        rank = min(RANK, self.recipe.embedding.n_components, rank_limit(fit, self.recipe.regressor))
         settings = replace(self.recipe.embedding, n_components=rank, at_most=True)
         embedded = fit_used_features(fit, replace(self.recipe, embedding=settings))
         return _View(embedded.embedding, fit, embedded.project(fit.X), held, embedded.project(held.X))

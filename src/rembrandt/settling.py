@@ -58,7 +58,7 @@ def settle(
 
 def repeated(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
     """``recipe`` with what a fitted model's ``settings`` say was chosen; a rank that was read off is found anew."""
-    names = {f.name for f in fields(Recipe)} & settings.keys() - {"embedding", "auto_rank", "tree"}
+    names = {f.name for f in fields(Recipe)} & settings.keys() - {"embedding", "auto_rank", "tree", "regressor"}
     chosen = {name: settings[name] for name in names}
     if settings.get("tree") is not None:
         chosen["tree"] = TreeSettings(**settings["tree"])

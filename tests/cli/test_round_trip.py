@@ -217,3 +217,19 @@ def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run
     assert len(load(tmp_path / "model").model_.threshold) == 40
     said = run("fit", data / "train.tsv", "-o", tmp_path / "other", *TABLE, "--threshold", "best", code=2).err
     assert "micro or macro" in said
+
+
+def test_a_shortlist_is_made_kept_and_asked(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--shortlist")
+    assert load(tmp_path / "model").model_.has_shortlist and not load(model).model_.has_shortlist
+
+    def labels(folder: Path, *more: str) -> list[list[str]]:
+        answers = run("predict", folder, data / "test.tsv", "--json", *more).json["predictions"]
+        return [[one["label"] for one in answer] for answer in answers]
+
+    assert labels(model, "--shortlist", "40") == labels(tmp_path / "model", "--shortlist", "auto") == labels(model)
+    figures = run("evaluate", model, data / "test.tsv", "--shortlist", "20", "--json").json
+    assert figures["p@5"] > 0.9 * run("evaluate", model, data / "test.tsv", "--json").json["p@5"]
+    for verb in ("predict", "evaluate"):
+        assert "--shortlist" in run(verb, model, data / "test.tsv", "--shortlist", "few", code=2).err
+        assert "tail" in run(verb, model, data / "test.tsv", "--shortlist", "9", "--tail", code=1).err

@@ -17,7 +17,7 @@ from tests.cli.conftest import TABLE, Run
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Fewer candidates, for speed."""
-    monkeypatch.setattr(space, "MOST", 4)
+    monkeypatch.setattr(space, "MOST", 3)
 
 
 @given(st.integers(1, 10_000), st.sampled_from(["", "s", "m", "h"]))

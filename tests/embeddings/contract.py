@@ -38,13 +38,16 @@ class EmbeddingContract:
     def settings(self, **more):
         return Settings(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
 
+    def fit(self, data, settings) -> Embedding:
+        return fit(data, settings)
+
     @pytest.fixture
     def data(self):
         return latent()
 
     @pytest.fixture
     def fitted(self, data):
-        return fit(data, self.settings())
+        return self.fit(data, self.settings())
 
     def test_shapes(self, data, fitted):
         d, c = data.X.shape[1] + 1, data.Y.shape[1]
@@ -58,10 +61,10 @@ class EmbeddingContract:
         assert 0 <= fitted.leverage <= 1
 
     def test_the_seed_decides(self, data, fitted):
-        again = fit(data, self.settings())
+        again = self.fit(data, self.settings())
         for name in ("V", "W", "sigma"):
             assert_array_equal(getattr(fitted, name), getattr(again, name), strict=True)
-        other = fit(data, self.settings(seed=1))
+        other = self.fit(data, self.settings(seed=1))
         assert not np.array_equal(other.W, fitted.W)
         if not self.blind:
             assert_same_embedding(other, fitted, atol=2e-2)
@@ -86,7 +89,7 @@ class EmbeddingContract:
         assert_array_equal(smaller.W, fitted.W[:, :2])
         assert_array_equal(smaller.sigma, fitted.sigma[:2])
         assert smaller.back is None or smaller.back.shape[1] == 2
-        assert_same_embedding(smaller, fit(data, self.settings(n_components=2, n_oversamples=30)))
+        assert_same_embedding(smaller, self.fit(data, self.settings(n_components=2, n_oversamples=30)))
 
     def test_the_projection_is_the_regression(self, data, fitted):
         X, Y = dense_parts(data)
@@ -98,29 +101,29 @@ class EmbeddingContract:
         again = np.repeat(np.arange(N), weights.astype(int))
         repeated = replace(data, X=data.X[again], Y=data.Y[again])
         assert_same_embedding(
-            fit(replace(data, weights=weights), self.settings()), fit(repeated, self.settings()), atol=1e-2
+            self.fit(replace(data, weights=weights), self.settings()), self.fit(repeated, self.settings()), atol=1e-2
         )
 
     def test_the_order_of_rows_does_not_matter(self, data, fitted):
         order = np.random.default_rng(0).permutation(N)
-        assert_same_embedding(fit(replace(data, X=data.X[order], Y=data.Y[order]), self.settings()), fitted)
+        assert_same_embedding(self.fit(replace(data, X=data.X[order], Y=data.Y[order]), self.settings()), fitted)
 
     def test_labels_in_another_order_are_the_same_vectors_in_that_order(self, data, fitted):
         order = np.random.default_rng(0).permutation(data.Y.shape[1])
-        found = fit(replace(data, Y=data.Y[:, order]), self.settings())
+        found = self.fit(replace(data, Y=data.Y[:, order]), self.settings())
         if self.blind:
             assert_array_equal(found.V, fitted.V)
         else:
             assert_same_embedding(found, fitted, atol=2e-2, labels=order)
 
     def test_sparse_and_dense_features_agree(self, data, fitted):
-        assert_same_embedding(fit(latent(kind="dense"), self.settings()), fitted)
+        assert_same_embedding(self.fit(latent(kind="dense"), self.settings()), fitted)
 
     def test_conjugate_gradients_agree_with_the_factor(self, data, monkeypatch):
         """With a preconditioner of so few directions that there is something left to iterate on."""
         monkeypatch.setattr(module, "PRECONDITIONER_RANK", 2)
-        exact = fit(data, self.settings(solver="cholesky", n_oversamples=20))
-        found = fit(data, self.settings(solver="pcg", tol=1e-5, max_iter=100, n_oversamples=20))
+        exact = self.fit(data, self.settings(solver="cholesky", n_oversamples=20))
+        found = self.fit(data, self.settings(solver="pcg", tol=1e-5, max_iter=100, n_oversamples=20))
         assert found.residual <= 1e-5
         assert_same_embedding(found, exact, atol=1e-2)
         assert found.leverage == pytest.approx(exact.leverage, rel=0.2)
@@ -128,8 +131,8 @@ class EmbeddingContract:
     def test_more_components_than_there_are(self, data):
         size = (data.Y.shape[1] if self.over == "labels" else data.X.shape[1] + 1) + 4
         with pytest.warns(RembrandtWarning, match=f"n_components={size} .* reduced to"):
-            found = fit(data, self.settings(n_components=size))
+            found = self.fit(data, self.settings(n_components=size))
         assert 0 < found.V.shape[1] < size
         assert found.W.shape[1] == found.V.shape[1] == len(found.sigma)
-        quiet = fit(data, self.settings(n_components=size, at_most=True))
+        quiet = self.fit(data, self.settings(n_components=size, at_most=True))
         assert_array_equal(quiet.sigma, found.sigma)

@@ -15,6 +15,7 @@ from rembrandt import LabelEmbedder, RembrandtClassifier, load
 from rembrandt.engines import place as module
 from rembrandt.engines.place import CPU, place_for
 from rembrandt.errors import SettingsError
+from rembrandt.search import space
 from tests.devices import needs_gpu
 
 TWO = "cpu,cpu"
@@ -70,6 +71,16 @@ def test_settings_are_chosen_on_a_device_too():
     )
     assert len(here.selection_) == len(there.selection_)
     assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.02)
+
+
+def test_a_search_runs_on_a_device_too(monkeypatch):
+    monkeypatch.setattr(space, "MOST", 5)
+    X, y = blobs(n=900, d=20, c=5)
+    here, there = (
+        RembrandtClassifier(budget=100, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
+    )
+    assert len(here.selection_) == len(there.selection_)
+    assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05)
 
 
 @pytest.mark.parametrize("device", DEVICES)

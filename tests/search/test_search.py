@@ -99,7 +99,8 @@ class TestSpace:
         assert self.of({"sparse_share": 0.4}).shares == (0.4,)
         assert self.of({"sparse_trees": 4}).trees == (4,) and everything.trees == (1, 2)
         assert self.of({"sparse": False}).sparse == [] and self.of({"sparse": "alone"}).low_rank == []
-        assert self.of({}, growable=True).shares == (0.0,)
+        growable = self.of({}, growable=True)
+        assert growable.shares == (0.0,) and {part.decoder for part in growable.low_rank} == {"ridge"}
 
     def test_nothing_is_named_twice_and_the_usual_comes_first(self):
         found = self.of({}).low_rank
@@ -131,23 +132,29 @@ class TestMeasures:
         wanted = Space([part], [Sparse(1.0)], (1, 2), 4e3, (2.0, 3.0), (0.0, 0.3, 1.0))
         ring = Arena(fit, held, recipe, wanted, fit.X.shape[0])
         ring.try_sparse(Sparse(1.0))
-        ring.prepare(part, [replace(part, n_components=20)])  # a larger rank serves the smaller
+        ring.prepare(part)
         answers = ring.try_low_rank(part)
         for key in [(1.0, 1, 3.0), (1.0, 2, 2.0)]:
             found = ring.measure(answers, key, share)
             tree = TreeSettings(cost=1.0, pairs=4e3, trees=key[1], power=key[2])
-            whole = replace(part.recipe(recipe), tree=tree, blend=share)
-            if part.n_components < 20:  # the first directions of a larger embedding: nearly those of a smaller one
-                assert found.quality > 0.1
-            else:
-                labels = fit_model(fit, whole).top_k(held.X, 5)[0]
-                assert_allclose(found.p, [precision_at_k(held.Y, labels, k) for k in (1, 3, 5)], atol=1e-6)
-        assert 0 <= found.quality <= 1
+            labels = fit_model(fit, replace(part.recipe(recipe), tree=tree, blend=share)).top_k(held.X, 5)[0]
+            assert_allclose(found.p, [precision_at_k(held.Y, labels, k) for k in (1, 3, 5)], atol=1e-6)
+            assert 0 <= found.quality <= 1
+
+    def test_smaller_ranks_are_the_first_columns_of_larger_ones(self):
+        large, part = replace(USUAL, n_components=25), replace(USUAL, n_components=15)
+        own, shared = (Arena(labelled(), labelled(300, seed=1), base(), small(), 600) for _ in range(2))
+        own.prepare(part)
+        shared.prepare(large)
+        assert shared.is_prepared(part) and not own.is_prepared(large)
+        first, second = (ring.measure(ring.try_low_rank(part), None, 0.0) for ring in (own, shared))
+        assert_allclose(first.p, second.p, atol=0.03)
 
     def test_options_keep_to_the_shares(self):
         ring = Arena(labelled(), labelled(200, seed=1), base(), small((0.5,)), 600)
         ring.try_sparse(Sparse(1.0))
-        ring.prepare(USUAL, [])
+        assert not ring.is_prepared(USUAL)
+        ring.prepare(USUAL)
         found = options([ring], small((0.5,)), USUAL, [ring.try_low_rank(USUAL)], list(ring.sparse))
         assert {option.share for option in found} == {0.5} and len(found) == 2
         assert all(option.parameters()["sparse_share"] == 0.5 for option in found)
@@ -218,6 +225,13 @@ class TestClock:
         found, _ = self.found(monkeypatch, 9)
         assert found.ended.startswith("there was no time for")
         assert {trial["rung"] for trial in found.trials} < {1, 2, 3}
+
+    def test_time_that_is_too_short_for_more_rows_goes_to_those_that_waited(self, monkeypatch):
+        # A trial on the first rung takes 0.44 s, and the best would take more on the second than is left then.
+        clock = Clock(monkeypatch)
+        found = search(labelled(), base(), replace(small((0.0,)), sparse=[]), 2.0, now=clock)
+        assert found.ended == "there was no time for 166 rows"
+        assert len(found.trials) == 4 and found.untried == 1 and clock.time < 2
 
     def test_memory_that_is_not_there_is_no_end(self, monkeypatch):
         whole = arena.check_memory

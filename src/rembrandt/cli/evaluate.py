@@ -19,6 +19,7 @@ def evaluate(
     labels: options.LabelsOption = None,
     label_separator: options.SeparatorOption = None,
     tail: options.Tail = False,
+    shortlist: options.Shortlist = "all",
     propensity_a: options.PropensityA = 0.55,
     propensity_b: options.PropensityB = 1.5,
     by_frequency: Annotated[
@@ -35,10 +36,11 @@ def evaluate(
     from rembrandt.evaluation import measure
 
     screen = Screen(json, quiet)
+    looked_at = options.shortlist(shortlist)
     with screen.progress() as report:
         opened = open_model(model, device)
         data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
-        measured = measure(opened.classifier, data, report, propensity_a, propensity_b, tail)
+        measured = measure(opened.classifier, data, report, propensity_a, propensity_b, tail, looked_at)
     screen.say(*data_lines(data, file))
     unseen = measured.data.notes
     if unseen.unseen_labels:

@@ -72,6 +72,9 @@ def fit(
         bool,
         typer.Option("--growable", help="Keep what update and add need to learn from more examples or labels later."),
     ] = False,
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Cluster the labels, so that --shortlist of predict starts at once.")
+    ] = False,
     n_iter: options.PowerIterations = 1,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -138,6 +141,8 @@ def fit(
                 classifier.fit_dataset(data, report, checkpoints)
             except ValueError as error:  # data or settings that the library refuses without knowing the file
                 raise RembrandtError(f"cannot fit {train}: {error}") from error
+            if shortlist:
+                classifier.make_shortlist(report)
             seconds = time.perf_counter() - start
             classifier.save(output, force=force, extra={READING: reading.to_remember(), FIT_SECONDS: seconds})
             checkpoints.clear()

@@ -74,6 +74,14 @@ PropensityA = Annotated[float, typer.Option(min=0.0, help="Constant A of the pro
 PropensityB = Annotated[
     float, typer.Option(min=1e-6, help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
 ]
+Shortlist = Annotated[
+    str,
+    typer.Option(
+        "--shortlist",
+        metavar="N|auto",
+        help="Score about N labels of each example instead of all: faster, with some missed. auto: one in forty.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -109,6 +117,14 @@ def number_or_auto(text: str, option: str) -> float | str:
     if isinstance(value, float) and not 0 <= value < float("inf"):
         raise typer.BadParameter(f"{text!r} is neither a number from 0 nor auto", param_hint=option)
     return value
+
+
+def shortlist(text: str) -> int | bool:
+    """Labels to look at for each example; False is all, True leaves the number to the library."""
+    if text == "all":
+        return False
+    found = whole_or_auto(text, "--shortlist")
+    return True if isinstance(found, str) else found
 
 
 def seconds(text: str, option: str) -> float:

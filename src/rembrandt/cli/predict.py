@@ -32,6 +32,7 @@ def predict(
         list[str] | None, typer.Option(metavar="LABELS", help="Never answer with these labels, given in the same way.")
     ] = None,
     tail: options.Tail = False,
+    shortlist: options.Shortlist = "all",
     propensity_a: options.PropensityA = 0.55,
     propensity_b: options.PropensityB = 1.5,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead.")] = None,
@@ -50,10 +51,13 @@ def predict(
     screen = Screen(json, quiet)
     if output is not None:
         check_file_target(output, force)
+    looked_at = options.shortlist(shortlist)
     with screen.progress() as report:
         opened = open_model(model, device)
         chosen: dict[str, Any] = {"include": opened.find_all(include), "exclude": opened.find_all(exclude)}
         chosen["tail"] = (propensity_a, propensity_b) if tail else False
+        chosen["shortlist"] = looked_at
+        opened.classifier.looked_at(looked_at, tail, report)
         data = opened.read(file, Reading.given(format, text), report, unlabelled=True)
         answers = list(_answers(opened, opened.features(data, report), top_k, chosen, report))
     lines = [as_json({"model": str(model), "predictions": answers})] if json else map(_line, answers)

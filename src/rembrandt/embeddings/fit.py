@@ -111,13 +111,7 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
                 "the labels, are constant. Use center=False, or features that differ between examples."
             )
     report(f"embedding ({settings.method})", 1, 2)
-    if V.shape[1] < k and not settings.at_most:
-        warnings.warn(
-            f"n_components={k} is more than the rank of this problem: reduced to {V.shape[1]}. "
-            f"Ask for at most {V.shape[1]} to silence this.",
-            RembrandtWarning,
-            stacklevel=4,
-        )
+    warn_if_fewer(V.shape[1], settings)
     back: Block | None
     if features is None:
         # Labels sit at what the embedding sees of them: the mean projection of their examples.
@@ -139,6 +133,17 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
             stacklevel=4,
         )
     return Embedding(V, sigma, W, back, residual, leverage, iterations)
+
+
+def warn_if_fewer(found: int, settings: Settings) -> None:
+    """Say so where there are fewer directions than were asked for."""
+    if found < settings.n_components and not settings.at_most:
+        warnings.warn(
+            f"n_components={settings.n_components} is more than the rank of this problem: reduced to {found}. "
+            f"Ask for at most {found} to silence this.",
+            RembrandtWarning,
+            stacklevel=5,
+        )
 
 
 def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:

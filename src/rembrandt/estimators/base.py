@@ -12,19 +12,29 @@ from rembrandt.embeddings import METHODS, Settings
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError
+from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.fitting import (
     Labelled,
     Recipe,
     rank_limit,
 )
 from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.regressors import regressor_of
 from rembrandt.targets import Targets
 
 
 class Estimator(BaseEstimator):
     """What the two estimators share: how X, y and weights are checked, and how an embedding is described."""
 
+    joined_: Joined | None = None  # how blocks of features become one matrix, where there are several
+
     def _features(self, X: Any, reset: bool) -> Any:
+        if reset:
+            self.joined_ = Joined.of(X) if is_blocks(X) else None
+        if is_blocks(X):
+            if self.joined_ is None:
+                raise DataError("X is several blocks, and the fit was to one matrix; give features as then")
+            X = self.joined_(X)
         if isinstance(X, StoredRows) and reset:  # checked when its shards are opened
             self.n_features_in_ = X.shape[1]
             return X
@@ -60,7 +70,7 @@ class Estimator(BaseEstimator):
         check_number("tol", self.tol, 0.0)
         settings = Settings(
             method=self.method,
-            n_components=rank_limit(data) if auto else int(self.n_components),
+            n_components=rank_limit(data, self.regressor) if auto else int(self.n_components),
             at_most=auto,
             ridge=float(self.ridge),
             n_oversamples=int(self.n_oversamples),
@@ -70,4 +80,5 @@ class Estimator(BaseEstimator):
             max_iter=int(self.max_iter),
             seed=seed_of(self.random_state),
         )
-        return Recipe(settings, auto_rank=auto, center=bool(self.center), **more)
+        regressor = regressor_of(self.regressor)
+        return Recipe(settings, auto_rank=auto, center=bool(self.center), regressor=regressor, **more)

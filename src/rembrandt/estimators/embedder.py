@@ -1,5 +1,6 @@
 """The embedding alone, as a scikit-learn transformer."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from rembrandt.fitting import (
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
+from rembrandt.regressors import KernelFeatures
 from rembrandt.selection import Auto
 from rembrandt.targets import read_targets
 
@@ -44,6 +46,11 @@ class LabelEmbedder(TransformerMixin, Estimator):
     center : bool
         Subtract the means of features and labels instead of appending a constant feature; sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
+    regressor : None, "kernel", "mlp" or a regressor
+        What predicts embedded labels from features: ridge regression (None); the same on random features of a kernel
+        (``rembrandt.regressors.KernelFeatures`` has settings); a small network (``rembrandt.regressors.MLP``), which
+        needs torch; or any object with ``fit`` and ``predict`` that learns several outputs, fitted anew for every
+        block of directions that is looked at: ``n_iter + 2`` times.
     random_state : int, RandomState or None
     verbose : int
         Show progress when positive.
@@ -59,6 +66,8 @@ class LabelEmbedder(TransformerMixin, Estimator):
         Their strengths: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the features.
     projection_ : array (d + 1, k)
         Where features go; the last row belongs to the constant feature.
+    lift_ : object or None
+        What rows go through before the projection; None where that is linear.
     rank_reason_ : str
         Why "auto" chose this rank; empty where it was given.
     residual_, n_iter_ : float, int
@@ -88,6 +97,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         tol: float = 1e-4,
         max_iter: int = 30,
         center: bool = False,
+        regressor: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
@@ -101,6 +111,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         self.tol = tol
         self.max_iter = max_iter
         self.center = center
+        self.regressor = regressor
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
@@ -119,6 +130,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         self.embedding_ = as_numpy(embedded.embedding.V)
         self.singular_values_ = as_numpy(embedded.embedding.sigma)
         self.projection_ = as_numpy(embedded.projection)
+        self.lift_ = embedded.lift
         self.rank_reason_ = embedded.reason
         self.residual_ = embedded.embedding.residual
         self.n_iter_ = embedded.embedding.iterations
@@ -130,7 +142,8 @@ class LabelEmbedder(TransformerMixin, Estimator):
         check_is_fitted(self)
         X = self._features(X, reset=False)
         place = place_for(self.device)
-        return as_numpy(place.project(X, place.asarray(self.projection_)))
+        rows = X if self.lift_ is None else self.lift_(X)
+        return as_numpy(place.project(rows, place.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
         """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
@@ -139,7 +152,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
             raise SettingsError(
                 f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank fitted"
             )
-        smaller = type(self)(**self.get_params() | {"n_components": n_components})
+        smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
         smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
         smaller.embedding_ = self.embedding_[:, :n_components]
         smaller.singular_values_ = self.singular_values_[:n_components]
@@ -152,6 +165,10 @@ class LabelEmbedder(TransformerMixin, Estimator):
         check_is_fitted(self)
         data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
         recipe = self._recipe(data)
+        if self.lift_ is not None:
+            if recipe.regressor is not None and not isinstance(recipe.regressor, KernelFeatures):
+                raise SettingsError("there is no certificate with a regressor that is not linear: it has no operator")
+            data = replace(data, X=self.lift_(data.X))
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[:-1] if self.center else self.projection_

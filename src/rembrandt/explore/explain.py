@@ -23,7 +23,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.explore.explain_trees import NEAR, explain_forest
 from rembrandt.explore.explanation import Explanation, Part, Words
@@ -107,6 +107,8 @@ def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | Non
 def words_of(classifier: RembrandtClassifier, X: Any) -> Words:
     """What the features of ``X`` are called and, for texts, where they stand."""
     text = classifier.text_
+    if classifier.joined_ is not None:
+        return Words(classifier.joined_.names([None] * len(classifier.joined_.widths)))
     if text is None:
         return Words(classifier.feature_names_)
     if not is_text(X):
@@ -119,6 +121,10 @@ def explain_rows(model: Model, X: Matrix, labels: NDArray[np.int64], words: Word
 
     The result is dense over labels, so keep their number small where there are many rows.
     """
+    if model.lift is not None:
+        raise SettingsError(
+            "what a feature adds to a score is known for a linear regression; fit with regressor=None to explain"
+        )
     rows = as_csr(model.rows(X))
     wanted = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
     if wanted.size and not (wanted.min() >= 0 and wanted.max() < model.n_labels):

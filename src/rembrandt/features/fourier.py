@@ -19,6 +19,7 @@ from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
+_WIDE = 4096  # inputs, beyond which random directions are not made orthogonal
 _PAIRS = 4096  # pairs of examples whose distance is looked at for the median
 
 
@@ -81,6 +82,8 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.fl
 
     Each is normal by itself; together they cover the sphere more evenly, so the same number is nearer to the kernel.
     """
+    if k > _WIDE:
+        return rng.standard_normal((k, n))  # nearly orthogonal as they are
     blocks = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-n // k))]
     return np.hstack(blocks)[:, :n] * np.sqrt(rng.chisquare(k, n))
 

@@ -53,6 +53,24 @@ def randomized_eigh(
     return (fix_signs(V) if V.shape[1] else V), sigma
 
 
+def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[Block, Block]:
+    """As `randomized_eigh`, for an operator that is only nearly linear and symmetric.
+
+    The basis is that of the last but one application, and the symmetric part of ``QᵀAQ`` is diagonalised on it. That is
+    half an iteration behind Nyström's formula, which divides by the small eigenvalues of that matrix and would take
+    whatever is not symmetric for strength. Directions of no positive strength are left out.
+    """
+    Q = orthonormalize(start)
+    for _ in range(n_iter):
+        Q = orthonormalize(operator(Q))
+    sigma, E = eigh(_symmetric(gram64(Q, operator(Q))))
+    xp = array_namespace(Q)
+    sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
+    present = sigma > xp.finfo(Q.dtype).eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
+    V = Q @ xp.astype(E[:, present], Q.dtype)
+    return (fix_signs(V) if V.shape[1] else V), sigma[present]
+
+
 def _symmetric(A: Block) -> Block:
     return 0.5 * (A + A.T)
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-IN_CACHE = 4096  # rows that may be drawn in any order
+IN_CACHE = 4096  # rows that may be drawn in any order; of more, runs of neighbours are
+RUN = 16
 ASIDE = np.float32(0.2)  # beyond its margin a row is left aside at once, however far others are from theirs
 
 
@@ -112,49 +113,54 @@ def _solve(
     """Weights and bias of one label; the bias is the weight of a constant that every row has."""
     m = starts.shape[0] - 1
     w, b = np.zeros(width, np.float32), np.float32(0)
-    alpha, order = np.zeros(m, np.float32), np.arange(m, dtype=np.int32)
+    alpha, order, rest = np.zeros(m, np.float32), np.arange(m, dtype=np.int32), np.empty(m, np.int32)
+    blocks = np.empty(m, np.int32)
     active, highest = m, np.float32(np.inf)
     state = np.uint64(0x9E3779B97F4A7C15)
     for _ in range(passes):
-        if active <= IN_CACHE:
-            for s in range(active - 1):
-                # A step of xorshift draws which comes next.
-                state ^= state << np.uint64(13)
-                state ^= state >> np.uint64(7)
-                state ^= state << np.uint64(17)
-                r = s + np.int64((state >> np.uint64(32)) * np.uint64(active - s) >> np.uint64(32))
-                order[s], order[r] = order[r], order[s]
+        run = 1 if active <= IN_CACHE else RUN
+        n_blocks = (active + run - 1) // run
+        for q in range(n_blocks):
+            # A step of xorshift draws where the next block goes.
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            r = np.int64((state >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
+            blocks[q] = blocks[r]
+            blocks[r] = q
         top, low = np.float32(-np.inf), np.float32(np.inf)
         kept = 0
-        for s in range(active):
-            i = order[s]
-            y = np.float32(1) if positive[i] else np.float32(-1)
-            dot = b
-            for at in range(starts[i], starts[i + 1]):
-                dot += shares[at] * w[local[at]]
-            a, inverse = alpha[i], np.float32(0.5) / costs[i]
-            gradient = y * dot - np.float32(1) + a * inverse
-            projected = gradient
-            if a == 0:
-                if gradient > highest:  # far on the right side of its margin: left aside until the end
-                    continue
-                projected = min(gradient, np.float32(0))
-            order[kept] = i
-            kept += 1
-            top, low = max(top, projected), min(low, projected)
-            if abs(projected) > np.float32(1e-6):
-                new = max(a - gradient / (lengths[i] + inverse), np.float32(0))
-                step = (new - a) * y
-                alpha[i] = new
-                b += step
+        for q in range(n_blocks):
+            for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
+                i = order[s]
+                y = np.float32(1) if positive[i] else np.float32(-1)
+                dot = b
                 for at in range(starts[i], starts[i + 1]):
-                    w[local[at]] += step * shares[at]
+                    dot += shares[at] * w[local[at]]
+                a, inverse = alpha[i], np.float32(0.5) / costs[i]
+                gradient = y * dot - np.float32(1) + a * inverse
+                projected = gradient
+                if a == 0:
+                    if gradient > highest:  # far on the right side of its margin: left aside until the end
+                        continue
+                    projected = min(gradient, np.float32(0))
+                rest[kept] = i
+                kept += 1
+                top, low = max(top, projected), min(low, projected)
+                if abs(projected) > np.float32(1e-6):
+                    new = max(a - gradient / (lengths[i] + inverse), np.float32(0))
+                    step = (new - a) * y
+                    alpha[i] = new
+                    b += step
+                    for at in range(starts[i], starts[i + 1]):
+                        w[local[at]] += step * shares[at]
+        order, rest = rest, order
         active = kept
         if top - low <= tolerance:
             if active == m:
                 break
             active, highest = m, np.float32(np.inf)
-            order[:] = np.arange(m, dtype=np.int32)
+            order[:] = np.arange(m)
         else:
             highest = min(top, ASIDE) if top > 0 else np.float32(np.inf)
     return w, b

@@ -17,19 +17,23 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
+from rembrandt.decoders.shortlist import Shortlist
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.sums import Sums
+from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.metrics import inverse_propensity, rank, top_k
-from rembrandt.model.ranking import LABELS, best_labels, most_worth
+from rembrandt.model.ranking import LABELS, best_labels, joined_candidates, most_worth
 from rembrandt.progress import Report, silent
+from rembrandt.regressors import Lift
 
 Array = NDArray[Any]
 
 SCORES = 1 << 24  # entries of the largest block of scores: 64 MB
 ROWS = 4096  # examples scored at a time, at most
 CANDIDATES = 100  # labels that the sparse part brings to a blend, at least
+SHORTLIST_ROWS = 1 << 13  # examples that are looked up together
 DEVICE_ROWS = 1 << 16  # examples that go to a device at a time; what it does with them it cuts itself
 
 
@@ -52,6 +56,8 @@ class Model:
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
     calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
     threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
+    lift: Lift | None = None  # what rows go through before the projection, where that is not linear
+    shortlist: Shortlist | None = None  # of labels for every row, where it was made; see `with_shortlist`
     moments: Moments | None = None  # what later rows and labels need of the training rows, where it was kept
     sums: Sums | None = None  # all that a linear model of few features needs of them
 
@@ -61,7 +67,7 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        return int(self.projection.shape[0]) - 1
+        return int(self.projection.shape[0]) - 1 if self.lift is None else self.lift.n_features
 
     def on(self, place: Place) -> "Model":
         """The same model with what prediction uses where ``place`` is."""
@@ -70,6 +76,15 @@ class Model:
         move = place.asarray
         return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
 
+    @property
+    def has_shortlist(self) -> bool:
+        """Whether there is a shortlist, and of this decoder."""
+        return self.shortlist is not None and self.shortlist.decoder is self.decoder
+
+    def with_shortlist(self, report: Report = silent) -> "Model":
+        """This model with what `top_k` needs to look at some labels only; another copy of the decoder's weights."""
+        return self if self.has_shortlist else replace(self, shortlist=Shortlist.of(self.decoder, report=report))
+
     def rows(self, X: Matrix) -> Matrix:
         """``x̂``: rows as the model takes them, the constant left out."""
         X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
@@ -77,7 +92,8 @@ class Model:
 
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
-        return self.place.project(self.rows(X), self.projection)
+        rows = self.rows(X)
+        return self.place.project(rows if self.lift is None else self.lift(rows), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
@@ -87,26 +103,41 @@ class Model:
 
     def low_rank(self, X: Matrix) -> Array:
         """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
-        scores = self.decoder.scores(self.project(X))
+        return self._low_rank_share(self.decoder.scores(self.project(X)))
+
+    def _low_rank_share(self, scores: Block) -> Array:
         share = self.dtype(1 - self.blend)
         return share * as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
 
     def top_k(
-        self, X: Matrix, k: int, allowed: Array | None = None, report: Report = silent, worth: Array | None = None
+        self,
+        X: Matrix,
+        k: int,
+        allowed: Array | None = None,
+        report: Report = silent,
+        worth: Array | None = None,
+        look_at: int | None = None,
     ) -> tuple[NDArray[np.int64], Array]:
         """The ``k`` best labels of each row and their scores, best first; equal scores by label index.
 
         ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
         With ``worth`` (c,), what a hit on each label counts, the score is a label's probability × its worth.
+        With ``look_at`` the best are found among about that many labels of each row's shortlist; what is found has the
+        score that it has without. A sparse part that answers alone has a search of its own.
         """
+        if look_at is not None:
+            self.check_shortlist(worth is not None)
+            if not self.has_shortlist and self.blend < 1:
+                raise SettingsError("this model has no shortlist yet: give with_shortlist() of it")
         n = X.shape[0]
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=self.dtype)
         large = self.blend == 1 or (self.place != CPU and self.forest is None and worth is None)
-        for rows in spans(n, DEVICE_ROWS) if large else self._row_blocks(n):
+        blocks = spans(n, DEVICE_ROWS) if large else self._row_blocks(n)
+        for rows in blocks if look_at is None or large else spans(n, SHORTLIST_ROWS):
             report("predicting", rows.start, n)
             with self.place.exactly():
-                best[rows], scores[rows] = self._best(X[rows], k, allowed, worth)
+                best[rows], scores[rows] = self._best(X[rows], k, allowed, worth, look_at)
         report("predicting", n, n)
         return best, scores
 
@@ -114,9 +145,27 @@ class Model:
         """What a hit on each label counts in PSP@k: its inverse propensity by the training data."""
         return inverse_propensity(self.label_counts, self.n_train, A, B)
 
-    def _best(self, X: Matrix, k: int, allowed: Array | None, worth: Array | None) -> tuple[Array, Array]:
+    def check_shortlist(self, tail: bool = False) -> None:
+        """Refuse what no shortlist can answer."""
+        if tail:
+            raise SettingsError("a shortlist has the labels of the best scores, and tail ranks otherwise: choose one")
+        if self.place != CPU:
+            raise SettingsError(
+                f"a shortlist is for the CPU; on {self.place.device} score all labels, or use device='cpu'"
+            )
+        if self.forest is not None and self.blend < 1 and self.decoder.link == "softmax":
+            raise SettingsError(
+                "beside a sparse part a softmax decoder counts by its probabilities, which need the scores of all "
+                "labels; predict without a shortlist, or fit with decoder='ridge'"
+            )
+
+    def _best(
+        self, X: Matrix, k: int, allowed: Array | None, worth: Array | None, look_at: int | None
+    ) -> tuple[Array, Array]:
         if self.forest is None:
             H = self.project(X)
+            if look_at is not None and self.shortlist is not None:
+                return self.shortlist.top_k(self.decoder.features(H), k, look_at, allowed)
             if worth is None:
                 return best_labels(self.decoder, H, k, allowed)
             return most_worth(self.decoder, H, k, worth, allowed, self.calibration)
@@ -128,6 +177,14 @@ class Model:
             values = np.where(found < 0, -np.inf, values)
             found, values = rank(found, values)
             return found[:, :k], values[:, :k]
+        if look_at is not None and self.shortlist is not None:
+            Phi = self.decoder.features(self.project(X))
+            low, scores = self.shortlist.top_k(Phi, k, look_at, allowed)
+            both, scores = joined_candidates(found, self.shortlist.scores(Phi, found), low, scores)
+            scores = self._low_rank_share(scores)
+            scores[:, : found.shape[1]] += np.where(found < 0, 0, self.dtype(self.blend) * values)
+            both, scores = rank(both, np.where(both < 0, -np.inf, scores))
+            return both[:, :k], scores[:, :k]
         block = self.low_rank(X)
         rows, at = np.nonzero(found >= 0)
         block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]

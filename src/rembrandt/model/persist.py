@@ -10,12 +10,14 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
+from rembrandt.decoders.shortlist import Shortlist
 from rembrandt.engines.sums import Sums
 from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.packing import pack_strings, unpack_strings
+from rembrandt.regressors import pack_lift, unpack_lift
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
@@ -28,6 +30,8 @@ def save_model(
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     parts, decoder = model.decoder.packed()
     arrays |= parts
+    parts, lift = pack_lift(model.lift)
+    arrays |= parts
     if model.moments is not None:
         arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
     if model.sums is not None:
@@ -35,6 +39,8 @@ def save_model(
     if model.calibration is not None:
         arrays |= {"calibration.scores": model.calibration.scores}
         arrays |= {"calibration.probabilities": model.calibration.probabilities}
+    if model.has_shortlist and model.shortlist is not None:
+        arrays["shortlist.clusters"] = model.shortlist.clusters
     arrays["threshold"] = np.atleast_1d(np.asarray(model.threshold, dtype=np.float64))
     names_are_text = model.classes.dtype.kind in "USO"
     arrays |= pack_strings("classes", [str(c) for c in model.classes]) if names_are_text else {"classes": model.classes}
@@ -51,6 +57,7 @@ def save_model(
         **decoder,
         "moments": None if model.moments is None else model.moments.total,
         "n_train": model.n_train,
+        "lift": lift,
         "forest": forest,
         "settings": model.settings,
         "text": None if text is None else text.to_config(),
@@ -70,11 +77,12 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         if "calibration.scores" in arrays:
             calibration = MonotoneMap(arrays["calibration.scores"], arrays["calibration.probabilities"])
         threshold = arrays.get("threshold", np.array([0.5]))
+        decoder = Decoder.unpacked(arrays, metadata)
         model = Model(
             classes=classes,
             multiclass=metadata["multiclass"],
             normalize=metadata["normalize"],
-            decoder=Decoder.unpacked(arrays, metadata),
+            decoder=decoder,
             n_train=metadata["n_train"],
             settings=metadata["settings"],
             projection=arrays["projection"],
@@ -84,6 +92,8 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             forest=None if facts is None else Forest.unpacked(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
             calibration=calibration,
+            lift=unpack_lift(arrays, metadata.get("lift")),
+            shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),
             threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
             sums=Sums.unpacked(arrays),
@@ -95,3 +105,13 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
         raise ModelError(
             f"{path}: the folder lacks {missing}, so it is not a classifier; fit and save it again"
         ) from missing
+
+
+def _shortlist(path: str | Path, decoder: Decoder, clusters: NDArray[Any] | None) -> Shortlist | None:
+    """The shortlist that was saved with a model, if any."""
+    if clusters is None:
+        return None
+    c = decoder.bias.shape[0]
+    if clusters.shape != (c,) or clusters.dtype.kind != "i" or (c and not 0 <= clusters.min() <= clusters.max() < c):
+        raise ModelError(f"{path}: the clusters of its labels are none of {c:,} labels; fit and save it again")
+    return Shortlist(decoder, clusters)

@@ -97,6 +97,12 @@ def most_worth(
     return _joined(best(), H, k)
 
 
+def joined_candidates(found: Array, scores: Array, more: Array, more_scores: Array) -> tuple[Array, Array]:
+    """The labels of every row from two searches, the first one's before the second's; none twice, -1 instead."""
+    known = (more[:, :, None] == found[:, None, :]).any(axis=2)
+    return np.hstack([found, np.where(known, -1, more)]), np.hstack([scores, more_scores])
+
+
 def _log_total(decoder: Decoder, Phi: Block) -> Block:
     """The logarithm of what softmax divides by, over all labels in blocks."""
     xp = array_namespace(Phi)

@@ -1,7 +1,5 @@
 """Candidates fitted to the rows of one rung and asked about its held-out rows; what they share is made once."""
 
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +10,6 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import Forest, fit_forest
 from rembrandt.decoders.ridge import RidgeStatistics
 from rembrandt.decoders.tree import TreeSettings
-from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import (
     Embedded,
     Labelled,
@@ -75,36 +72,23 @@ class Arena:
         """``n`` is the number of all training rows, for what a fit to them would do."""
         self.fit, self.held, self.base, self.space, self.n = fit, held, base, space, n
         self.sparse: dict[Key, Listed] = {}
-        self._embedded: dict[tuple[float, bool], tuple[Embedded, Labelled, Labelled]] = {}
+        # By ridge and scaling: the rank that was asked for, the embedding, and the rows as it takes them.
+        self._embedded: dict[tuple[float, bool], tuple[int, Embedded, Labelled, Labelled]] = {}
         self._statistics: tuple[Any, RidgeStatistics] | None = None
 
     def is_prepared(self, part: LowRank) -> bool:
-        """Whether what ``part`` is decoded from is there."""
-        return _key(part) in self._embedded
+        """Whether an embedding for ``part`` is there, of its rank or a larger one: ranks are nested."""
+        return _key(part) in self._embedded and self._embedded[_key(part)][0] >= part.n_components
 
-    def prepare(self, part: LowRank, others: Iterable[LowRank]) -> float:
-        """Embed for ``part`` and all that are embedded like it, unless it is done; the seconds that it took.
-
-        Ranks are nested: the largest that anyone asks for, and that memory holds, serves all.
-        """
-        if self.is_prepared(part):
-            return 0.0
-        begun = time.perf_counter()
+    def prepare(self, part: LowRank) -> None:
+        """Embed for ``part``, and for all of its rank or a smaller one that are embedded like it."""
         fit, held = (
             replace(rows, X=normalize_rows(rows.X)) if part.normalize else rows for rows in (self.fit, self.held)
         )
-        alike = [other.n_components for other in others if _key(other) == _key(part)]
-        for wanted in sorted({part.n_components, *(rank for rank in alike if rank > part.n_components)}, reverse=True):
-            largest = replace(part, n_components=min(wanted, rank_limit(fit))).recipe(self.base)
-            try:
-                check_memory(fit, replace(largest, decoder="transpose", kernel=None))
-            except MemoryEstimateError:
-                if wanted == part.n_components:
-                    raise
-            else:
-                break
-        self._embedded[_key(part)] = fit_used_features(fit, largest), fit, held
-        return time.perf_counter() - begun
+        recipe = replace(part, n_components=min(part.n_components, rank_limit(fit))).recipe(self.base)
+        check_memory(fit, replace(recipe, decoder="transpose", kernel=None))
+        self._embedded[_key(part)] = part.n_components, fit_used_features(fit, recipe), fit, held
+        self._statistics = None  # they may be of the embedding that this one replaces
 
     def try_sparse(self, part: Sparse) -> None:
         """Fit the trees of ``part``; their answers are kept for every number of trees and every power."""
@@ -119,7 +103,7 @@ class Arena:
 
     def try_low_rank(self, part: LowRank) -> Answers:
         """Fit the decoder of ``part`` in its embedding; `prepare` has made that."""
-        embedded, fit, held = self._embedded[_key(part)]
+        _, embedded, fit, held = self._embedded[_key(part)]
         embedded = _truncated(embedded, part.n_components)
         recipe = part.recipe(self.base)
         features = min(n_random_features(recipe, self.n, part.n_components), FEATURES)

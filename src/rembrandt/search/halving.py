@@ -110,7 +110,7 @@ class _Search:
         self.report, self.watch, self.now = report, watch, now
         self.begun = now()
         self.rungs = rungs_of(data, base.embedding.seed)
-        self.rates: dict[Any, float] = {}  # seconds for each row that was fitted to: of parts, and of embeddings
+        self.rates: dict[Any, float] = {}  # seconds a row that was fitted to: of parts, and of embeddings' columns
         self.trials: list[dict[str, Any]] = []
         self.last: dict[Part, dict[str, Any]] = {}  # each part's latest trial
         self.leader: Option | None = None
@@ -118,65 +118,77 @@ class _Search:
 
     def run(self) -> Found:
         alive: list[Part] = [*self.space.sparse, *self.space.low_rank]
-        ended = "all rungs were climbed"
-        for number, rung in enumerate(self.rungs):
-            if number > 0 and self._expected(self._leaders(alive), rung) > self.left:
-                ended = f"there was no time for {rung}"
+        contest, ended = self._begun(0), "all rungs were climbed"
+        while True:
+            number = contest.number + 1
+            self._climb(contest, alive, self.left * (1 - 1 / (len(self.rungs) - contest.number)))
+            if self._is_last(contest):
                 break
-            contest = self._climb(number, rung, alive)
-            if not contest.best:
-                if self.refusal is not None:
-                    raise self.refusal
+            if self._expected(self._leaders(alive), self.rungs[number]) > self.left:
+                ended = f"there was no time for {self.rungs[number]}"
+                self._climb(contest, [part for part in alive if part not in contest.records], 0.0)
                 break
-            alive = self._kept(contest)
+            contest, alive = self._begun(number), self._kept(contest)
+        self._kept(contest)
         chosen = self._chosen()
         untried = len([part for part in (*self.space.sparse, *self.space.low_rank) if part not in self.last])
-        self._tell(contest, len(alive), ended, untried)
+        self._tell(contest, len(contest.records), ended, untried)
         return Found(chosen, self.trials, self.now() - self.begun, ended, untried)
 
     @property
     def left(self) -> float:
         return self.budget - (self.now() - self.begun)
 
-    def _climb(self, number: int, rung: Rung, alive: list[Part]) -> _Contest:
-        """Every part of ``alive`` that there is time for on the rows of ``rung``."""
-        n = self.data.X.shape[0]
+    def _begun(self, number: int) -> _Contest:
+        rung, n = self.rungs[number], self.data.X.shape[0]
         cuts = [(self.data.rows(fit), self.data.rows(held)) for fit, held in zip(rung.fit, rung.held, strict=True)]
-        contest = _Contest(number, rung, [Arena(*cut, self.base, self.space, n) for cut in cuts])
-        leaders = self._leaders(alive)
-        sparse = [part for part in alive if isinstance(part, Sparse)]
-        low_rank = [part for part in alive if isinstance(part, LowRank)]
-        self._tell(contest, len(alive))
-        later = self.left * (1 - 1 / (len(self.rungs) - number))  # for the rungs above
-        queues: list[list[Any]] = [sparse, low_rank]
-        for parts in queues:
-            for place, part in enumerate(parts):
-                first = part in leaders or (number == 0 and place == 0)
-                if not first and self._expected([part, *leaders], rung, contest) > self.left - later:
-                    if part in self.last:
-                        self.last[part]["outcome"] = f"no time for {rung}"
-                    continue
-                try:
-                    self._try(contest, part, low_rank)
-                except MemoryEstimateError as error:
-                    self.refusal = error
-                    if part in self.last:
-                        self.last[part]["outcome"] = f"no memory for {rung}"
-                    continue
-                self._tell(contest, len(alive))
-        self._pair(contest)
-        self.leader = best(contest.best.values()) or self.leader
-        self._tell(contest, len(alive))
-        return contest
+        return _Contest(number, rung, [Arena(*cut, self.base, self.space, n) for cut in cuts])
 
-    def _try(self, contest: _Contest, part: Part, others: list[LowRank]) -> None:
+    def _is_last(self, contest: _Contest) -> bool:
+        return contest.number == len(self.rungs) - 1
+
+    def _climb(self, contest: _Contest, parts: list[Part], later: float) -> None:
+        """Every one of ``parts`` that there is time for, ``later`` seconds being kept for the rungs above."""
+        leaders = self._leaders(parts)
+        total = len(contest.records) + len(parts)
+        self._tell(contest, total)
+        for part in sorted(parts, key=lambda part: isinstance(part, LowRank)):
+            first = contest.number == 0 and not any(isinstance(tried, type(part)) for tried in contest.records)
+            room = self.left - later
+            if isinstance(part, Sparse) and self.space.low_rank:
+                room /= 2  # these come first, and must not leave low rank without time
+            expected = self._expected([part, *leaders], contest.rung, contest)
+            if not (first or part in leaders) and expected > room:
+                self._outcome(part, f"no time for {contest.rung}")
+                continue
+            try:
+                self._try(contest, part)
+            except MemoryEstimateError as error:
+                self.refusal = error
+                self._outcome(part, f"no memory for {contest.rung}")
+                continue
+            self._tell(contest, total)
+        self._pair(contest)
+        if not contest.best and self.refusal is not None:
+            raise self.refusal
+        self.leader = best(contest.best.values()) or self.leader
+        self._tell(contest, total)
+
+    def _outcome(self, part: Part, outcome: str) -> None:
+        """What became of a part after its latest trial, if it had one."""
+        if part in self.last:
+            self.last[part]["outcome"] = outcome
+
+    def _try(self, contest: _Contest, part: Part) -> None:
         """Fit one part and measure it, a low-rank one with the best sparse one so far too."""
         begun = self.now()
         work, shared = contest.rung.work, 0.0
         if isinstance(part, LowRank):
-            shared = sum(arena.prepare(part, others) for arena in contest.arenas)
-            if shared:
-                self.rates[_embedding(part)] = shared / work
+            if not contest.arenas[-1].is_prepared(part):
+                for arena in contest.arenas:
+                    arena.prepare(part)
+                shared = self.now() - begun
+                self.rates[_embedding(part)] = shared / work / _columns(part)
             contest.answers[part] = [arena.try_low_rank(part) for arena in contest.arenas]
             company = max(contest.alone, key=lambda other: contest.alone[other], default=None)
             keys = [] if company is None else contest.keys(company, all_trees=False)
@@ -198,13 +210,14 @@ class _Search:
     def _pair(self, contest: _Contest) -> None:
         """Measure each sparse part with the best low-rank one; on the last rung all with all."""
         sparse, low_rank = list(contest.alone), list(contest.answers)
-        last = contest.number == len(self.rungs) - 1
+        last = self._is_last(contest)
         ranked = [contest.best[part].measures.quality if part in contest.best else 0.0 for part in low_rank]
         if not last and low_rank:
             low_rank = [low_rank[ranked.index(max(ranked))]]
         for part in low_rank:
             for other in sparse:
-                keys = contest.keys(other, all_trees=last)
+                # A sparse part that had its turn after a low-rank one is not known to it.
+                keys = [key for key in contest.keys(other, all_trees=last) if key in contest.answers[part][0].of]
                 for option in options(contest.arenas, self.space, part, contest.answers[part], keys):
                     for each in (part, other) if option.sparse is not None else (part,):
                         known = contest.best.get(each)
@@ -259,7 +272,7 @@ class _Search:
                 continue
             rate += self._rate(part)
             if isinstance(part, LowRank) and not (contest and contest.arenas[-1].is_prepared(part)):
-                rate += self._rate(_embedding(part))
+                rate += self._rate(_embedding(part)) * _columns(part)
         return MARGIN * rate * rung.work
 
     def _rate(self, thing: Any) -> float:
@@ -292,6 +305,11 @@ class _Search:
 
 def _embedding(part: LowRank) -> tuple[float, bool]:
     return part.ridge, part.normalize
+
+
+def _columns(part: LowRank) -> int:
+    """What the time of an embedding is in proportion to: its directions, and about those to spare."""
+    return part.n_components + 20
 
 
 def _kind(thing: Any) -> Any:

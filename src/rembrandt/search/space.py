@@ -79,6 +79,8 @@ class Space:
 
 def space_of(data: Labelled, recipe: Recipe, asked: Mapping[str, Any], open_: frozenset[str]) -> Space:
     """The space of what is ``open_``; all else is as ``asked``, a classifier's parameters with nothing left to fill."""
+    if asked["growable"] and "decoder" in open_:  # the only one that learns from more examples
+        asked, open_ = {**asked, "decoder": "ridge"}, open_ - {"decoder"}
     shares = _shares(data, asked, open_)
     costs: tuple[Any, ...] = (asked["sparse_cost"],)
     powers: tuple[Any, ...] = (asked["sparse_power"],)

@@ -1,0 +1,53 @@
+"""What predicts the embedded labels: ridge regression, random features of a kernel, or a small network.
+
+python -m benchmarks.regressors [NAME ...]      each run in a process of its own, so that CPU time is its own
+
+The decoder is ridge regression without a kernel in all of them, so that only the learning step differs.
+"""
+
+import argparse
+import json
+from typing import Any
+
+from benchmarks.real_sets import each, measured
+
+LINEAR = {"decoder": "ridge", "kernel": None}
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{name}, {regressor or 'linear'}": (name, settings | {"regressor": regressor})
+    for name, settings in (
+        ("delicious", {"n_components": 200}),
+        ("bibtex", {"n_components": 159}),
+        ("aloi", {"n_components": 200, "normalize": True, "decoder_ridge": 0.01}),
+    )
+    for regressor in (None, "kernel", "mlp")
+}
+
+
+def main(names: list[str] | None = None) -> dict[str, Any]:
+    """Run every set that is there, and print a table."""
+    results = {}
+    print(f"{'run':<22}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'CPU s':>8}{'wall s':>8}{'rows/s':>9}")
+    for name, row in each("benchmarks.regressors", names or RUNS):
+        results[name] = row
+        p = "".join(f"{100 * row[m]:>7.2f}" for m in ("p@1", "p@3", "p@5"))
+        print(f"{name:<22}{p}{row['cpu']:>8.1f}{row['wall']:>8.1f}{row['examples_per_second']:>9.0f}", flush=True)
+    return results
+
+
+def one(name: str, seed: int = 0) -> dict[str, Any]:
+    """Fit and measure one set in this process."""
+    from rembrandt import RembrandtClassifier
+
+    set_name, settings = RUNS[name]
+    return measured(RembrandtClassifier(**LINEAR | settings, random_state=seed), set_name)[0]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="which runs; all by default")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(one(arguments.one)))
+    else:
+        main(arguments.names)

@@ -1,0 +1,77 @@
+"""Several blocks of features of the same examples as one: words and sentence vectors, say.
+
+Every block is scaled so that its rows have a mean squared length of one in training; without that, the block with the
+largest numbers would be all that a relative ridge sees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from rembrandt.errors import DataError
+from rembrandt.features.text import is_text
+from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, row_sums_of_squares
+
+
+def is_blocks(X: Any) -> bool:
+    """A tuple of texts and matrices, two or more."""
+    return isinstance(X, tuple) and len(X) > 1 and all(getattr(x, "ndim", 0) == 2 or _is_texts(x) for x in X)
+
+
+def _is_texts(x: Any) -> bool:
+    return not isinstance(x, str) and is_text(x)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How wide each block is, and what it is divided by."""
+
+    widths: tuple[int, ...]
+    lengths: tuple[float, ...]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Any]) -> "Joined":
+        """For training rows."""
+        checked = _checked(blocks)
+        lengths = (float(row_sums_of_squares(block).sum() / max(1, block.shape[0])) ** 0.5 for block in checked)
+        return cls(tuple(block.shape[1] for block in checked), tuple(length or 1.0 for length in lengths))
+
+    def __call__(self, blocks: Sequence[Any]) -> Matrix:
+        """The blocks side by side: sparse if one of them is, in the widest precision of any."""
+        checked = _checked(blocks)
+        widths = tuple(block.shape[1] for block in checked)
+        if widths != self.widths:
+            raise DataError(
+                f"the blocks have {_listed(widths)} columns and those of the fit had {_listed(self.widths)}; give the "
+                "same blocks in the same order"
+            )
+        scaled: list[Any] = [
+            block * block.dtype.type(1 / length) for block, length in zip(checked, self.lengths, strict=True)
+        ]
+        if any(map(is_sparse, scaled)):
+            return as_csr(sparse.hstack([sparse.csr_array(block) for block in scaled], format="csr"))
+        return np.hstack(scaled)
+
+    def names(self, known: Sequence[Sequence[str] | None]) -> list[str]:
+        """A name for each column: that of its own block, or the block's number and its own."""
+        return [
+            name
+            for number, (width, names) in enumerate(zip(self.widths, known, strict=True), 1)
+            for name in (names if names is not None else (f"block {number}, column {i}" for i in range(width)))
+        ]
+
+
+def _checked(blocks: Sequence[Any]) -> list[Any]:
+    checked = [check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64]) for block in blocks]
+    rows = [block.shape[0] for block in checked]
+    if len(set(rows)) > 1:
+        raise DataError(f"the blocks have {_listed(rows)} rows: give one row for each example in every block")
+    return checked
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(f"{number:,}" for number in numbers)

@@ -1,0 +1,193 @@
+"""A shortlist finds what full decoding finds, with the same scores, and nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier, load
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.forest import fit_forest
+from rembrandt.decoders.shortlist import Shortlist, n_clusters, usual
+from rembrandt.decoders.tree import TreeSettings
+from rembrandt.errors import DataError, ModelError, SettingsError
+from rembrandt.linalg.kmeans import cluster_means, kmeans
+from rembrandt.model.folder import load_folder, save_folder
+from rembrandt.model.ranking import best_labels
+from tests.devices import PLACES
+from tests.estimators.problems import SETTLED, several
+
+
+def decoder(c=3000, D=12, seed=0, dtype=np.float32):
+    """Columns around a few dozen places, of very different lengths, as those of common and rare labels are."""
+    rng = np.random.default_rng(seed)
+    places = rng.standard_normal((40, D))
+    lengths = rng.lognormal(-1, 1, c)
+    Q = (places[rng.integers(0, 40, c)] + 0.4 * rng.standard_normal((c, D))).T * lengths
+    return Decoder(Q.astype(dtype), (0.1 * rng.standard_normal(c)).astype(dtype), "identity")
+
+
+def rows(n=200, D=12, seed=1, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal((n, D)).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def made():
+    found = decoder()
+    return found, Shortlist.of(found)
+
+
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_all_labels_looked_at_is_full_decoding(c, D, k, seed):
+    full = decoder(c, D, seed, np.float64)
+    Phi = rows(7, D, seed + 1, np.float64)
+    labels, scores = best_labels(full, Phi, k)
+    found, found_scores = Shortlist.of(full).top_k(Phi, k, c)
+    assert np.array_equal(found, labels)
+    assert_allclose(found_scores, scores, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_are_those_of_full_decoding(dtype):
+    full = decoder(dtype=dtype)
+    Phi = rows(dtype=dtype)
+    found, scores = Shortlist.of(full).top_k(Phi, 5, 100)
+    assert scores.dtype == dtype and ((found >= 0) & (found < 3000)).all()
+    assert all(len(set(row)) == 5 for row in found)
+    assert_allclose(scores, np.take_along_axis(full.scores(Phi), found, axis=1), rtol=1e-4, atol=1e-5)
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_more_looked_at_finds_more_and_little_is_enough(made):
+    full, shortlist = made
+    Phi = rows(400)
+    labels, _ = best_labels(full, Phi, 5)
+    recall = [np.mean([np.isin(a, b) for a, b in zip(labels, shortlist.top_k(Phi, 5, n)[0], strict=True)])
+              for n in (50, 300, 1000, 3000)]  # fmt: skip
+    assert recall == sorted(recall) and recall[1] > 0.95 and recall[-1] == 1
+
+
+def test_the_same_columns_give_the_same_answer(made):
+    full, shortlist = made
+    again = Shortlist.of(full)
+    assert np.array_equal(again.clusters, shortlist.clusters)
+    for one, other in zip(again.top_k(rows(), 5, 200), shortlist.top_k(rows(), 5, 200), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_equal_columns_are_ranked_by_label():
+    same = Decoder(np.ones((3, 50), np.float32), np.zeros(50, np.float32), "identity")
+    found, _ = Shortlist.of(same).top_k(np.ones((4, 3), np.float32), 6, 50)
+    assert np.array_equal(found, np.tile(np.arange(6), (4, 1)))
+
+
+def test_only_allowed_labels(made):
+    full, shortlist = made
+    allowed = np.arange(0, 3000, 7)
+    found, _ = shortlist.top_k(rows(), 5, len(allowed), allowed)
+    assert np.array_equal(found, best_labels(full, rows(), 5, allowed)[0])
+    few, scores = shortlist.top_k(rows(), 5, 100, allowed[:3])
+    assert (np.sort(few[:, :3]) == allowed[:3]).all() and (few[:, 3:] == -1).all() and np.isinf(scores[:, 3:]).all()
+
+
+def test_scores_of_given_labels(made):
+    full, shortlist = made
+    wanted = np.random.default_rng(3).integers(-1, 3000, (200, 8))
+    expected = np.where(wanted < 0, -np.inf, np.take_along_axis(full.scores(rows()), np.maximum(wanted, 0), axis=1))
+    assert_allclose(shortlist.scores(rows(), wanted), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_no_rows_and_one_label():
+    one = Decoder(np.ones((2, 1), np.float32), np.zeros(1, np.float32), "identity")
+    assert Shortlist.of(one).top_k(np.empty((0, 2), np.float32), 3, 1)[0].shape == (0, 3)
+    assert Shortlist.of(one).top_k(np.ones((1, 2), np.float32), 2, 1)[0].tolist() == [[0, -1]]
+    assert n_clusters(1) == usual(1) == 1 and usual(200_000) == 5000
+
+
+def test_clusters_have_their_own_means():
+    A = rows(500, 4)
+    clusters = kmeans(A, 20)
+    means = cluster_means(A, clusters, 20)
+    for cluster in np.unique(clusters):
+        assert_allclose(means[cluster], A[clusters == cluster].mean(axis=0), rtol=1e-4, atol=1e-5)
+    apart = np.linalg.norm(A[:, None] - means[np.unique(clusters)], axis=2).min(axis=1)
+    assert apart.mean() < np.linalg.norm(A - A.mean(axis=0), axis=1).mean()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = several(labels=40)
+    return RembrandtClassifier(**SETTLED | {"kernel": "gaussian"}).fit(X, Y), X
+
+
+class TestClassifier:
+    def test_looking_at_all_is_no_shortlist(self, fitted):
+        classifier, X = fitted
+        for limits in ({}, {"include": range(0, 40, 3)}, {"exclude": [0, 1]}):
+            labels, scores = classifier.predict_topk(X, 4, **limits)
+            found, found_scores = classifier.predict_topk(X, 4, **limits, shortlist=40)
+            assert np.array_equal(found, labels)
+            assert_allclose(found_scores, scores, rtol=1e-9)
+        assert np.array_equal(classifier.predict_topk(X, 4, shortlist=True)[0], classifier.predict_topk(X, 4)[0])
+
+    def test_it_is_saved_with_the_model(self, fitted, tmp_path):
+        classifier, X = fitted
+        expected = classifier.predict_topk(X, 4, shortlist=10)
+        classifier.save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        assert again.model_.has_shortlist
+        for one, other in zip(again.predict_topk(X, 4, shortlist=10), expected, strict=True):
+            assert np.array_equal(one, other)
+
+    def test_clusters_that_are_none_are_refused(self, fitted, tmp_path):
+        classifier, X = fitted
+        classifier.predict_topk(X, 4, shortlist=10)
+        classifier.save(tmp_path / "model")
+        arrays, facts = load_folder(tmp_path / "model")
+        for wrong in (np.full(40, -1, np.int32), np.full(40, 40, np.int32), np.zeros(39, np.int32), np.zeros(40)):
+            save_folder(tmp_path / "bad", dict(arrays) | {"shortlist.clusters": wrong}, facts, force=True)
+            with pytest.raises(ModelError, match="clusters"):
+                load(tmp_path / "bad")
+
+    def test_new_labels_are_found_too(self):
+        X, Y = several(labels=10)
+        classifier = RembrandtClassifier(**SETTLED, growable=True).fit(X, Y).make_shortlist()
+        classifier.add_labels(X, Y[:, :1], classes=[10])
+        assert np.array_equal(classifier.predict_topk(X, 11, shortlist=11)[0], classifier.predict_topk(X, 11)[0])
+
+    @pytest.mark.parametrize("link", ["ridge", "logistic"])
+    def test_beside_a_sparse_part_candidates_are_those_of_both(self, link):
+        X, Y = several(n=400, labels=30)
+        both = RembrandtClassifier(**SETTLED | {"decoder": link, "max_epochs": 3}).fit(X, Y)
+        trees = fit_forest(sparse.csr_array(X, dtype=np.float32), sparse.csr_array(Y, dtype=np.float32), TreeSettings())
+        both.model_ = replace(both.model_, forest=trees, blend=0.5)
+        for limits in ({}, {"include": range(0, 30, 2)}):
+            labels, scores = both.predict_topk(X, 5, **limits)
+            found, found_scores = both.predict_topk(X, 5, **limits, shortlist=30)
+            assert_allclose(found_scores, scores, rtol=1e-5, atol=1e-6)
+            assert (found == labels).mean() > 0.999
+        both.model_ = replace(both.model_, blend=1.0)
+        assert np.array_equal(both.predict_topk(X, 5, shortlist=3)[0], both.predict_topk(X, 5)[0])
+
+    def test_what_it_cannot_do_is_refused(self, fitted):
+        classifier, X = fitted
+        with pytest.raises(SettingsError, match="tail"):
+            classifier.predict_topk(X, tail=True, shortlist=10)
+        for wrong in (0, -1, 2.5, "many"):
+            with pytest.raises(SettingsError, match="shortlist"):
+                classifier.predict_topk(X, shortlist=wrong)
+        with pytest.raises(DataError, match="not one of"):
+            classifier.predict_topk(X, include=["nothing"], shortlist=10)
+        greedy = RembrandtClassifier(**SETTLED | {"decoder": "greedy", "method": "cs"}).fit(*several())
+        with pytest.raises(SettingsError, match="greedy"):
+            greedy.predict_topk(several()[0], shortlist=10)
+
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_device_scores_all(self, fitted, place):
+        with pytest.raises(SettingsError, match="CPU"):
+            fitted[0].model_.on(place()).check_shortlist()
