@@ -27,7 +27,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
     """Run every set that is there, and print a table."""
     results = {}
     print(
-        f"{'run':<28}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'PSP@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'rows/s':>8}{'beam %':>8}  chosen"
+        f"{'run':<28}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'PSP@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'rows/s':>8}"
+        f"{'beam %':>8}  chosen"
     )
     for name, row in each("benchmarks.tail", names or RUNS):
         results[name] = row
