@@ -35,7 +35,8 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
         p = "".join(f"{100 * row[m]:>7.2f}" for m in ("p@1", "p@3", "p@5", "psp@5"))
         print(
             f"{name:<28}{p}{row['cpu']:>8.1f}{row['wall']:>8.1f}{row['gigabytes']:>6.1f}"
-            f"{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}  share {row['blend']:g}, cost {row['cost']:g}",
+            f"{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}"
+            f"  share {row['blend']:g}, cost {row['cost']:g}",
             flush=True,
         )
     return results
