@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.data.convert import convert
@@ -115,18 +115,6 @@ def test_only_the_features_that_occur(stored):
     narrow = engine_of(store, columns=used)
     assert_allclose(narrow.gram(Z), CpuEngine(X[:, used], Y).gram(Z), rtol=1e-4, atol=1e-3)
     assert_allclose(narrow.feature_norms(), CpuEngine(X[:, used], Y).feature_norms(), rtol=1e-6)
-
-
-def test_kept_layouts_change_no_bit(stored, monkeypatch):
-    _, _, store = stored
-    monkeypatch.setattr(shard_products, "_layouts", shard_products._Layouts())
-    Z = np.random.default_rng(0).standard_normal((store.d, 3)).astype(np.float32)
-    kept = engine_of(store, keep=1 << 20)
-    assert_array_equal(kept.gram(Z), engine_of(store).gram(Z))
-    before = shard_products._layouts.bytes
-    assert 0 < before <= 1 << 20 and len(shard_products._layouts.kept) == 7
-    assert_array_equal(kept.gram(Z), engine_of(store).gram(Z))
-    assert shard_products._layouts.bytes == before
 
 
 def test_estimators_take_the_rows_of_a_store(stored):

@@ -104,11 +104,10 @@ class ShardedEngine:
         center_features: bool = False,
         center_labels: bool = False,
         runs: int = RUNS,
-        keep: int = 0,
     ) -> None:
         self.executor = executor or LocalExecutor()
         cut = cut_in_runs(len(shards), runs)
-        self.data = Data(list(shards), n_features, n_labels, cut, columns, normalize, constant, keep=keep)
+        self.data = Data(list(shards), n_features, n_labels, cut, columns, normalize, constant)
         self.n = sum(shard.n for shard in shards)
         self.d, self.c = self.data.d, n_labels
         self.dtype = np.dtype(np.float32)

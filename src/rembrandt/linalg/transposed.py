@@ -147,10 +147,6 @@ class Transposed:
         step = min(ROWS, 1 << 16)
         return cls((d, n), step, *_sort_blocks(A, step), _column_costs(A, step))
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.rows.nbytes + self.values.nbytes + 12 * (self.run_end - self.run_begin).sum())
-
     def __matmul__(self, U: Array) -> Array:
         dtype = np.result_type(self.values.dtype, U.dtype)
         out = np.zeros((self.shape[0], U.shape[1]), dtype=dtype)
