@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.real_sets import each, measured
 
-LINEAR = {"decoder": "ridge", "kernel": None}
+LINEAR = {"decoder": "ridge", "kernel": None, "sparse": False}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{name}, {regressor or 'linear'}": (name, settings | {"regressor": regressor})
     for name, settings in (

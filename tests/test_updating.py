@@ -78,11 +78,11 @@ def lots():
 
 
 @pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
-@pytest.mark.parametrize("more", [{}, KERNEL], ids=["linear", "kernel"])
+@pytest.mark.parametrize("more", [{}, KERNEL, {"regressor": "kernel"}], ids=["linear", "kernel", "regressor"])
 def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, tmp_path):
     X, Y = lots()
     classifier = RembrandtClassifier(**GROWABLE | more).fit(X[:400], sparse.csr_array(Y[:400, :10]))
-    classifier.model_ = model = replace(classifier.model_, sums=None)  # as with many features
+    classifier.model_ = model = replace(classifier.model_.with_shortlist(), sums=None)  # as with many features
     classifier.partial_fit(X[400:450], Y[400:450], classes=range(12))
     classifier.save(tmp_path / "model")
     again = load(tmp_path / "model")
@@ -96,6 +96,7 @@ def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, 
         assert_array_equal(one.label_counts_, Y.sum(axis=0))
         assert [each["n_examples"] for each in one.settings_["updated"]] == [50, 50]
         assert_array_equal(one.embedding_[:10], model.embedding)
+        assert not one.model_.has_shortlist, "it was of the weights that there were"
     assert_array_equal(classifier.projection_, model.projection)
 
 

@@ -14,9 +14,9 @@ from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.moments import learn_columns, learn_rows
-from rembrandt.engines.stored_place import StoredPlace
+from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.errors import DataError, SettingsError
-from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
@@ -25,6 +25,7 @@ from rembrandt.refreshing import refreshed
 Array = NDArray[Any]
 RIDGE = 0.1  # strength of new columns where the decoder's own penalty is not that of a ridge
 OUTSIDE = 0.1  # of the new labels' weight that an embedding may miss, more than of those it was fitted to
+ROWS = 8192  # of a store, projected at a time
 OLDER = 1.0  # examples since the embedding was fitted, for each that it was fitted to
 
 
@@ -87,6 +88,7 @@ def updated(
         threshold=_with_usual(model.threshold, len(classes)),
         label_counts=np.append(model.label_counts, np.zeros(len(classes), model.label_counts.dtype)) + counts,
         n_train=model.n_train + X.shape[0],
+        shortlist=None,  # of the decoder that there was
         settings=changed.settings | {"updated": [*model.settings.get("updated", []), log]},
     )
 
@@ -140,7 +142,8 @@ def _projected(model: Model, X: Matrix) -> Block:
     if isinstance(X, StoredRows):
         if model.lift is not None:
             raise SettingsError("a model with a regressor takes examples in memory, not those of a store")
-        return StoredPlace().project(X.normalized() if model.normalize else X, as_numpy(model.projection))
+        n, k = X.shape[0], model.embedding.shape[1]
+        return RowsOnDisk.streamed(n, k, (as_numpy(model.project(X[rows])) for rows in spans(n, ROWS)))
     return as_numpy(model.project(X))
 
 

@@ -35,7 +35,7 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--no-sparse", "--preset", "best", "--seed", "3", "--analyzer", "char")])
 def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:
-    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1m", "-o", tmp_path / "tuned", *more)
+    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1h", "-o", tmp_path / "tuned", *more)
     assert "800 texts, 40 labels" in tuned.out and "what was tried" in tuned.out and " chosen" in tuned.out
     assert "Chosen: " in tuned.out and "all rungs were climbed" in tuned.out
     assert "Rung 1 of 2: 667 rows" in tuned.err and "Best so far" in tuned.err

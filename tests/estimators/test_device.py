@@ -77,7 +77,7 @@ def test_a_search_runs_on_a_device_too(monkeypatch):
     monkeypatch.setattr(space, "MOST", 5)
     X, y = blobs(n=900, d=20, c=5)
     here, there = (
-        RembrandtClassifier(budget=100, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
+        RembrandtClassifier(budget=1e5, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
     )
     assert len(here.selection_) == len(there.selection_)
     assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05)

@@ -92,7 +92,7 @@ def test_columns_stop_on_their_own():
     alone = ConjugateGradientRidge(
         lambda Z: A @ Z, STRENGTH, SpectralPreconditioner.nothing(SIZE, np.float64), tol=1e-8, max_iter=200
     ).solve(B[:, 9:])
-    assert_allclose(found[:, 9:], alone, rtol=1e-9, atol=1e-12)
+    assert_allclose(found[:, 9:], alone, rtol=1e-7, atol=1e-8)
     assert true_residuals(A, B, found).max() <= 1.1e-8
 
 

@@ -256,9 +256,9 @@ def without_time(trials):
 class TestClassifier:
     def test_the_same_seed_gives_the_same_search_and_model(self, few):
         X, Y = words(400, 30, 200)
-        one = RembrandtClassifier(budget=100, random_state=0).fit(X, Y)
+        one = RembrandtClassifier(budget=10_000, random_state=0).fit(X, Y)
         two = clone(one)
-        assert two.get_params() == one.get_params() and two.budget == 100
+        assert two.get_params() == one.get_params() and two.budget == 10_000
         two.fit(X, Y)
         assert without_time(two.selection_) == without_time(one.selection_)
         assert_array_equal(two.decision_function(X), one.decision_function(X))
@@ -267,7 +267,7 @@ class TestClassifier:
     @pytest.mark.parametrize("more", [{}, {"sparse": False}, {"sparse": "alone"}, {"sparse_share": 0.5}])
     def test_what_was_chosen_gives_the_same_model_without_a_search(self, few, more, tmp_path):
         X, Y = words(400, 30, 200)
-        fitted = RembrandtClassifier(budget=100, random_state=0, **more).fit(X, Y)
+        fitted = RembrandtClassifier(budget=10_000, random_state=0, **more).fit(X, Y)
         [chosen] = [trial for trial in fitted.selection_ if trial["outcome"] == "chosen"]
         given = {name: chosen[name] for name in (*SEARCHED, "sparse_pairs") if chosen[name] is not None}
         given |= {"kernel": chosen["kernel"]} if chosen["decoder"] else {}
@@ -277,23 +277,23 @@ class TestClassifier:
         assert_array_equal(again.decision_function(X), fitted.decision_function(X))
         fitted.save(tmp_path / "model")
         loaded = load(tmp_path / "model")
-        assert loaded.selection_ == fitted.selection_ and loaded.budget == 100
+        assert loaded.selection_ == fitted.selection_ and loaded.budget == 10_000
         assert_array_equal(loaded.decision_function(X), fitted.decision_function(X))
 
     def test_labels_that_low_rank_cannot_tell_apart_bring_the_sparse_part(self, few):
         X, Y = words(600, 60, 300)
-        fitted = RembrandtClassifier(budget=100, random_state=0, n_components=4).fit(X, Y)
+        fitted = RembrandtClassifier(budget=10_000, random_state=0, n_components=4).fit(X, Y)
         assert fitted.settings_["blend"] > 0 and fitted.settings_["tree"] is not None
 
     def test_one_label_a_row_and_few_features(self, few):
         X, y = blobs()
-        fitted = RembrandtClassifier(budget=100, random_state=0).fit(X, y)
+        fitted = RembrandtClassifier(budget=10_000, random_state=0).fit(X, y)
         assert fitted.score(X, y) > 0.95
         assert all(trial["quality"] == trial["p@1"] for trial in fitted.selection_)
 
     def test_fitting_again_keeps_what_was_chosen(self, few):
         data, _ = labelled_documents(300, n_topics=3, labels_per_topic=4)
-        fitted = RembrandtClassifier(budget=100, random_state=0, sparse=False).fit_dataset(data)
+        fitted = RembrandtClassifier(budget=10_000, random_state=0, sparse=False).fit_dataset(data)
         before, scores = fitted.settings_, fitted.decision_function(data.texts)
         fitted.refit_dataset(data)
         assert fitted.settings_ == before
@@ -305,7 +305,7 @@ class TestClassifier:
         rows = Labelled.rows
         monkeypatch.setattr(Labelled, "rows", lambda data, index: seen.append(index) or rows(data, index))
         data, _ = labelled_documents(300, n_topics=3, labels_per_topic=4)
-        found = RembrandtClassifier(budget=100, random_state=0, sparse=False).search_dataset(data)
+        found = RembrandtClassifier(budget=10_000, random_state=0, sparse=False).search_dataset(data)
         assert found.trials and seen
         fits, helds = seen[0::2], seen[1::2]
         for fit, held in zip(fits, helds, strict=True):
@@ -314,7 +314,7 @@ class TestClassifier:
 
     def test_a_search_fits_nothing(self, few):
         data, _ = labelled_documents(300, n_topics=3, labels_per_topic=4)
-        classifier = RembrandtClassifier(budget=100, random_state=0, sparse=False)
+        classifier = RembrandtClassifier(budget=10_000, random_state=0, sparse=False)
         told = []
         found = classifier.search_dataset(data, watch=told.append)
         assert not hasattr(classifier, "model_") and not hasattr(classifier, "text_")

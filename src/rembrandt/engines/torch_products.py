@@ -110,6 +110,7 @@ def multiply(A: Csr, Z: Tensor) -> Tensor:
         return found
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
         matrix = torch.sparse_csr_tensor(
             A.starts, A.columns, A.values.to(Z.dtype), size=A.shape, check_invariants=False
         )

@@ -1,6 +1,7 @@
 """The scikit-learn face: validation, fitted attributes, and the rooms joined into a pipeline."""
 
-from rembrandt.estimators.classifier import RembrandtClassifier, load
+from rembrandt.estimators.classifier import RembrandtClassifier
 from rembrandt.estimators.embedder import LabelEmbedder
+from rembrandt.estimators.loading import load
 
 __all__ = ["LabelEmbedder", "RembrandtClassifier", "load"]

@@ -2,55 +2,48 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.blending import OpenBlend
 from rembrandt.calibrating import Threshold, calibrate
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in, fingerprint
-from rembrandt.checks import check_among, check_number, check_whole, plain
+from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in
+from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
-from rembrandt.decoders.shortlist import usual
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
-from rembrandt.engines.stored_place import is_dask, stored_place
+from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.base import Estimator
-from rembrandt.features.fourier import KERNELS, Kernel
-from rembrandt.features.joined import Joined, is_blocks
+from rembrandt.estimators.asking import Asking
+from rembrandt.estimators.predicting import Predicting
+from rembrandt.features.fourier import Kernel
+from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import (
-    DECODERS,
     DecoderName,
     Labelled,
-    Recipe,
     fit_model,
 )
 from rembrandt.growing import check_updatable, grown, refit_due, updated
-from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
-from rembrandt.model.persist import load_model, save_model
-from rembrandt.presets import Preset, filled, is_auto
+from rembrandt.model.persist import save_model
+from rembrandt.presets import Preset
 from rembrandt.progress import Report, bars, silent
-from rembrandt.regressors import described, is_foreign, regressor_of
-from rembrandt.search import SEARCHED, Found, Watch, search, space_of, unwatched
-from rembrandt.selection import FEWEST, Auto, Open
-from rembrandt.settling import Settled, repeated, settle
+from rembrandt.regressors import described
+from rembrandt.search import Found, Watch, unwatched
+from rembrandt.selection import Auto
+from rembrandt.settling import Settled, repeated
 from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 
 Array = NDArray[Any]
 NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
-Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given
 
 
 def _learns_on(self: "RembrandtClassifier") -> bool:
@@ -66,7 +59,7 @@ def _learns_on(self: "RembrandtClassifier") -> bool:
     return True
 
 
-class RembrandtClassifier(ClassifierMixin, Estimator):
+class RembrandtClassifier(Asking, Predicting):
     """Predict one or many of a great number of labels, through an embedding of the labels.
 
     Texts or features are projected on the label embedding (``H = XW``), mapped (``φ``, optional random features of a
@@ -331,94 +324,6 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
         return self
 
-    def predict(self, X: Any) -> Any:
-        """The class of each row; for several labels a row, those whose probability reaches the threshold, as 0/1."""
-        X = self.model_rows(X)
-        if self.model_.multiclass:
-            return self.classes_[self.placed_model().top_k(X, 1)[0][:, 0]]
-        labels = self.placed_model().label_sets(X)
-        return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
-
-    def predict_topk(
-        self,
-        X: Any,
-        k: int = 5,
-        include: Iterable[Any] | None = None,
-        exclude: Iterable[Any] | None = None,
-        tail: Tail = False,
-        shortlist: int | bool = False,
-    ) -> tuple[Array, Array]:
-        """The ``k`` best labels of each row and their scores, best first.
-
-        ``include`` limits the answer to these labels, ``exclude`` leaves these out. Where fewer than ``k`` labels are
-        left, the label is None and the score is -inf.
-
-        ``tail=True`` ranks by what a label is expected to add to PSP@k: its probability × its inverse propensity, which
-        is then the score. Rare labels come first where they are nearly as likely as common ones. A pair sets the
-        constants (A, B) of the propensities; (0.55, 1.5) without it.
-
-        ``shortlist=N`` looks at about ``N`` labels of each row instead of all, those of the clusters that promise most;
-        ``True`` at one in forty, 1,000 at least. What is found has the score that it has without; a label of the best
-        ``k`` may be missed now and then. Much faster from 100,000 labels on, once `make_shortlist` has clustered them.
-        """
-        if k < 1:
-            raise SettingsError(f"k={k} must be at least 1")
-        found, scores = self.model_topk(X, k, include, exclude, tail, shortlist)
-        labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
-        return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
-
-    def model_topk(
-        self,
-        X: Any,
-        k: int,
-        include: Iterable[Any] | None = None,
-        exclude: Iterable[Any] | None = None,
-        tail: Tail = False,
-        shortlist: int | bool = False,
-    ) -> tuple[NDArray[np.int64], Array]:
-        """As `predict_topk`, with the labels as column numbers (-1 where there is none)."""
-        X = self.model_rows(X)
-        with bars(self.verbose > 0) as report:
-            look_at = self.looked_at(shortlist, tail is not False, report)
-            model = self.placed_model()
-            return model.top_k(X, k, self._allowed(include, exclude), report, _worth(model, tail), look_at)
-
-    def make_shortlist(self, report: Report = silent) -> Self:
-        """Cluster the labels for ``predict_topk(shortlist=...)``, which does so itself when first asked.
-
-        It takes seconds for 200,000 labels. A model that is saved keeps the clusters, 4 bytes a label.
-        """
-        check_is_fitted(self)
-        if self.model_.blend < 1:  # a sparse part that answers alone needs none
-            self.model_ = self.model_.with_shortlist(report)
-        return self
-
-    def looked_at(self, shortlist: int | bool, tail: bool = False, report: Report = silent) -> int | None:
-        """How many labels a row looks at, with what that needs made; None for all."""
-        if shortlist is False:
-            return None
-        if shortlist is not True:
-            check_whole("shortlist", shortlist, 1)
-        self.placed_model().check_shortlist(tail)
-        self.make_shortlist(report)
-        return usual(len(self.classes_)) if shortlist is True else int(shortlist)
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores of all labels, n × c; for two classes the difference of the second and the first."""
-        scores = self.placed_model().scores(self.model_rows(X))
-        return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of all labels, n × c."""
-        return self.placed_model().probabilities(self.model_rows(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy for one label a row, P@1 for several."""
-        if self.model_.multiclass:
-            return float(super().score(X, y, sample_weight))
-        truth = self._truth(y)
-        return float(precision_at_k(truth, self.model_topk(X, 1)[0], 1))
-
     def save(self, path: str | Path, force: bool = False, extra: Mapping[str, Any] | None = None) -> None:
         """Write the model to a new folder; ``force`` replaces a model that is there. ``extra`` is kept as JSON."""
         check_is_fitted(self)
@@ -436,44 +341,6 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
         facts["params"]["device"] = "cpu"  # a model belongs to no device: whoever loads it says where it runs
         save_model(path, self.model_, self.text_, facts, force)
-
-    @property
-    def embedding_(self) -> Array:
-        return self.model_.embedding
-
-    @property
-    def singular_values_(self) -> Array:
-        return self.model_.singular_values
-
-    @property
-    def projection_(self) -> Array:
-        return self.model_.projection
-
-    @property
-    def settings_(self) -> dict[str, Any]:
-        return self.model_.settings
-
-    @property
-    def n_iter_(self) -> int:
-        return int(self.settings_["iterations"])
-
-    @property
-    def label_counts_(self) -> Array:
-        return self.model_.label_counts
-
-    @property
-    def n_train_(self) -> int:
-        return self.model_.n_train
-
-    def placed_model(self) -> Model:
-        """The model where ``device`` is; what is copied there stays for the next call."""
-        check_is_fitted(self)
-        if self.device == "cpu" or is_dask(self.device):
-            return self.model_
-        placed = getattr(self, "_placed", None)
-        if placed is None or placed[0] is not self.model_ or placed[1] != self.device:
-            placed = self._placed = self.model_, self.device, self.model_.on(place_for(self.device))
-        return placed[2]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
@@ -538,140 +405,6 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             warnings.warn(due, RembrandtWarning, stacklevel=3)
         return self
 
-    def _asked(self, data: Labelled, growable: bool) -> tuple[Self, Recipe]:
-        """This classifier with the preset's values where it is open, and the recipe that they make."""
-        given = self.get_params(deep=False) | ({"growable": True} if growable else {})
-        asked = type(self)(**filled(self.preset, given, data.Y.shape[1]))
-        recipe = asked._recipe(data, **asked._own_settings())
-        return asked, recipe
-
-    def _settled(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Settled:
-        """The recipe with what is open chosen on held-out rows, and what was tried."""
-        if self.budget is None:
-            return asked._chosen(data, recipe, report)
-        found = self._search(data, asked, recipe, report, watch)
-        # From here on it is the fit of a user who gave what was found: the same model without a search.
-        given = asked.get_params(deep=False) | found.chosen | {"random_state": recipe.embedding.seed}
-        chosen = type(self)(**given)
-        settled = chosen._chosen(data, chosen._recipe(data, **chosen._own_settings()), report)
-        return replace(settled, trials=found.trials)
-
-    def _search(self, data: Labelled, asked: Self, recipe: Recipe, report: Report, watch: Watch) -> Found:
-        check_number("budget", self.budget, 0.0, above=True)
-        asked._choices(), asked._blend()  # refused before anything is done
-        open_ = frozenset(name for name in SEARCHED if is_auto(getattr(self, name)))
-        space = space_of(data, recipe, asked.get_params(deep=False), open_)
-        if data.X.shape[0] < FEWEST or not space.is_open:
-            return Found({}, [], 0.0, "there was nothing to choose, or too few examples to hold any out")
-        return search(data, recipe, space, float(self.budget or 0), report, watch)
-
-    def _chosen(self, data: Labelled, recipe: Recipe, report: Report) -> Settled:
-        """What this classifier leaves open, chosen without a budget."""
-        choices, blend, tree = self._choices(), self._blend(), None
-        if self.sparse:
-            pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
-            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
-        return settle(data, recipe, choices, tree, report, blend)
-
-    def _fingerprint(self, data: Labelled) -> dict[str, Any]:
-        """What this fit depends on; texts are in its features."""
-        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(settings["random_state"], int):
-            raise SettingsError("a checkpoint needs random_state to be a number: without one no two fits are the same")
-        if is_dask(self.device):
-            settings["device"] = "dask"  # a scheduler may have died, and the next one is elsewhere
-        if is_foreign(self.regressor):
-            raise SettingsError("a checkpoint cannot keep a regressor that is not Rembrandt's; fit without one")
-        settings["regressor"] = described(self.regressor)
-        del settings["text"], settings["verbose"]
-        return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
-
-    def _own_settings(self) -> dict[str, Any]:
-        check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
-        check_whole("max_epochs", self.max_epochs, 1)
-        check_among("sparse", self.sparse, (True, False, "alone"))
-        check_among("calibrate", self.calibrate, (True, False))
-        check_among("growable", self.growable, (True, False))
-        if self.growable and self.sparse:
-            raise SettingsError("growable=True needs sparse=False: the trees of a sparse part take no new labels")
-        check_whole("sparse_trees", self.sparse_trees, 1)
-        check_number("sparse_pairs", self.sparse_pairs, 0.0, above=True)
-        features = self.n_random_features
-        if features is not None:
-            check_whole("n_random_features", features, 1)
-        return {
-            "kernel_scale": float(self.kernel_scale),
-            "n_random_features": None if features is None else int(features),
-            "max_epochs": int(self.max_epochs),
-            "growable": bool(self.growable),
-        }
-
-    def _threshold(self, data: Labelled) -> Threshold:
-        if not isinstance(self.threshold, str):
-            check_number("threshold", self.threshold, 0.0)
-            return float(self.threshold)
-        check_among("threshold", self.threshold, ("micro", "macro"))
-        return 0.5 if data.multiclass else self.threshold  # where a row has one label, the best is predicted
-
-    def _choices(self) -> Open:
-        check_among("decoder", self.decoder, ("auto", *DECODERS))
-        check_among("kernel", self.kernel, (None, "auto", *KERNELS))
-        check_among("normalize", self.normalize, (True, False, "auto"))
-        decoder, kernel = self.decoder, self.kernel
-        if decoder == "auto" and self.growable:
-            decoder = "ridge"  # the one that new examples can be added to
-        if decoder in ("transpose", "greedy") and kernel == "auto":
-            kernel = None  # they decode the projection itself
-        penalty, left_out = _number_or_auto("decoder_ridge", self.decoder_ridge), _share("leave_out", self.leave_out)
-        return Open(decoder, kernel, penalty, self.normalize, left_out)
-
-    def _blend(self) -> OpenBlend:
-        share = _share("sparse_share", self.sparse_share)
-        if self.sparse == "alone":
-            if share not in ("auto", 1.0):
-                raise SettingsError(f"sparse='alone' leaves no room for sparse_share={share:g}; use sparse=True")
-            share = 1.0
-        cost = _number_or_auto("sparse_cost", self.sparse_cost, above=True)
-        return OpenBlend(cost, _number_or_auto("sparse_power", self.sparse_power, above=True), share)
-
-    def model_rows(self, X: Any) -> Any:
-        """Features or texts as the model's rows, checked."""
-        check_is_fitted(self)
-        if self.text_ is not None and is_text(X):
-            X = self.text_.transform(X)
-        if self.text_ is not None and is_blocks(X):
-            X = tuple(self.text_.transform(x) if is_text(x) else x for x in X)
-        return self._features(X, reset=False)
-
-    def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
-        if include is None and exclude is None:
-            return None
-        chosen = np.zeros(len(self.classes_), dtype=bool)
-        chosen[slice(None) if include is None else self.model_columns(include)] = True
-        chosen[self.model_columns(() if exclude is None else exclude)] = False
-        return np.flatnonzero(chosen)
-
-    def model_columns(self, labels: Iterable[Any]) -> list[int]:
-        """The column numbers of labels; one that the model does not know is refused."""
-        place = {label: column for column, label in enumerate(self.classes_.tolist())}
-        wanted = [label.item() if isinstance(label, np.generic) else label for label in labels]
-        unknown = [label for label in wanted if label not in place]
-        if unknown:
-            raise DataError(
-                f"label {unknown[0]!r} is not one of the {len(place):,} that this model knows; see classes_"
-            )
-        return [place[label] for label in wanted]
-
-    def _truth(self, y: Any) -> sparse.csr_array:
-        """``y`` as a 0/1 matrix over this model's labels; labels it never saw are no column and never a hit."""
-        targets = read_targets(y)
-        place = {label: column for column, label in enumerate(self.classes_.tolist())}
-        columns = np.array([place.get(label, -1) for label in targets.classes.tolist()])[targets.Y.indices]
-        rows = np.repeat(np.arange(targets.Y.shape[0]), np.diff(targets.Y.indptr))
-        known = columns >= 0
-        shape = (targets.Y.shape[0], len(place))
-        return sparse.csr_array((np.ones(known.sum(), np.float32), (rows[known], columns[known])), shape=shape)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -679,60 +412,5 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         return tags
 
 
-def load(path: str | Path, verify: bool = True, device: str = "cpu") -> RembrandtClassifier:
-    """The classifier saved in the folder ``path``; its weights stay on disk until they are used.
-
-    ``verify=False`` skips the check sums: for a large model on a disk that is trusted. It predicts on ``device``.
-    """
-    place_for(device)
-    model, text, facts = load_model(path, verify)
-    regressor = facts["params"].get("regressor")
-    if isinstance(regressor, dict):
-        regressor = regressor_of(regressor)
-    classifier = RembrandtClassifier(
-        **facts["params"] | {"device": device, "regressor": regressor},
-        text=None if text is None else TextFeatures(**text.get_params()),
-    )
-    classifier.model_ = model
-    classifier.text_ = text
-    joined = facts.get("joined")  # models of version 0.1 have none
-    classifier.joined_ = None if joined is None else Joined(tuple(joined["widths"]), tuple(joined["lengths"]))
-    classifier.classes_ = model.classes
-    classifier.n_features_in_ = model.n_features
-    classifier._dense_target = facts["dense_target"]
-    classifier.selection_ = facts["selection"]
-    classifier.blends_ = facts.get("blends", [])  # models of version 0.1 have none
-    classifier.feature_names_ = facts["feature_names"]
-    classifier.label_titles_ = facts["label_titles"]
-    classifier.extra_ = facts["extra"]
-    return classifier
-
-
-def _worth(model: Model, tail: Tail) -> Array | None:
-    """What a hit on each label counts, where it matters."""
-    if tail is False or tail is True:
-        return model.worth() if tail else None
-    if not isinstance(tail, tuple | list) or len(tail) != 2:
-        raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)")
-    check_number("tail's A", tail[0], 0.0)
-    check_number("tail's B", tail[1], 0.0, above=True)
-    return model.worth(*map(float, tail))
-
-
 def _targets(data: Dataset) -> Targets:
     return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-
-
-def _number_or_auto(name: str, value: Any, above: bool = False) -> float | Auto:
-    if is_auto(value):
-        return "auto"
-    check_number(name, value, 0.0, above)
-    return float(value)
-
-
-def _share(name: str, value: Any) -> float | Auto:
-    """From 0 to 1, or "auto"."""
-    share = _number_or_auto(name, value)
-    if share != "auto" and share > 1:
-        raise SettingsError(f"{name}={value!r} must be a number from 0 to 1")
-    return share
