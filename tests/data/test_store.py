@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -219,3 +220,12 @@ def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):
         Store(store.path).dataset()
+
+
+def test_a_shard_travels_by_its_whole_path(numeric, tmp_path, monkeypatch):
+    convert([numeric], tmp_path / "store", rows=100)
+    monkeypatch.chdir(tmp_path)
+    store = Store("store")
+    sent = pickle.dumps(store.shards[0])  # as Dask sends it
+    monkeypatch.chdir("/")
+    assert pickle.loads(sent).rows(store.d, store.c).X.shape[0] == len(ROWS)

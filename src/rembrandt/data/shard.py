@@ -113,7 +113,7 @@ class MappedShard:
         self._map: mmap.mmap | None = None
 
     def __reduce__(self) -> Any:
-        return opened, (self.path, self.entry, self._verify)
+        return opened, (self.path.absolute(), self.entry, self._verify)  # others may work in another folder
 
     @property
     def key(self) -> str:
