@@ -40,8 +40,8 @@ def test_where_it_does_not_help_it_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     assert fit_model(labelled(), chosen).forest is None
 
 
-def test_with_more_labels_than_a_block_it_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "LABELS", 10)
+def test_with_very_many_labels_it_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "MANY", 10)
     data = labelled()
     fitted = RembrandtClassifier(sparse=True, random_state=0).fit(data.X, data.Y)
     assert fitted.model_.blend == 1

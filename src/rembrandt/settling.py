@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rembrandt.blending import ALL_OPEN, RARE, OpenBlend, choose_blend, sparse_alone, usual_cost
+from rembrandt.blending import ALL_OPEN, OpenBlend, choose_blend, sparse_alone, usual_cost
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, check_memory
-from rembrandt.model.ranking import LABELS
 from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
 from rembrandt.selection import Open, select
 
-MANY = 20_000  # labels that are not chosen for by trials where they are rare
+MANY = 5_000  # labels, beyond which low rank adds nothing to a sparse part
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,9 @@ def settle(
 ) -> Settled:
     """``recipe`` with nothing open; ``tree`` is the sparse part, where one is wanted."""
     per_label = data.Y.nnz / data.Y.shape[1]
-    if tree is not None and (data.Y.shape[1] > LABELS or (per_label < RARE and data.Y.shape[1] > MANY)):
-        # Low rank has no room for so many rare labels, and would have to score every one of them for every row. A
-        # sample of the rows would hold hardly a label twice, so there is nothing to choose on.
+    if tree is not None and data.Y.shape[1] > MANY:
+        # On held-out rows of PubMed-MeSH (10,403 labels) the best share of low rank gave 61.5 % of P@5 and none 61.5;
+        # with more labels, and rarer ones, a sample of the rows would hold hardly a label twice to choose on.
         blend = blend.usually(usual_cost(per_label), tree.power, 1.0)
     if tree is not None and blend.share == 1:
         alone = sparse_alone(replace(recipe, normalize=choices.normalize is True))

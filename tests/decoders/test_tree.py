@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
+from rembrandt.decoders import tree as tree_module
 from rembrandt.decoders.tree import LARGEST, TreeSettings, cluster_depths, fit_tree
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.sparse import normalize_rows
@@ -55,7 +56,8 @@ def test_with_every_cluster_in_the_beam_the_best_are_those_of_dense_decoding(pai
     assert (best[:, 3] == 0).all()
 
 
-def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does() -> None:
+def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_module, "LARGEST", 20)
     X, Y = words(2000, 400, 1200)
     new, truth = words(500, 400, 1200, seed=1)
     tree = fit_tree(X, Y, TreeSettings(pairs=4e4, beam=4))
