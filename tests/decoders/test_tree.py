@@ -57,7 +57,7 @@ def test_with_every_cluster_in_the_beam_the_best_are_those_of_dense_decoding(pai
 
 
 def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_module, "LARGEST", 20)
+    monkeypatch.setattr(tree_module, "LARGEST", 25)
     X, Y = words(2000, 400, 1200)
     new, truth = words(500, 400, 1200, seed=1)
     tree = fit_tree(X, Y, TreeSettings(pairs=4e4, beam=4))
