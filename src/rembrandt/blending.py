@@ -26,7 +26,6 @@ RANK, FEATURES = 300, 1000  # of the low-rank part beside which the sparse one i
 COSTS = (0.3, 1.0, 3.0)
 POWERS = (2.0, 3.0)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-RARE = 10  # examples of a label, on average, below which it is rare
 USUAL_COST, RARE_COST = 0.3, 3.0  # what did best on held-out rows where labels have forty examples or more, and four
 ALONE_RANK = 50  # of the embedding of labels where the sparse part answers alone: to look at, not to predict by
 

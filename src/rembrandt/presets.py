@@ -7,7 +7,7 @@ on a held-out part of the training data. Whatever the user gives stands.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rembrandt.blending import RARE, usual_cost
+from rembrandt.blending import usual_cost
 from rembrandt.checks import check_among
 
 Preset = Literal["fast", "balanced", "best"]
@@ -15,11 +15,10 @@ Preset = Literal["fast", "balanced", "best"]
 # A value that depends on how many examples a label has, on average, is a function of that.
 USUAL: dict[str, Any] = {"ridge": 1.0, "kernel_scale": 1.0}  # whatever the preset
 PRESETS: dict[str, dict[str, Any]] = {
-    # One or two trees of sparse classifiers answer alone; nothing is tried on held-out rows. Where labels are rare a
-    # second tree is worth less than its time.
+    # One tree of sparse classifiers answers alone; nothing is tried on held-out rows.
     "fast": {
         "sparse": "alone",
-        "sparse_trees": lambda per_label: 1 if per_label < RARE else 2,
+        "sparse_trees": 1,
         "sparse_pairs": 3e7,
         "sparse_cost": usual_cost,
         "sparse_power": 3.0,

@@ -34,7 +34,7 @@ def test_a_sparse_part_is_fitted_named_and_kept(data: Path, run: Run, tmp_path: 
 
 def test_a_preset_says_what_no_option_says(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
-    assert "Sparse part: 100% of the score, cost 1." in said and "chosen among" not in said
+    assert "Sparse part: 100% of the score, cost 0.3." in said and "chosen among" not in said
     given = ("--preset", "fast", "--sparse-cost", "3", "--sparse-trees", "2", "--json")
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
     assert answer["settings"]["tree"]["cost"] == 3 and answer["settings"]["tree"]["trees"] == 2
