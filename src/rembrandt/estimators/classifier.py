@@ -70,8 +70,8 @@ class RembrandtClassifier(Asking, Predicting):
     preset : "fast", "balanced" or "best"
         How much time quality may cost: values for those of the parameters below that are "auto" (`rembrandt.presets`).
         "fast" has a sparse part alone and tries nothing; "balanced" chooses a low-rank decoder on held-out data; "best"
-        adds a sparse part of several trees and chooses how both are mixed, up to 5,000 labels; with more the sparse part
-        answers alone.
+        adds a sparse part of several trees and chooses how both are mixed; beyond 5,000 labels the sparse part answers
+        alone.
     budget : float, optional
         Seconds to search for whatever is "auto": the rank and its ridge too, kernels, the sparse part and its share, by
         successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
