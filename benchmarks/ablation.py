@@ -3,11 +3,9 @@
 python -m benchmarks.ablation [SET ...]      each run in a process of its own, so that CPU time is its own
 """
 
-import argparse
-import json
 from typing import Any
 
-from benchmarks.real_sets import each, measured
+from benchmarks.real_sets import command, each, measured
 
 SETS = ("bibtex", "delicious", "cooking", "pubmed-mesh", "nvd-products")
 
@@ -52,11 +50,4 @@ def one(run: str, seed: int = 0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="*", help="which sets; all by default")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(arguments.one)))
-    else:
-        main(arguments.sets)
+    command(__doc__, main, one, "sets")

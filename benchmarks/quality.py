@@ -3,11 +3,9 @@
 python -m benchmarks.quality [NAME ...]      each set in a process of its own, so that memory and CPU time are its own
 """
 
-import argparse
-import json
 from typing import Any
 
-from benchmarks.real_sets import cpu_seconds, each, measured
+from benchmarks.real_sets import command, cpu_seconds, each, measured
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "aloi, k = 50, linear": ("aloi", {"n_components": 50, "kernel": None, "decoder": "logistic"}),
@@ -49,11 +47,4 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="which runs; all by default")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(arguments.one)))
-    else:
-        main(arguments.names)
+    command(__doc__, main, one)

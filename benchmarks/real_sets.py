@@ -1,12 +1,13 @@
 """Classifiers fitted and measured on the real sets, each run in a process of its own."""
 
+import argparse
 import json
 import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,18 @@ def each(module: str, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any
         if done.returncode:
             raise RuntimeError(f"{name} failed:\n{done.stderr}")
         yield name, json.loads(done.stdout)
+
+
+def command(doc: str | None, main: Callable[[list[str]], Any], one: Callable[[str], Any], what: str = "runs") -> None:
+    """``python -m MODULE [NAME ...]``; with ``--one`` it is what `each` starts."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("names", nargs="*", help=f"which {what}; all by default")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(one(arguments.one)))
+    else:
+        main(arguments.names)
 
 
 def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:

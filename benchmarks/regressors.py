@@ -5,11 +5,9 @@ python -m benchmarks.regressors [NAME ...]      each run in a process of its own
 The decoder is ridge regression without a kernel in all of them, so that only the learning step differs.
 """
 
-import argparse
-import json
 from typing import Any
 
-from benchmarks.real_sets import each, measured
+from benchmarks.real_sets import command, each, measured
 
 LINEAR = {"decoder": "ridge", "kernel": None, "sparse": False}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -43,11 +41,4 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="which runs; all by default")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(arguments.one)))
-    else:
-        main(arguments.names)
+    command(__doc__, main, one)

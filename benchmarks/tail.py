@@ -3,11 +3,9 @@
 python -m benchmarks.tail [NAME ...]      each run in a process of its own, so that memory and CPU time are its own
 """
 
-import argparse
-import json
 from typing import Any
 
-from benchmarks.real_sets import FOLDER, each, measured
+from benchmarks.real_sets import FOLDER, command, each, measured
 
 FULL_ROWS = 1000  # test rows that every cluster is looked into for
 
@@ -83,11 +81,4 @@ def _all(forest: Any) -> Any:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="which runs; all by default")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(arguments.one)))
-    else:
-        main(arguments.names)
+    command(__doc__, main, one)

@@ -3,14 +3,12 @@
 python -m benchmarks.update [NAME ...]      each run in a process of its own, so that CPU time is its own
 """
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.real_sets import FOLDER, cpu_seconds, each
+from benchmarks.real_sets import FOLDER, command, cpu_seconds, each
 
 SETTLED = {"decoder": "ridge", "decoder_ridge": 0.1, "normalize": True, "n_random_features": 1000}
 KERNEL, LINEAR = SETTLED | {"kernel": "gaussian"}, SETTLED | {"kernel": None}
@@ -98,11 +96,4 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="which runs; all by default")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(arguments.one)))
-    else:
-        main(arguments.names)
+    command(__doc__, main, one)

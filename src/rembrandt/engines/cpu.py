@@ -18,7 +18,22 @@ SMALL_CROSS = 1 << 25  # entries: up to here XᵀY is formed once (256 MB) and e
 BLOCK_BYTES = 1 << 29  # the largest n × width intermediate that a product makes at a time
 
 
-class CpuEngine:
+class NumpyBlocks:
+    """What engines whose blocks are NumPy arrays have in common."""
+
+    dtype: Any
+
+    def gaussian(self, size: int, width: int, seed: int) -> Array:
+        return self.asarray(gaussian(size, width, seed))
+
+    def asarray(self, x: Array) -> Array:
+        return np.asarray(x, dtype=self.dtype)
+
+    def to_numpy(self, block: Array) -> Array:
+        return block
+
+
+class CpuEngine(NumpyBlocks):
     """Holds X and Y in this process; what is sparse a second time, laid out by columns."""
 
     def __init__(
@@ -72,15 +87,6 @@ class CpuEngine:
     def project(self, Z: Array) -> Iterator[tuple[slice, Array]]:
         for rows in spans(self.n, _width(Z.shape[1], Z.itemsize)):
             yield rows, matmul(self.X.A[rows], Z) - self.X.mean @ Z
-
-    def gaussian(self, size: int, width: int, seed: int) -> Array:
-        return self.asarray(gaussian(size, width, seed))
-
-    def asarray(self, x: Array) -> Array:
-        return np.asarray(x, dtype=self.dtype)
-
-    def to_numpy(self, block: Array) -> Array:
-        return block
 
     def _labels(self) -> "_Operand":
         if self.Y is None:

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.engines.cpu import NumpyBlocks
 from rembrandt.engines.shard_products import Data, Product, Shard, partial, projected
 from rembrandt.engines.tally import Tally
-from rembrandt.linalg.eigen import gaussian
 
 Array = NDArray[Any]
 
@@ -88,7 +88,7 @@ class Sums:
     weight: float
 
 
-class ShardedEngine:
+class ShardedEngine(NumpyBlocks):
     """An engine over shards; see `Engine` for what it offers."""
 
     def __init__(
@@ -181,15 +181,6 @@ class ShardedEngine:
         for block in self.executor.each(self.data, Z):
             yield slice(start, start + len(block)), block
             start += len(block)
-
-    def gaussian(self, size: int, width: int, seed: int) -> Array:
-        return self.asarray(gaussian(size, width, seed))
-
-    def asarray(self, x: Array) -> Array:
-        return np.asarray(x, dtype=self.dtype)
-
-    def to_numpy(self, block: Array) -> Array:
-        return block
 
     def _small_cross(self) -> Array | None:
         """``XᵀY`` where it is small enough to keep: an embedding is then a few small dense products."""

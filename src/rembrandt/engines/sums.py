@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.cpu import CpuEngine, NumpyBlocks
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, append_constant, used_columns
 from rembrandt.packing import Arrays, pack_csr, unpack_csr
 
@@ -89,7 +88,7 @@ class Sums:
         return cls(int(arrays["sums.n"][0]), features, cross, unpack_csr("sums.labels", arrays), arrays["sums.used"])
 
 
-class SumsEngine:
+class SumsEngine(NumpyBlocks):
     """The products of an engine out of sums; ``constant`` says that the constant is a feature like the others."""
 
     def __init__(
@@ -141,12 +140,3 @@ class SumsEngine:
 
     def gram_matrix(self) -> NDArray[np.float64]:
         return self._features
-
-    def gaussian(self, size: int, width: int, seed: int) -> Array:
-        return self.asarray(gaussian(size, width, seed))
-
-    def asarray(self, x: Array) -> Array:
-        return np.asarray(x, dtype=self.dtype)
-
-    def to_numpy(self, block: Array) -> Array:
-        return block
