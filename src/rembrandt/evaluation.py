@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rembrandt.data import Dataset
-from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.metrics import Decile, coverage_by_decile, evaluate, most_popular
 from rembrandt.progress import Report, silent
@@ -60,10 +59,10 @@ def measure(
     model = classifier.placed_model()
     worth = model.worth(A, B) if tail else None
     model.top_k(
-        rows_of(classifier, known.rows([0])), max(KS), worth=worth, look_at=look_at
+        classifier.dataset_rows(known.rows([0])), max(KS), worth=worth, look_at=look_at
     )  # what loads once is not the speed
     start = time.perf_counter()
-    X = rows_of(classifier, known, report)
+    X = classifier.dataset_rows(known, report)
     labels, scores = model.top_k(X, max(KS), report=report, worth=worth, look_at=look_at)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
@@ -77,11 +76,3 @@ def measure(
         examples_per_second=known.n_examples / seconds,
         deciles=coverage_by_decile(known.Y, labels, counts),
     )
-
-
-def rows_of(classifier: RembrandtClassifier, data: Dataset, report: Report = silent) -> Any:
-    """The examples as the model's rows: their features, or those of their texts."""
-    text = classifier.text_
-    if classifier.joined_ is not None and data.X is None:
-        raise DataError("the model was fitted to texts beside other features, which a file of texts does not have")
-    return data.X if text is None or data.texts is None else text.transform(data.texts or [], report)

@@ -30,25 +30,17 @@ def add(
     """
     screen = Screen(json, quiet)
     check_model_target(output, force)
-    import numpy as np
-
     from rembrandt.growing import check_growable
-    from rembrandt.targets import named_like
 
     with screen.progress() as report:
         opened = open_model(model)
         check_growable(opened.classifier.model_)  # before anything is read
         data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
-        classifier = opened.classifier
-        known = set(opened.names)
-        used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
-        new = [i for i, name in enumerate(data.label_names) if name not in known and used[i]]
-        names = [data.label_names[i] for i in new]
-        classifier.add_labels(opened.features(data, report), data.Y[:, new], named_like(names, classifier.classes_))
-        classifier.label_titles_ |= {name: data.label_titles[name] for name in names if name in data.label_titles}
+        classifier, known = opened.classifier, len(opened.names)
+        names = classifier.add_dataset(data, report)
         classifier.save(output, force=force, extra=classifier.extra_)
     screen.say(
-        f"Added {len(names):,} labels from {data.n_examples:,} examples; the other {len(known):,} are as they were.",
+        f"Added {len(names):,} labels from {data.n_examples:,} examples; the other {known:,} are as they were.",
         f"Saved as {output} ({folder_size(output) / 1e6:.1f} MB).",
     )
     screen.result({"model": str(output), "added": names, "n_labels": len(classifier.classes_)})

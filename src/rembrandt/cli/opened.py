@@ -117,9 +117,7 @@ class Opened:
 
     def features(self, data: Dataset, report: Report) -> Any:
         """The examples as the model's rows."""
-        from rembrandt.evaluation import rows_of
-
-        return rows_of(self.classifier, data, report)
+        return self.classifier.dataset_rows(data, report)
 
 
 def _widened(data: Dataset, n_features: int) -> Dataset:

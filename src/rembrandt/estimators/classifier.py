@@ -296,6 +296,16 @@ class RembrandtClassifier(Asking, Predicting):
         self.classes_ = self.model_.classes
         return self
 
+    def add_dataset(self, data: Dataset, report: Report = silent) -> list[str]:
+        """As `add_labels`, with what a reader returned; the names of the labels that are new."""
+        known = {str(name) for name in self.classes_.tolist()}
+        used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
+        new = [i for i, name in enumerate(data.label_names) if used[i] and name not in known]
+        names = [data.label_names[i] for i in new]
+        self.add_labels(self.dataset_rows(data, report), data.Y[:, new], named_like(names, self.classes_))
+        self._take_titles(data, names)
+        return names
+
     @available_if(_learns_on)
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
         """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
@@ -320,9 +330,9 @@ class RembrandtClassifier(Asking, Predicting):
         given = [data.label_names[i] for i in used]
         Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
         stored = isinstance(data.X, StoredRows)
-        rows = data.X if stored else self.model_rows(data.texts if data.X is None else data.X)
+        rows = data.X if stored else self.model_rows(self.dataset_rows(data, report))
         self._update(rows, Y, names, data.weights, report)
-        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
+        self._take_titles(data, given)
         return self
 
     def save(self, path: str | Path, force: bool = False, extra: Mapping[str, Any] | None = None) -> None:
@@ -395,6 +405,9 @@ class RembrandtClassifier(Asking, Predicting):
         targets = read()
         self._dense_target = targets.dense
         return self._labelled(X, targets, sample_weight)
+
+    def _take_titles(self, data: Dataset, names: Iterable[str]) -> None:
+        self.label_titles_ |= {name: data.label_titles[name] for name in names if name in data.label_titles}
 
     def _update(self, X: Any, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._labelled(X, Targets(Y, names, self.model_.multiclass), sample_weight)

@@ -10,12 +10,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
+from rembrandt.data import Dataset
 from rembrandt.decoders.shortlist import usual
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.base import Estimator
-from rembrandt.features.joined import is_blocks
+from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
@@ -32,6 +33,7 @@ class Predicting(ClassifierMixin, Estimator):
     model_: Model
     classes_: Array
     text_: TextFeatures | None
+    joined_: Joined | None
     device: str
     verbose: int
     _dense_target: Any
@@ -171,6 +173,12 @@ class Predicting(ClassifierMixin, Estimator):
         if self.text_ is not None and is_blocks(X):
             X = tuple(self.text_.transform(x) if is_text(x) else x for x in X)
         return self._features(X, reset=False)
+
+    def dataset_rows(self, data: Dataset, report: Report = silent) -> Any:
+        """What a reader returned as the model's rows: its features, or those of its texts."""
+        if self.joined_ is not None and data.X is None:
+            raise DataError("the model was fitted to texts beside other features, which a file of texts does not have")
+        return data.X if self.text_ is None or data.texts is None else self.text_.transform(data.texts, report)
 
     def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
         if include is None and exclude is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rembrandt import __version__
 from rembrandt.data import Dataset
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.evaluation import KS, Measured, measure, rows_of
+from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
 from rembrandt.explore.explain import explain
 from rembrandt.explore.mapping import label_map
@@ -146,7 +146,7 @@ def _probabilities(classifier: RembrandtClassifier, measured: Measured, report: 
     model = classifier.model_
     if not model.multiclass and model.decoder.link != "softmax":
         return model.likelihood_of_scores(measured.scores)
-    X = rows_of(classifier, measured.data, report)
+    X = classifier.dataset_rows(measured.data, report)
     out = np.zeros(measured.labels.shape)
     for rows in spans(len(out), max(1, (1 << 24) // model.n_labels)):
         report("reading probabilities", rows.start, len(out))
