@@ -390,7 +390,7 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
 def _together(data: Labelled) -> int:
     """Pairs of a label and a feature of one example: no sparse part has more weights."""
     if isinstance(data.X, StoredRows):
-        return data.X.labels_and_features()
+        return data.X.label_feature_pairs()
     widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rembrandt.data.sparse import move_columns
+from rembrandt.linalg.blocks import spans
 
 if TYPE_CHECKING:
     from rembrandt.data.store import Store
@@ -58,6 +61,14 @@ class StoredRows:
         """The same rows, of length one."""
         return StoredRows(self.store, self._place, self.shape[1], self.columns, True)
 
+    def select(self, columns: NDArray[np.int64]) -> StoredRows:
+        """Keep these columns only."""
+        return self[:, columns]  # type: ignore[no-any-return]
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[slice, sp.csr_array]]:
+        """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
+        return ((rows, self[rows]) for rows in spans(self.shape[0], n_rows))
+
     def used_columns(self) -> NDArray[np.int64]:
         """The columns that some row has an entry in; one pass over the shards."""
         used = np.zeros(self.store.d, dtype=bool)
@@ -72,8 +83,20 @@ class StoredRows:
         entries = self.store.manifest.shards
         return max(entry.n for entry in entries), max(sum(entry.nonzeros) for entry in entries)
 
-    def labels_and_features(self) -> int:
-        """Pairs of a label and a feature of one example; one pass over where the rows of the shards begin."""
+    def resident(self) -> tuple[int, int]:
+        """Rows and stored entries in memory at a time: one shard in use, and one that is read ahead."""
+        rows, entries = self.largest_shard
+        return rows, 2 * entries
+
+    def digest(self) -> str:
+        """SHA-256 of the contents, from the checksums of the shards."""
+        digest = hashlib.sha256(f"{self.shape} {self.is_normalized}".encode())
+        for entry in self.store.manifest.shards:
+            digest.update(entry.sha256.encode())
+        return digest.hexdigest()
+
+    def label_feature_pairs(self, Y: sp.csr_array | None = None) -> int:
+        """Number of (label, feature) pairs that occur in the same row; one pass over the row starts."""
         total = 0
         for shard in self.store.shards:
             rows = shard.rows(*self._columns)

@@ -1,0 +1,124 @@
+"""The feature matrix as a fit sees it: rows in memory, or rows on disk that are read when they are needed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
+
+
+class Rows(Protocol):
+    """An n × d feature matrix whose rows may be on disk."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        ...
+
+    def __getitem__(self, index: Any) -> Matrix:
+        """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
+        ...
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
+        """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
+        ...
+
+    def normalized(self) -> Rows:
+        """Scale each row to unit Euclidean length."""
+        ...
+
+    def select(self, columns: NDArray[np.int64]) -> Rows:
+        """Keep these columns only."""
+        ...
+
+    def used_columns(self) -> NDArray[np.int64]:
+        """Columns with at least one stored entry."""
+        ...
+
+    def resident(self) -> tuple[int, int]:
+        """Rows and stored entries that a pass over the data holds in memory at a time."""
+        ...
+
+    def label_feature_pairs(self, Y: sparse.csr_array) -> int:
+        """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
+        ...
+
+    def digest(self) -> str:
+        """SHA-256 of the contents."""
+        ...
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """Rows in memory: a NumPy array or a CSR matrix."""
+
+    X: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.X.dtype
+
+    @property
+    def nnz(self) -> int:
+        return int(self.X.nnz if is_sparse(self.X) else self.X.size)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Matrix:
+        return self.X[index]
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
+        return ((rows, self.X[rows]) for rows in spans(self.shape[0], n_rows))
+
+    def normalized(self) -> MemoryRows:
+        return MemoryRows(normalize_rows(self.X))
+
+    def select(self, columns: NDArray[np.int64]) -> MemoryRows:
+        return MemoryRows(self.X[:, columns])
+
+    def used_columns(self) -> NDArray[np.int64]:
+        return used_columns(self.X)
+
+    def resident(self) -> tuple[int, int]:
+        return self.shape[0], self.nnz
+
+    def label_feature_pairs(self, Y: sparse.csr_array) -> int:
+        widths = np.diff(self.X.indptr) if is_sparse(self.X) else np.full(self.shape[0], self.shape[1])
+        return int(np.diff(Y.indptr).astype(np.int64) @ widths)
+
+    def digest(self) -> str:
+        return array_digest(self.X)
+
+
+def as_rows(X: Any) -> Rows:
+    """Wrap a matrix; rows are returned as they are."""
+    if hasattr(X, "label_feature_pairs"):
+        return X  # type: ignore[no-any-return]
+    return MemoryRows(as_csr(X) if is_sparse(X) else np.asarray(X))
+
+
+def array_digest(A: Any) -> str:
+    """SHA-256 of a dense array or a sparse matrix, with its shape and type."""
+    digest = hashlib.sha256(f"{A.shape} {A.dtype}".encode())
+    for part in (A.indptr, A.indices, A.data) if is_sparse(A) else (A,):
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

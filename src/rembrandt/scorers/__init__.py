@@ -1,0 +1,1 @@
+"""Ways to score labels for rows, and the blend that combines them."""

@@ -1,0 +1,61 @@
+"""What a model asks of each of its scorers."""
+
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.linalg.sparse import Matrix
+
+Array = NDArray[Any]
+Labels = NDArray[np.int64]
+
+
+class Scorer(Protocol):
+    """One way to score labels for rows.
+
+    Scores of different scorers need not be comparable; the blend makes them so.
+    """
+
+    @property
+    def n_labels(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays."""
+        ...
+
+    def prepare(self, X: Matrix) -> Any:
+        """Compute what `top`, `at` and `explain` share for these rows, once."""
+        ...
+
+    def top(self, rows: Any, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        """Return the ``k`` best labels of every row and their scores, best first; ties by label index.
+
+        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the score -inf.
+        """
+        ...
+
+    def at(self, rows: Any, labels: Labels) -> Array:
+        """Return the scores of the given labels (n × m) of every row; -inf where the label is -1."""
+        ...
+
+    def all(self, rows: Any) -> Array:
+        """Return the scores of all labels, n × c."""
+        ...
+
+    def explain(self, rows: Any, row: int, label: int) -> tuple[Array, float]:
+        """Return what each feature adds to the score of ``label`` for one row, and the constant part."""
+        ...
+
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return the scorer as named arrays and JSON."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Self:
+        """Rebuild what `arrays` returned."""
+        ...
