@@ -112,7 +112,7 @@ class MemoryRows:
 def as_rows(X: Any) -> Rows:
     """Wrap a matrix; rows are returned as they are."""
     if hasattr(X, "label_feature_pairs"):
-        return X  # type: ignore[no-any-return]
+        return X
     return MemoryRows(as_csr(X) if is_sparse(X) else np.asarray(X))
 
 

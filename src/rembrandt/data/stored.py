@@ -63,7 +63,7 @@ class StoredRows:
 
     def select(self, columns: NDArray[np.int64]) -> StoredRows:
         """Keep these columns only."""
-        return self[:, columns]  # type: ignore[no-any-return]
+        return self[:, columns]
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, sp.csr_array]]:
         """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
