@@ -22,15 +22,16 @@ def plain(value: Any) -> Any:
 
 def check_whole(name: str, value: Any, least: int) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool | np.bool_) or value < least:
-        raise SettingsError(f"{name}={value!r} must be a whole number, {least} or more")
+        raise SettingsError(f"{name}={value!r} must be a whole number, {least} or more", name)
 
 
-def check_number(name: str, value: Any, least: float, above: bool = False) -> None:
+def check_number(name: str, value: Any, least: float, above: bool = False, most: float = np.inf) -> None:
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-    if not real or not np.isfinite(value) or value < least or (above and value == least):
-        raise SettingsError(f"{name}={value!r} must be a number {'above' if above else 'not below'} {least:g}")
+    if not real or not np.isfinite(value) or value < least or (above and value == least) or value > most:
+        limits = f"{'above' if above else 'at least'} {least:g}" + (f" and at most {most:g}" if most < np.inf else "")
+        raise SettingsError(f"{name}={value!r} must be a number {limits}", name)
 
 
 def check_among(name: str, value: Any, options: tuple[Any, ...]) -> None:
     if not any(value is option or value == option for option in options):
-        raise SettingsError(f"{name}={value!r} is none of {', '.join(map(repr, options))}")
+        raise SettingsError(f"{name}={value!r} is none of {', '.join(map(repr, options))}", name)

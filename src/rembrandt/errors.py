@@ -16,7 +16,14 @@ class DataError(RembrandtError, ValueError):
 
 
 class SettingsError(RembrandtError, ValueError):
-    """Settings that are no settings, or that do not go together."""
+    """A setting that is out of range, or settings that do not go together.
+
+    ``parameter`` is the name of the parameter to change, where there is one.
+    """
+
+    def __init__(self, message: str, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class ModelError(RembrandtError, ValueError):

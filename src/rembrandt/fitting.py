@@ -1,401 +1,139 @@
-"""From X, Y and a recipe to a model: prepare the rows, embed the labels, fit the decoder."""
+"""From examples and a resolved recipe to a model: fit each scorer, then the blend."""
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rembrandt import memory
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
-from rembrandt.data.stored import StoredRows
-from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import fit_forest
-from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.decoders.moments import Moments
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.decoders.shared_logistic import IN_MEMORY
-from rembrandt.decoders.shared_ridge import fit_shared_ridge
-from rembrandt.decoders.transpose import fit_transpose
-from rembrandt.decoders.tree import TreeSettings
-from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
-from rembrandt.embeddings.fit import CHOLESKY_LIMIT
-from rembrandt.embeddings.plugged import embed_plugged
-from rembrandt.engines.cpu import SMALL_CROSS
-from rembrandt.engines.place import CPU, CpuPlace, Place
-from rembrandt.engines.projected import ProjectedRows
-from rembrandt.engines.protocol import Engine
-from rembrandt.engines.stored_place import DaskPlace
-from rembrandt.engines.sums import Sums
-from rembrandt.errors import SettingsError
-from rembrandt.features.fourier import FourierMap, Kernel, draw
-from rembrandt.linalg.blocks import Block, as_numpy, in_rows
-from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_columns
+from rembrandt.data.examples import Examples
+from rembrandt.embeddings import largest_rank
+from rembrandt.engines.place import CPU, Place
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import top_k
+from rembrandt.metrics.hits import hits
 from rembrandt.model.model import Model
-from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
-from rembrandt.regressors import KernelFeatures, Lift, described, is_foreign, pack_lift, regressor_of, unpack_lift
-from rembrandt.regressors.foreign import Foreign
+from rembrandt.recipe import Recipe
+from rembrandt.scorers.blend import Blend
+from rembrandt.scorers.calibration import Pairs, best_threshold, cross_fitted, fit_monotone, label_thresholds
+from rembrandt.scorers.centroids import fit_centroids
+from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_features
+from rembrandt.scorers.protocol import Scorer
+from rembrandt.scorers.trees import fit_trees
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 Array = NDArray[Any]
-DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
-RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
-DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic", "greedy")
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """Every choice that a fit depends on.
-
-    ``leave_out`` says how much of its own label is taken out of each training example's projection before the decoder
-    sees it, from 0 to 1: a regression on many features half knows the labels it was fitted to, and a decoder that
-    learns from such rows trusts them too much on new ones.
-    """
-
-    embedding: Settings
-    auto_rank: bool = False  # embedding.n_components is the most to keep, not the number
-    center: bool = False
-    normalize: bool = False
-    decoder: DecoderName = "ridge"
-    decoder_ridge: float = 0.1
-    kernel: Kernel | None = None
-    kernel_scale: float = 1.0
-    leave_out: float = 0.0
-    n_random_features: int | None = None  # None: as many as the number of examples makes affordable
-    max_epochs: int = 40
-    tree: TreeSettings | None = None  # the sparse part
-    blend: float = 0.5  # its share in the score
-    growable: bool = False  # keep what labels that come later need
-    regressor: Any = None  # what predicts embedded labels from features, where it is not linear
-
-    def facts(self) -> dict[str, Any]:
-        """The recipe as JSON."""
-        return asdict(replace(self, regressor=None)) | {"regressor": described(self.regressor)}
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> "Recipe":
-        """The recipe that has these facts."""
-        tree = facts["tree"]
-        parts = {"embedding": Settings(**facts["embedding"]), "tree": None if tree is None else TreeSettings(**tree)}
-        return cls(**facts | parts | {"regressor": regressor_of(facts.get("regressor"))})
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """The training data of a model."""
-
-    X: Matrix
-    Y: sparse.csr_array
-    classes: Array
-    multiclass: bool
-    weights: Array | None = None
-    place: Place = CPU  # where it is fitted
-
-    def rows(self, index: Array) -> "Labelled":
-        weights = None if self.weights is None else self.weights[index]
-        place = CPU if isinstance(self.X, StoredRows) else self.place  # rows of a store are in memory
-        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights, place=place)
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Labels embedded, and the projection of the features on them with its constant row last."""
-
-    embedding: Embedding
-    projection: Block
-    reason: str = ""
-    place: Place = CPU
-    lift: Lift | None = None  # what rows go through before the projection
-
-    def project(self, X: Matrix) -> Block:
-        return self.place.project(X if self.lift is None else self.lift(X), self.projection)
-
-    def over(self, used: Array, d: int) -> "Embedded":
-        """The same for ``d`` features, of which these were the ``used`` ones; the others count for nothing."""
-        found = self.projection
-        projection = array_namespace(found).zeros((d + 1, found.shape[1]), dtype=found.dtype, device=found.device)
-        projection[self.place.asarray(np.append(used, d))] = found
-        return replace(self, projection=projection)
-
-    def in_rows(self) -> "Embedded":
-        """The same, laid out as it will be when it is read back."""
-        e = self.embedding
-        V = in_rows(e.V)
-        back = V if e.back is e.V else None if e.back is None else in_rows(e.back)
-        return replace(self, embedding=replace(e, V=V, back=back), projection=in_rows(self.projection))
-
-    def packed(self) -> tuple[Arrays, dict[str, Any]]:
-        """As named arrays and JSON, to be written to a file."""
-        e = self.embedding
-        blocks = {"V": e.V, "sigma": e.sigma, "projection": self.projection, "means": e.means}
-        if e.back is not e.V:
-            blocks["back"] = e.back
-        arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
-        facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations")}
-        lift, kind = pack_lift(self.lift)
-        return arrays | lift, {"facts": facts, "reason": self.reason, "has_back": e.back is not None, "lift": kind}
-
-    @classmethod
-    def unpacked(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
-        """What `packed` packed; the projection stands for the regression that it was made of."""
-        blocks = {name: place.asarray(array) for name, array in arrays.items()}
-        V, projection = blocks["V"], blocks["projection"]
-        back = blocks.get("back", V) if facts["has_back"] else None
-        e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
-        return cls(e, projection, facts["reason"], place, unpack_lift(arrays, facts["lift"]))
+TOP, DRAWN = 50, 50  # labels of each held-out row that calibration uses: the best, and others at random
+SHOWN = 5  # best labels of each row by which calibration is judged
+SCORES = 1 << 24  # scores of held-out rows at a time
 
 
 def fit_model(
-    data: Labelled, recipe: Recipe, report: Report = silent, checkpoints: Checkpoints = NOTHING_KEPT
+    data: Examples,
+    recipe: Recipe,
+    place: Place = CPU,
+    report: Report = silent,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    held: Examples | None = None,
 ) -> Model:
-    """The model that ``recipe`` makes of ``data``."""
-    estimate = check_memory(data, recipe)
-    X = normalized(data.X) if recipe.normalize else data.X
-    embedded = checkpoints.stage(
-        "embedding",
-        lambda: fit_used_features(replace(data, X=X), recipe, report).in_rows(),
-        Embedded.packed,
-        lambda arrays, facts: Embedded.unpacked(arrays, facts, data.place),
-    )
-    decoder = checkpoints.stage(
-        "decoder",
-        # To project the rows again costs no more than to read them, so they are not kept.
-        lambda: fit_decoder(embedded.embedding, embedded.project(X), data, recipe, report, checkpoints),
-        Decoder.packed,
-        Decoder.unpacked,
-    )
-    moments = sums = None
-    if keeps_sums(recipe, data.X.shape[1], data.Y.shape[1]):
-        sums = Sums.of(X, data.Y, data.weights)
-    if recipe.growable:
-        with data.place.exactly():
-            seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
-            moments = Moments.of(seen, decoder, data.weights, data.place)
-    forest = None
-    if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints, data.place)
-    rank = int(embedded.projection.shape[1])
-    settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
-    return Model(
+    """Fit the model that ``recipe`` describes; nothing in it may be "auto".
+
+    With held-out examples the blend is calibrated on them and the threshold is chosen, as the recipe says.
+    """
+    facts: dict[str, Any] = recipe.to_json() | {"memory_estimate": check_memory(data, recipe, place)}
+    scorers: dict[str, Scorer] = {}
+    for name in recipe.scorers:
+        if name == "trees":
+            scorers[name] = fit_trees(
+                data.X, data.Y, recipe.trees, recipe.seed, data.weights, report, checkpoints, place
+            )
+        elif name == "centroids":
+            scorers[name] = fit_centroids(data.X, data.Y, data.weights, report)
+        else:
+            scorers[name], found = fit_embedding_scorer(data, recipe, place, report, checkpoints)
+            facts |= found
+    model = Model(
         classes=data.classes,
         multiclass=data.multiclass,
-        normalize=recipe.normalize,
-        projection=as_numpy(embedded.projection),
-        lift=embedded.lift,
-        decoder=decoder.moved(as_numpy),
-        embedding=as_numpy(embedded.embedding.V),
-        singular_values=as_numpy(embedded.embedding.sigma),
-        label_counts=np.bincount(data.Y.indices, minlength=data.Y.shape[1]),
-        n_train=data.X.shape[0],
-        forest=forest,
-        moments=moments,
-        sums=sums,
-        blend=0.0 if forest is None else recipe.blend,
-        settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
+        scorers=scorers,
+        blend=Blend(dict(zip(recipe.scorers, recipe.weights, strict=True))),
+        label_counts=np.bincount(data.Y.indices, minlength=data.n_labels),
+        n_train=data.n,
+        threshold=0.5 if isinstance(recipe.threshold, str) else recipe.threshold,
+        settings=facts,
     )
+    return model if held is None else calibrated(model, recipe, held, report)
 
 
-def keeps_sums(recipe: Recipe, d: int, c: int) -> bool:
-    """Whether sums over examples say all that a fit asks: few features, as one factor solves for, and no kernel."""
-    linear = recipe.regressor is None and recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
-    return recipe.growable and linear and d < CHOLESKY_LIMIT and (d + 1) * c <= SMALL_CROSS
+def calibrated(model: Model, recipe: Recipe, held: Examples, report: Report = silent) -> Model:
+    """Learn the map from scores to probabilities and the threshold on held-out examples, as the recipe says."""
+    pairs = held_out_pairs(model, held, recipe.seed, report)
+    facts: dict[str, Any] = {"n_examples": held.n}
+    likely = model.blend.probability(pairs.scores)
+    if recipe.calibrate:
+        facts["error_before"] = pairs.calibration_error(likely)
+        facts["error_after"] = pairs.calibration_error(cross_fitted(pairs))
+        model = replace(model, blend=replace(model.blend, calibration=fit_monotone(pairs)))
+        likely = model.blend.probability(pairs.scores)
+    if recipe.threshold == "micro":
+        model = replace(model, threshold=best_threshold(pairs, likely))
+    elif recipe.threshold == "macro":
+        model = replace(model, threshold=label_thresholds(pairs, likely))
+    return replace(model, settings=model.settings | {"calibration": facts})
 
 
-def normalized(X: Matrix) -> Matrix:
-    """Rows of length one."""
-    return X.normalized() if isinstance(X, StoredRows) else normalize_rows(X)
+def held_out_pairs(model: Model, held: Examples, seed: int, report: Report = silent) -> Pairs:
+    """Score the best labels of each held-out row, and a random sample of the others with weights for the rest."""
+    rng = np.random.default_rng(seed)
+    n, c = held.Y.shape
+    top = c if c <= TOP + DRAWN else TOP
+    drawn = 0 if top == c else DRAWN
+    parts = []
+    for block in spans(n, max(1, SCORES // c)):
+        report("calibrating", block.start, n)
+        scores = model.blended(held.X[block])
+        best, _ = top_k(scores, top)
+        others = np.sort(rng.integers(0, c, (len(best), drawn)), axis=1)
+        repeated = np.zeros(others.shape, dtype=bool)
+        repeated[:, 1:] = others[:, 1:] == others[:, :-1]
+        others[repeated | (others[:, :, None] == best[:, None, :]).any(axis=2)] = -1
+        share = (c - top) / np.maximum(1, (others >= 0).sum(axis=1, keepdims=True))
+        labels = np.hstack([best, others])
+        weights = np.hstack([np.ones(best.shape), np.broadcast_to(share, others.shape)])
+        right = np.hstack([hits(held.Y[block], best), hits(held.Y[block], others)])
+        shown = np.broadcast_to(np.arange(labels.shape[1]) < SHOWN, labels.shape)
+        rows = np.broadcast_to(np.arange(block.start, block.stop)[:, None], labels.shape)
+        values = np.take_along_axis(scores, np.maximum(labels, 0), axis=1)
+        given = labels >= 0
+        parts.append([each[given] for each in (rows, labels, values, right, weights, shown)])
+    report("calibrating", n, n)
+    rows, labels, values, right, weights, shown = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Pairs(rows, labels, values, right, weights, shown, np.bincount(held.Y.indices, minlength=c))
 
 
-def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
-    """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
-    if isinstance(recipe.regressor, KernelFeatures):
-        lift = recipe.regressor.lift(_in_memory(data), recipe.embedding.seed)
-        lifted = replace(data, X=lift(data.X))
-        return replace(fit_embedding(lifted, replace(recipe, regressor=None), report), lift=lift)
-    if recipe.regressor is not None:
-        return _fit_plugged(data, recipe, report)
-    with data.place.exactly():
-        return embed_by(make_engine(data, recipe.center), recipe, data.place, report)
-
-
-def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
-    """What `fit_embedding` makes of the data that ``engine`` stands for."""
-    embedding = embed(engine, recipe.embedding, report)
-    reason = ""
-    if recipe.auto_rank:
-        rank, reason = choose_rank(as_numpy(embedding.sigma))
-        embedding = embedding.truncated(rank)
-    projection = embedding.W
-    if recipe.center:
-        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-        embedding = replace(embedding, means=engine.label_means())
-        constant = -(engine.feature_means() @ projection)
-        if embedding.back is not None:
-            constant = constant + embedding.means @ embedding.V
-        projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
-    return Embedded(embedding, projection, reason, place)
-
-
-def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:
-    if recipe.center:
-        raise SettingsError("center=True is for a linear regression; this regressor has an intercept of its own")
-    X = _in_memory(data)
-    embedding, final = embed_plugged(X, data.Y, data.weights, recipe.regressor, recipe.embedding, report)
-    lift = Foreign(final, X.shape[1], embedding.W.shape[1]) if is_foreign(recipe.regressor) else final.network_
-    reason = ""
-    if recipe.auto_rank:
-        rank, reason = choose_rank(as_numpy(embedding.sigma))
-        embedding = embedding.truncated(rank)
-    move = data.place.asarray
-    placed = replace(embedding, V=move(embedding.V), back=move(embedding.V), W=move(embedding.W))
-    return Embedded(placed, placed.W, reason, data.place, lift)
-
-
-def _in_memory(data: Labelled) -> Matrix:
-    if isinstance(data.X, StoredRows):
-        raise SettingsError("a regressor needs all rows in memory, and a store has them on disk: use regressor=None")
-    return data.X
-
-
-def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
-    """As `fit_embedding`, passing over features that no row has: hashed text leaves most columns empty."""
-    if recipe.regressor is not None:
-        return fit_embedding(data, recipe, report)
-    d = data.X.shape[1]
-    used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
-    if len(used) == d:
-        return fit_embedding(data, recipe, report)
-    return fit_embedding(replace(data, X=data.X[:, used]), recipe, report).over(used, d)
-
-
-def make_engine(data: Labelled, center: bool) -> Engine:
-    return data.place.engine(data.X, data.Y, data.weights, center)
-
-
-def fit_decoder(
-    embedding: Embedding,
-    H: Block,
-    data: Labelled,
-    recipe: Recipe,
-    report: Report = silent,
-    checkpoints: Checkpoints = NOTHING_KEPT,
-) -> Decoder:
-    """The decoder of ``recipe`` on the projected rows ``H``."""
-    if recipe.decoder in ("transpose", "greedy"):
-        if embedding.back is None:
-            raise SettingsError(
-                f"decoder={recipe.decoder!r} needs a label basis, and method='pca' has none: it embeds features. "
-                "Use decoder='ridge' or 'logistic', or another method."
-            )
-        if recipe.kernel is not None:
-            raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
-        return replace(fit_transpose(embedding.back, embedding.unreached_means()), greedy=recipe.decoder == "greedy")
-    with data.place.exactly():
-        H = left_out(embedding, H, data, recipe.leave_out)
-        fourier = fourier_map(H, recipe)
-        if recipe.decoder == "ridge" and isinstance(H, ProjectedRows):
-            return fit_shared_ridge(H, fourier, recipe.decoder_ridge, report)
-        if recipe.decoder == "ridge":
-            return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
-        settings = logistic_settings(data, recipe)
-        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, data.place, checkpoints)
-
-
-def ridge_statistics(H: Block, data: Labelled, fourier: FourierMap | None, report: Report = silent) -> RidgeStatistics:
-    return RidgeStatistics(H, data.Y, fourier, data.weights, report, data.place)
-
-
-def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) -> Block:
-    """Training rows as they would be projected had they been left out of the regression, ``strength`` of the way.
-
-    For ridge regression leaving row i out gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with ``lᵢ`` its leverage; the mean
-    leverage stands for each, as it serves no worse and costs a few columns more instead of a pass.
-    """
-    share = share_left_out(embedding, strength)
-    if share == 0:
-        return H
-    if isinstance(H, ProjectedRows):
-        return H.left_out(share, data.Y, embedding.V)
-    left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
-    return array_namespace(H).astype(left, H.dtype, copy=False)
-
-
-def share_left_out(embedding: Embedding, strength: float) -> float:
-    """How much of its own label is taken out of a row's projection."""
-    return 0.0 if embedding.back is None else strength * min(embedding.leverage, 0.9)
-
-
-def logistic_settings(data: Labelled, recipe: Recipe) -> LogisticSettings:
-    return LogisticSettings(
-        multiclass=data.multiclass,
-        max_epochs=recipe.max_epochs,
-        dropout=0.0 if recipe.kernel is None else 0.5,
-        l2=recipe.decoder_ridge,
-        seed=recipe.embedding.seed,
-    )
-
-
-def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
-    if recipe.kernel is None:
-        return None
-    return draw(recipe.kernel, H, n_random_features(recipe, *H.shape), recipe.kernel_scale, recipe.embedding.seed)
-
-
-def n_random_features(recipe: Recipe, n: int, k: int) -> int:
-    """As asked; else what two cores map and factor in seconds: few examples need, and can pay for, more of them."""
-    if recipe.n_random_features is not None:
-        return recipe.n_random_features
-    if recipe.decoder == "logistic":
-        return 2000
-    return int(np.clip((RIDGE_FLOPS / n) ** 0.5 - k, 1000, 4000))
-
-
-def check_memory(data: Labelled, recipe: Recipe) -> int:
-    """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
+def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
+    """Estimate the memory of a fit in bytes; refuse one that would not fit before it begins."""
     n, d = data.X.shape
-    if isinstance(data.X, StoredRows):
-        # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
-        rows, most = data.X.largest_shard
-        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
-    else:
-        rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
-    k = recipe.embedding.n_components
-    shape = memory.Shape(
-        n=rows,
-        d=d + 1,
-        c=data.Y.shape[1],
-        nonzeros=int(nonzeros),
-        k=k,
-        width=k + recipe.embedding.n_oversamples,
-        mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
-        decoder=recipe.decoder,
-        itemsize=data.X.dtype.itemsize,
-        together=0 if recipe.tree is None else _together(data),
-        features=IN_MEMORY if isinstance(data.X, StoredRows) else None,
-        copies=9 if isinstance(data.place, DaskPlace) else 5,
+    rows, entries = data.X.resident()
+    trees, embedding = "trees" in recipe.scorers, "embedding" in recipe.scorers
+    k = 0
+    if embedding:
+        k = largest_rank(n, d + 1, data.n_labels) if recipe.n_components == "auto" else recipe.n_components
+    return place.check_memory(
+        memory.Shape(
+            n=rows,
+            d=d + 1,
+            c=data.n_labels,
+            nonzeros=int(entries + data.Y.nnz + (data.X.nnz if trees and rows < n else 0)),
+            k=k,
+            width=k + recipe.embedding.n_oversamples if embedding else 0,
+            mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
+            decoder=recipe.decoder if embedding else "transpose",
+            itemsize=data.X.dtype.itemsize,
+            together=data.X.label_feature_pairs(data.Y) if trees else 0,
+        ),
+        data.multiclass,
     )
-    if isinstance(data.place, CpuPlace):
-        return memory.check(shape)
-    # Independent labels take turns on a device that cannot hold them all; their weights are here then.
-    streams = recipe.decoder == "logistic" and not data.multiclass
-    free = data.place.available()
-    if streams and memory.estimate(shape)["decoder"] > free:
-        memory.check(shape)
-    placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
-    return memory.check(placed, free, f" on {data.place.device}")
-
-
-def _together(data: Labelled) -> int:
-    """Pairs of a label and a feature of one example: no sparse part has more weights."""
-    if isinstance(data.X, StoredRows):
-        return data.X.label_feature_pairs()
-    widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
-    return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
-
-
-def rank_limit(data: Labelled, regressor: Any = None) -> int:
-    """The most directions that there can be; those of a regressor that is not linear are no matter of features."""
-    n, d = data.X.shape
-    return largest_rank(n, d + 1 if regressor is None else n, data.Y.shape[1])

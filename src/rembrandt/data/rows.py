@@ -111,7 +111,7 @@ class MemoryRows:
 
 def as_rows(X: Any) -> Rows:
     """Wrap a matrix; rows are returned as they are."""
-    if hasattr(X, "label_feature_pairs"):
+    if is_rows(X):
         return X
     return MemoryRows(as_csr(X) if is_sparse(X) else np.asarray(X))
 
@@ -122,3 +122,8 @@ def array_digest(A: Any) -> str:
     for part in (A.indptr, A.indices, A.data) if is_sparse(A) else (A,):
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def is_rows(X: Any) -> bool:
+    """Whether ``X`` implements `Rows`, as opposed to a matrix."""
+    return hasattr(X, "label_feature_pairs")

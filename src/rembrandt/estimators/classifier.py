@@ -2,9 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,130 +12,138 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.calibrating import Threshold, calibrate
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in
 from rembrandt.checks import plain
 from rembrandt.data import Dataset
-from rembrandt.data.stored import StoredRows
-from rembrandt.embeddings import Method, SolverName
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import Rows, array_digest, as_rows
+from rembrandt.data.targets import Targets, joined_labels, named_like, read_first, read_targets
 from rembrandt.engines.place import place_for
-from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.asking import Asking
-from rembrandt.estimators.predicting import Predicting
+from rembrandt.estimators.embedder import warn_if_fewer
+from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.fitting import (
-    DecoderName,
-    Labelled,
-    fit_model,
-)
-from rembrandt.growing import check_updatable, grown, refit_due, updated
+from rembrandt.fitting import fit_model
 from rembrandt.model.model import Model
-from rembrandt.model.persist import save_model
-from rembrandt.presets import Preset
+from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
-from rembrandt.regressors import described
-from rembrandt.search import Found, Watch, unwatched
-from rembrandt.selection import Auto
-from rembrandt.settling import Settled, repeated
-from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
+from rembrandt.recipe import (
+    Auto,
+    DecoderName,
+    EmbeddingSettings,
+    Method,
+    Preset,
+    Recipe,
+    ScorerName,
+    Threshold,
+    TreeSettings,
+    resolve,
+)
+from rembrandt.selection import Choice, Watch, choose, unwatched
+from rembrandt.selection.trial import calibration_trial
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
+from rembrandt.updating import refit_due, updatable_scorer, update_model
 
 Array = NDArray[Any]
-NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
 
 
-def _learns_on(self: "RembrandtClassifier") -> bool:
-    """Whether more examples can be added to the model, or to that which these settings make; refused with a reason."""
+def _can_update(self: "RembrandtClassifier") -> bool:
+    """Whether `partial_fit` is available; raises with the reason where it is not."""
     if hasattr(self, "model_"):
-        check_updatable(self.model_)
-    elif self.sparse in (True, "alone") or self.decoder in NO_SUMS:
-        what = f"sparse={self.sparse!r}" if self.sparse in (True, "alone") else f"decoder={self.decoder!r}"
-        raise SettingsError(
-            f"partial_fit adds examples to sums that {what} does not keep; use decoder='ridge' and sparse=False, or "
-            "fit anew with all examples"
-        )
+        updatable_scorer(self.model_)
+    elif self.decoder not in ("auto", "ridge") or self.scorers not in ("auto", ("embedding",), "embedding"):
+        raise SettingsError("partial_fit needs scorers=('embedding',) and decoder='ridge'", "decoder")
     return True
 
 
-class RembrandtClassifier(Asking, Predicting):
-    """Predict one or many of a great number of labels, through an embedding of the labels.
+class RembrandtClassifier(Prediction):
+    """Predict one or many of a large number of labels.
 
-    Texts or features are projected on the label embedding (``H = XW``), mapped (``φ``, optional random features of a
-    kernel) and decoded (``scores = φ(H)Q + b``). Whatever is "auto" is chosen on a held-out part of the training data.
+    A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
+    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out training
+    examples.
 
     Parameters
     ----------
-    preset : "fast", "balanced" or "best"
-        How much time quality may cost: values for those of the parameters below that are "auto" (`rembrandt.presets`).
-        "fast" has a sparse part alone and tries nothing; "balanced" chooses a low-rank decoder on held-out data; "best"
-        adds a sparse part of several trees and chooses how both are mixed; beyond 5,000 labels the sparse part answers
-        alone.
-    budget : float, optional
-        Seconds to search for whatever is "auto": the rank and its ridge too, kernels, the sparse part and its share, by
-        successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
-    n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center, regressor
-        The embedding, as in `LabelEmbedder`.
-    decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
-        Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
-    decoder_ridge : float or "auto"
-        Strength of the decoder's penalty: of ridge relative to the mean squared length of what it sees of an example,
-        of logistic to the curvature of a label's loss at its base rate.
-    kernel : None, "gaussian", "laplacian", "matern3", "matern5" or "auto"
-    kernel_scale : float
-        Bandwidth, in units of the median distance between projected examples.
-    leave_out : float or "auto"
-        How much of its own labels is taken out of a training example's projection before a decoder sees it: 0 to 1.
-    n_random_features : int, optional
-        Size of the kernel map: more is nearer to the kernel, and slower. Without it, what the number of examples
-        makes affordable, from 1000 to 4000.
-    normalize : bool or "auto"
-        Scale rows to length one first.
-    max_epochs : int
-        Passes of the logistic decoder at most.
-    sparse : bool, "alone" or "auto"
-        Add a sparse part: a tree of linear classifiers, with weights of its own for every label. It finds rare labels
-        that low rank cannot tell apart; how much it counts is chosen on held-out data. "alone": it answers by itself.
-        "auto" is what the preset says.
-    sparse_pairs : float or "auto"
-        What the sparse part may cost, in pairs of examples and nodes of its first level: more clusters are better and
-        slower, and where all examples × labels fit there are none.
-    sparse_trees : int or "auto"
-        Trees of the sparse part, each with clusters of its own: two or three are better than one, and slower.
-    sparse_cost, sparse_power, sparse_share : float or "auto"
-        The sparse part's fidelity to the training examples, the power of its hinge in a probability, and its share in
-        the score, from 0 to 1. For whoever repeats a fit without its search; "auto" chooses on held-out data.
-    growable : bool
-        Keep what `partial_fit` and `add_labels` need: the mean and covariance of what the decoder sees, 4 D² bytes for
-        D features (4 MB for 1,000, 64 MB for 4,000). For whoever has new examples or labels now and then and cannot
-        fit anew each time. The decoder is ridge then, unless another is asked for.
-    calibrate : bool
-        Learn on held-out rows how likely a score is right, for probabilities that mean what they say. One more fit.
-    threshold : float, "micro" or "macro"
-        From which probability on ``predict`` gives a label, where rows have several: one for all, that with the best
-        micro-averaged F1 on held-out rows, or one for each label for the macro-averaged; both cost one more fit.
-    text : TextFeatures, optional
-        How texts become features, when ``fit`` is given strings; ``TextFeatures()`` without it.
-    random_state : int, RandomState or None
-    verbose : int
+    preset : {"fast", "balanced", "best"}, default="balanced"
+        Trade training time for accuracy. "fast" uses one tree of sparse classifiers; "balanced" uses the embedding and
+        chooses its decoder; "best" uses several trees and the embedding, and up to 5,000 labels chooses their blend.
+    scorers : "auto", tuple of {"trees", "centroids", "embedding"}, or mapping, default="auto"
+        The scorers of the model. A mapping from names to weights fixes the blend.
+    n_components : int or "auto", default="auto"
+        Rank of the embedding. "auto" keeps the directions that hold nearly all of the spectrum.
+    method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
+        Method of the embedding, as in `LabelEmbedder`.
+    ridge : float or "auto", default="auto"
+        Strength of the regression behind the embedding, relative to the mean squared length of a feature.
+    decoder : {"transpose", "ridge", "logistic", "auto"}, default="auto"
+        From the embedding to scores: its transpose, least squares, or softmax and independent logistic regression.
+    decoder_ridge : float or "auto", default="auto"
+        Penalty of the decoder: for "ridge" relative to the mean squared length of a mapped example, for "logistic" to
+        the curvature of a label's loss at its base rate.
+    kernel : {"gaussian", "laplacian", "matern3", "matern5", "auto"} or None, default="auto"
+        Kernel of the decoder, by random Fourier features.
+    normalize : bool or "auto", default="auto"
+        Scale rows to unit length before they are embedded.
+    regressor : object, default=None
+        Any scikit-learn regressor with several outputs, in place of the ridge regression behind the embedding. A model
+        with a regressor cannot be saved.
+    embedding : EmbeddingSettings, default=None
+        Rarely used settings of the embedding and its decoder.
+    trees : TreeSettings, default=None
+        Settings of the trees.
+    text : TextFeatures, default=None
+        How texts become features; ``TextFeatures()`` by default.
+    growable : bool, default=False
+        Keep what `partial_fit` needs: 4 D² bytes for D mapped features (4 MB for 1,000, 64 MB for 4,000).
+    calibrate : bool, default=False
+        Learn on held-out examples how probable a score is. Costs one more fit.
+    threshold : float, "micro" or "macro", default=0.5
+        Probability from which `predict` returns a label, where rows have several. "micro" and "macro" choose it on
+        held-out examples for the best F1, of all labels together or of each label. Costs one more fit.
+    budget : float, default=None
+        Seconds to search for whatever is "auto" by successive halving. The fit comes after the search.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything that is random.
+    device : str, default="cpu"
+        Where to fit and predict, as in `LabelEmbedder`; for stores also "dask" or "dask:tcp://host:port". The model does
+        not depend on where it was fitted.
+    verbose : int, default=0
         Show progress when positive.
-    device : str
-        Where to fit and predict, as in `LabelEmbedder`; the model is the same value wherever it was fitted.
 
     Attributes
     ----------
-    classes_ : array (c,)
-    embedding_, singular_values_, projection_ : arrays
-        As in `LabelEmbedder`.
-    settings_ : dict
-        What was chosen, and why.
-    selection_ : list of dict
-        Every candidate that was tried on held-out data, with its quality.
-    blends_ : list of dict
-        Every sparse part that was tried beside the low-rank one, with its share in the score and the quality.
+    classes_ : ndarray of shape (n_labels,)
+        Names of the labels.
     model_ : Model
-        The fitted value itself.
+        The fitted model.
+    settings_ : dict
+        The resolved settings, and facts about the fit.
+    selection_ : list of dict
+        Every candidate that was tried on held-out examples, with its precision.
+    embedding_ : ndarray of shape (n_labels, rank)
+        A vector for each label. A model without an embedding derives them from its label weights.
+    singular_values_ : ndarray of shape (rank,)
+        Strength of each direction of the embedding.
+    text_ : TextFeatures or None
+        The fitted text features.
+    joined_ : Joined or None
+        How several blocks of features are joined.
+    label_counts_ : ndarray of shape (n_labels,)
+        Number of training examples of each label.
+    n_train_ : int
+        Number of training examples.
+    n_iter_ : int
+        Largest number of conjugate gradient iterations.
+    n_features_in_ : int
+        Number of features.
+    feature_names_ : list of str or None
+        Names of the features, where a file had them.
+    label_titles_ : dict
+        Titles of labels whose names are identifiers.
+    extra_ : dict
+        What was saved with the model.
 
     Examples
     --------
@@ -146,90 +154,73 @@ class RembrandtClassifier(Asking, Predicting):
     [['fruit']]
     """
 
-    model_: Model
-    classes_: Array
     feature_names_: list[str] | None
     label_titles_: dict[str, str]
     extra_: dict[str, Any]
+    selection_: list[dict[str, Any]]
 
     def __init__(
         self,
+        preset: Preset = "balanced",
+        scorers: Auto | ScorerName | tuple[ScorerName, ...] | Mapping[ScorerName, float] = "auto",
         n_components: int | Auto = "auto",
         method: Method = "rembrandt",
         ridge: float | Auto = "auto",
         decoder: DecoderName | Auto = "auto",
         decoder_ridge: float | Auto = "auto",
         kernel: Kernel | Auto | None = "auto",
-        kernel_scale: float | Auto = "auto",
-        n_random_features: int | None = None,
         normalize: bool | Auto = "auto",
-        leave_out: float | Auto = "auto",
-        n_oversamples: int = 20,
-        n_iter: int = 1,
-        solver: SolverName = "auto",
-        tol: float = 0.02,
-        max_iter: int = 10,
-        center: bool = False,
         regressor: Any = None,
-        max_epochs: int = 40,
-        sparse: bool | Literal["alone"] | Auto = "auto",
-        sparse_pairs: float | Auto = "auto",
-        sparse_trees: int | Auto = "auto",
-        sparse_cost: float | Auto = "auto",
-        sparse_power: float | Auto = "auto",
-        sparse_share: float | Auto = "auto",
+        embedding: EmbeddingSettings | None = None,
+        trees: TreeSettings | None = None,
+        text: TextFeatures | None = None,
         growable: bool = False,
         calibrate: bool = False,
         threshold: Threshold = 0.5,
-        text: TextFeatures | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        device: str = "cpu",
-        preset: Preset = "balanced",
         budget: float | None = None,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
     ) -> None:
+        self.preset = preset
+        self.scorers = scorers
         self.n_components = n_components
         self.method = method
         self.ridge = ridge
         self.decoder = decoder
         self.decoder_ridge = decoder_ridge
         self.kernel = kernel
-        self.kernel_scale = kernel_scale
-        self.n_random_features = n_random_features
         self.normalize = normalize
-        self.leave_out = leave_out
-        self.n_oversamples = n_oversamples
-        self.n_iter = n_iter
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.center = center
         self.regressor = regressor
-        self.max_epochs = max_epochs
-        self.sparse = sparse
-        self.sparse_pairs = sparse_pairs
-        self.sparse_trees = sparse_trees
-        self.sparse_cost = sparse_cost
-        self.sparse_power = sparse_power
-        self.sparse_share = sparse_share
+        self.embedding = embedding
+        self.trees = trees
+        self.text = text
         self.growable = growable
         self.calibrate = calibrate
         self.threshold = threshold
-        self.text = text
-        self.random_state = random_state
-        self.verbose = verbose
-        self.device = device
-        self.preset = preset
         self.budget = budget
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
-        """Fit to features or texts ``X`` and classes (1-D), a 0/1 matrix, or a list of labels for each example.
+        """Fit to texts or features and their labels.
 
-        A tuple of texts and matrices is several blocks of features of the same examples, joined with equal strength;
-        what is predicted for then is a tuple of the same blocks.
+        Parameters
+        ----------
+        X : array-like of str, {array-like, sparse matrix} of shape (n_samples, n_features), or tuple of such
+            Texts, features, or several blocks of both, which are joined with equal strength.
+        y : array-like
+            One class per row, a 0/1 matrix, or a list of labels for each row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        checkpoint : str or Path, default=None
+            Folder for finished stages. A fit that was interrupted continues there when it is called again with the same
+            data and settings, and gives the same model. Delete the folder when the model is saved.
 
-        What is done is kept in the folder ``checkpoint``: a fit that was killed goes on there when it is called again
-        with the same data and settings, and gives the same model. Delete the folder when the model is saved.
+        Returns
+        -------
+        self : RembrandtClassifier
         """
         with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
             return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
@@ -240,121 +231,139 @@ class RembrandtClassifier(Asking, Predicting):
         report: Report = silent,
         checkpoint: str | Path | Checkpoints | None = None,
         watch: Watch = unwatched,
+        recipe: Recipe | None = None,
     ) -> Self:
-        """Fit to what a reader returned, keeping the names of labels and features; ``checkpoint`` as in `fit`.
+        """Fit to a dataset and keep the names of its labels and features.
 
-        ``watch`` is told how a search with a budget goes.
+        Parameters
+        ----------
+        data : Dataset
+            Examples, as `rembrandt.read` returns them.
+        report : callable, default=silent
+            Receives the progress.
+        checkpoint : str, Path or Checkpoints, default=None
+            As in `fit`.
+        watch : callable, default=unwatched
+            Receives the progress of a search with a budget.
+        recipe : Recipe, default=None
+            Use this recipe, such as that of an earlier fit, instead of choosing one.
+
+        Returns
+        -------
+        self : RembrandtClassifier
         """
-        with checkpoints_in(checkpoint) as checkpoints:
-            return self._fit_dataset(data, report, checkpoints, watch=watch)
-
-    def search_dataset(self, data: Dataset, report: Report = silent, watch: Watch = unwatched) -> Found:
-        """What a fit with a budget would choose, and every trial; nothing is fitted to all examples."""
-        if self.budget is None:
-            raise SettingsError("budget=None leaves no time to search; give seconds")
-        own = type(self)(**self.get_params(deep=False))
-        labelled = own._read(data.texts if data.X is None else data.X, lambda: _targets(data), data.weights, report)
-        asked, recipe = own._asked(labelled, False)
-        return own._search(labelled, asked, recipe, report, watch)
-
-    def refit_dataset(self, data: Dataset, report: Report = silent) -> Self:
-        """Fit to other examples with what was chosen before: nothing is tried on held-out data.
-
-        For examples that were added to those of the first fit; terms, labels and the rank are found anew.
-        """
-        check_is_fitted(self)
-        return self._fit_dataset(data, report, NOTHING_KEPT, self.settings_)
-
-    def _fit_dataset(
-        self,
-        data: Dataset,
-        report: Report,
-        checkpoints: Checkpoints,
-        chosen: dict[str, Any] | None = None,
-        watch: Watch = unwatched,
-    ) -> Self:
-        targets = _targets(data)
         X = data.texts if data.X is None else data.X
-        self._fit(X, lambda: targets, data.weights, report, checkpoints, chosen, watch)
+        with checkpoints_in(checkpoint) as checkpoints:
+            self._fit(X, lambda: _targets(data), data.weights, report, checkpoints, watch, recipe)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
-    def add_labels(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Learn labels that the model does not know yet, from examples of them; the others stay as they are.
+    def search_dataset(self, data: Dataset, report: Report = silent, watch: Watch = unwatched) -> Choice:
+        """Search for settings as a fit with a budget would, without fitting to all examples.
 
-        ``y`` has the labels of each row, or one label a row; labels that the model knows are passed over. Or it is a
-        0/1 matrix, and ``classes`` names its columns. The rows of the fit are taken to have none of the new labels.
-        Needs ``growable=True``. Scores of a ridge or transpose decoder are those of a ridge regression on all rows, the
-        old ones and these, in the same embedding; those of a logistic decoder approximate what a fit would give.
+        Parameters
+        ----------
+        data : Dataset
+            Examples, as `rembrandt.read` returns them.
+        report : callable, default=silent
+            Receives the progress.
+        watch : callable, default=unwatched
+            Receives the progress of the search.
+
+        Returns
+        -------
+        Choice
+            The recipe and every trial.
         """
-        rows = self.model_rows(X)
-        Y, names = new_labels(y, classes, self.classes_)
-        if rows.shape[0] != Y.shape[0]:
-            raise DataError(f"X has {rows.shape[0]} rows and y has {Y.shape[0]}: give one label entry for each row")
-        with bars(self.verbose > 0) as report:
-            self.model_ = grown(self.model_, rows, Y, names, report)
-        self.classes_ = self.model_.classes
-        return self
+        if self.budget is None:
+            raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
+        own = type(self)(**self.get_params(deep=False))
+        X = data.texts if data.X is None else data.X
+        examples, _ = own._read(X, lambda: _targets(data), data.weights, report)
+        recipe = resolve(own.get_params(deep=False), examples)
+        return choose(examples, recipe, self.budget, place_for(self.device, examples.X), report, watch)
 
-    def add_dataset(self, data: Dataset, report: Report = silent) -> list[str]:
-        """As `add_labels`, with what a reader returned; the names of the labels that are new."""
-        known = {str(name) for name in self.classes_.tolist()}
-        used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
-        new = [i for i, name in enumerate(data.label_names) if used[i] and name not in known]
-        names = [data.label_names[i] for i in new]
-        self.add_labels(self.dataset_rows(data, report), data.Y[:, new], named_like(names, self.classes_))
-        self._take_titles(data, names)
-        return names
-
-    @available_if(_learns_on)
+    @available_if(_can_update)
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
-        """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
+        """Add examples, with labels that the model knows and new ones; the first call is a fit.
 
-        ``y`` is as for `fit`. ``classes`` names the columns of a matrix, or labels of later calls; neither is needed
-        where a call has the labels themselves. Examples seen before are taken to have none of the labels that are new.
+        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of the
+        first fit. A warning says when a refit is due. Earlier examples are taken to have none of the new labels.
 
-        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of
-        the first fit; a warning says when it is time to fit anew. Needs a model that was fitted here or with
-        ``growable=True``, and a ridge decoder.
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features.
+        y : array-like
+            Labels, as for `fit`.
+        classes : iterable of labels, default=None
+            Names of the columns of a 0/1 matrix, or labels of later calls.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : RembrandtClassifier
         """
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
-                return self._fit(X, lambda: read_first(y, classes), sample_weight, report, NOTHING_KEPT, growable=True)
-            rows = self.model_rows(X)
+                first = type(self)(**self.get_params(deep=False) | {"growable": True})
+                first._fit(X, lambda: read_first(y, classes), sample_weight, report, NO_CHECKPOINTS)
+                self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
+                return self
             Y, names = joined_labels(y, classes, self.classes_)
-            return self._update(rows, Y, names, sample_weight, report)
+            return self._update(as_rows(self.rows(X)), Y, names, sample_weight, report)
 
     def update_dataset(self, data: Dataset, report: Report = silent) -> Self:
-        """As `partial_fit` of a fitted classifier, with what a reader returned."""
+        """Add the examples of a dataset, as `partial_fit` does.
+
+        Parameters
+        ----------
+        data : Dataset
+            Examples, as `rembrandt.read` returns them.
+        report : callable, default=silent
+            Receives the progress.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        updatable_scorer(self.model_)
         used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
         given = [data.label_names[i] for i in used]
         Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
-        stored = isinstance(data.X, StoredRows)
-        rows = data.X if stored else self.model_rows(self.dataset_rows(data, report))
-        self._update(rows, Y, names, data.weights, report)
-        self._take_titles(data, given)
+        self._update(as_rows(self.dataset_rows(data, report)), Y, names, data.weights, report)
+        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
         return self
 
     def save(self, path: str | Path, force: bool = False, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the model to a new folder; ``force`` replaces a model that is there. ``extra`` is kept as JSON."""
-        check_is_fitted(self)
+        """Write the model to a new folder.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder.
+        force : bool, default=False
+            Replace a model that is there.
+        extra : mapping, default=None
+            JSON to keep with the model, in ``extra_``.
+        """
+        check_is_fitted(self, "model_")
+        params = {name: _as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
+        # A model does not depend on a device: `load` says where it runs.
+        params |= {"random_state": self.settings_["seed"], "device": "cpu", "regressor": None}
         facts: dict[str, Any] = {
-            "params": {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "text"},
+            "params": params,
             "dense_target": self._dense_target,
-            "joined": None if self.joined_ is None else asdict(self.joined_),
             "selection": self.selection_,
-            "blends": self.blends_,
             "feature_names": self.feature_names_,
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
         }
-        facts["params"]["regressor"] = described(self.regressor)
-        facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
-        facts["params"]["device"] = "cpu"  # a model belongs to no device: whoever loads it says where it runs
-        save_model(path, self.model_, self.text_, facts, force)
+        save_model(path, self.model_, facts, force)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}
 
     def _fit(
         self,
@@ -363,58 +372,66 @@ class RembrandtClassifier(Asking, Predicting):
         sample_weight: Any,
         report: Report,
         checkpoints: Checkpoints,
-        chosen: dict[str, Any] | None = None,
         watch: Watch = unwatched,
-        growable: bool = False,
+        recipe: Recipe | None = None,
     ) -> Self:
-        data = self._read(X, read, sample_weight, report)
-        if checkpoints is not NOTHING_KEPT:
+        data, text = self._read(X, read, sample_weight, report)
+        place = place_for(self.device, data.X)
+        resolved = resolve(self.get_params(deep=False), data)
+        if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
-        asked, recipe = self._asked(data, growable)
-        if chosen is None:
-            settled = checkpoints.stage(
+        with place.held():
+            choice = Choice(recipe) if recipe is not None else checkpoints.stage(
                 "settings",
-                lambda: self._settled(data, asked, recipe, report, watch),
-                Settled.packed,
-                Settled.unpacked,
+                lambda: choose(data, resolved, self.budget, place, report, watch),
+                Choice.arrays,
+                Choice.from_arrays,
             )
-            recipe, self.selection_, self.blends_ = settled.recipe, settled.trials, settled.blends
-        else:
-            recipe = repeated(recipe, chosen)
-        calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        with data.place.held():
-            self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tallies_ = getattr(data.place, "tallies", {})
-        self.classes_ = data.classes
+            tried = calibration_trial(data, choice.recipe, place, report)
+            model = fit_model(data, choice.recipe, place, report, checkpoints)
+        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
+        self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
+        self.selection_ = choice.trials
+        self.tallies_ = getattr(place, "tallies", {})
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
-    def _read(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Labelled:
-        """Features or texts and their labels, checked."""
-        stored = isinstance(X, StoredRows)
-        (stored_place if stored else place_for)(self.device)  # refused before anything is done
-        self.text_ = X.store.text if stored else None
+    def _read(
+        self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
+    ) -> tuple[Examples, TextFeatures | None]:
+        """Validate texts or features and their labels."""
+        place_for(self.device, X if isinstance(X, Rows) else None)  # refuse an unknown device before any work
         blocks = X if is_blocks(X) else (X,)
+        text: TextFeatures | None = getattr(X, "text", None)  # a store remembers how its texts became features
         if sum(map(is_text, blocks)) > 1:
-            raise DataError("X has more than one block of texts; join each example's texts into one")
+            raise DataError("X has more than one block of texts; join the texts of each example into one")
         if any(map(is_text, blocks)):
-            self.text_ = text = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
-            rows = tuple(text.fit_transform(x, report=report) if is_text(x) else x for x in blocks)
+            fitted = text = TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
+            rows = tuple(fitted.fit_transform(x, report=report) if is_text(x) else x for x in blocks)
             X = rows if is_blocks(X) else rows[0]
-        X = self._features(X, reset=True)
+        features = self._fit_rows(X)
         targets = read()
         self._dense_target = targets.dense
-        return self._labelled(X, targets, sample_weight)
+        return self._examples(features, targets, sample_weight), text
 
-    def _take_titles(self, data: Dataset, names: Iterable[str]) -> None:
-        self.label_titles_ |= {name: data.label_titles[name] for name in names if name in data.label_titles}
+    def _fingerprint(self, data: Examples) -> dict[str, Any]:
+        """What the model depends on; texts are in the features."""
+        settings = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(settings["random_state"], int):
+            raise SettingsError("a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state")
+        if self.regressor is not None:
+            raise SettingsError("a checkpoint cannot store a fitted regressor; fit with regressor=None", "regressor")
+        if self.device.startswith("dask"):
+            settings["device"] = "dask"  # the next scheduler may have another address
+        del settings["text"], settings["verbose"]
+        weights = None if data.weights is None else array_digest(data.weights)
+        return fingerprint(data.X.shape, data.X.digest(), array_digest(data.Y), data.classes, weights, settings)
 
-    def _update(self, X: Any, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
-        more = self._labelled(X, Targets(Y, names, self.model_.multiclass), sample_weight)
+    def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
+        more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
         if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
-            raise DataError("an example has several labels, and the model was fitted to one for each; give one")
-        self.model_ = updated(self.model_, more.X, more.Y, names, more.weights, report)
-        self.classes_ = self.model_.classes
+            raise DataError("an example has several labels, but the model was fitted to one label a row")
+        self.model_ = update_model(self.model_, more.X, more.Y, names, more.weights, report)
         if due := refit_due(self.model_):
             warnings.warn(due, RembrandtWarning, stacklevel=3)
         return self
@@ -428,3 +445,18 @@ class RembrandtClassifier(Asking, Predicting):
 
 def _targets(data: Dataset) -> Targets:
     return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+
+
+def _with_calibration(model: Model, tried: Model | None) -> Model:
+    """Copy what a calibration trial learned to the model that was fitted to all examples."""
+    if tried is None:
+        return model
+    settings = model.settings | {"calibration": tried.settings["calibration"]}
+    return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
+
+
+def _as_json(value: Any) -> Any:
+    """A parameter as JSON."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dict(value) if isinstance(value, Mapping) else plain(value)

@@ -1,77 +1,86 @@
-"""The embedding alone, as a scikit-learn transformer."""
+"""The embedding by itself, as a scikit-learn transformer."""
 
-from dataclasses import replace
+import warnings
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.embeddings import Method, SolverName, certificate
+from rembrandt.checks import seed_of
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import as_rows
+from rembrandt.data.targets import read_targets
+from rembrandt.embeddings import certificate
 from rembrandt.engines.place import place_for
-from rembrandt.errors import SettingsError
+from rembrandt.errors import RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
-from rembrandt.fitting import (
-    check_memory,
-    fit_embedding,
-    make_engine,
-)
+from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.regressors import KernelFeatures
-from rembrandt.selection import Auto
-from rembrandt.targets import read_targets
+from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check_embedding
+from rembrandt.scorers.embedding_fit import embed_labels
 
 Array = NDArray[Any]
 
 
-class LabelEmbedder(TransformerMixin, Estimator):
+class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Embed labels by what the features can predict of them.
 
     Parameters
     ----------
-    n_components : int or "auto"
-        Rank of the embedding; "auto" keeps the directions that hold nearly all of the spectrum.
-    method : "rembrandt", "pca", "plst", "cs" or "cca"
-        What is embedded: predictable labels, features, labels alone, nothing (random), or whitened predictable labels.
-    ridge : float
+    n_components : int or "auto", default=50
+        Rank of the embedding. "auto" keeps the directions that hold 99.5 % of the spectrum.
+    method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
+        What is embedded: predictable labels, features, labels alone, nothing (random vectors), or whitened predictable
+        labels.
+    ridge : float, default=1.0
         Strength of the regression of labels on features, relative to the mean squared length of a feature.
-    n_oversamples, n_iter : int
-        Columns to spare and power iterations of the randomized eigensolver.
-    solver : "auto", "cholesky" or "pcg"
+    n_oversamples : int, default=20
+        Additional columns of the randomized eigensolver.
+    n_iter : int, default=1
+        Power iterations of the randomized eigensolver.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
         Exact for few features, conjugate gradients for many; "auto" decides by their number.
-    tol, max_iter : float, int
-        Where conjugate gradients stop: the relative residual of a column, and the number of iterations.
-    center : bool
-        Subtract the means of features and labels instead of appending a constant feature; sparse data stays sparse.
+    tol : float, default=1e-4
+        Relative residual at which conjugate gradients stop.
+    max_iter : int, default=30
+        Maximum number of conjugate gradient iterations.
+    center : bool, default=False
+        Subtract the means of features and labels instead of appending a constant feature. Sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
-    regressor : None, "kernel", "mlp" or a regressor
-        What predicts embedded labels from features: ridge regression (None); the same on random features of a kernel
-        (``rembrandt.regressors.KernelFeatures`` has settings); a small network (``rembrandt.regressors.MLP``), which
-        needs torch; or any object with ``fit`` and ``predict`` that learns several outputs, fitted anew for every
-        block of directions that is looked at: ``n_iter + 2`` times.
-    random_state : int, RandomState or None
-    verbose : int
+    regressor : object, default=None
+        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2`` times.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random start.
+    verbose : int, default=0
         Show progress when positive.
-    device : str
-        Where to work: "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU where
-        there is one.
+    device : str, default="cpu"
+        "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU where there is one.
 
     Attributes
     ----------
-    embedding_ : array (c, k)
+    classes_ : ndarray of shape (n_labels,)
+        Names of the labels.
+    embedding_ : ndarray of shape (n_labels, n_components)
         A vector for each label.
-    singular_values_ : array (k,)
-        Their strengths: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the features.
-    projection_ : array (d + 1, k)
-        Where features go; the last row belongs to the constant feature.
-    lift_ : object or None
-        What rows go through before the projection; None where that is linear.
+    singular_values_ : ndarray of shape (n_components,)
+        Strength of each direction: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the
+        features.
+    projection_ : ndarray of shape (n_features + 1, n_components)
+        Projection of the features; the last row belongs to the constant feature.
+    regressor_ : object or None
+        The fitted regressor, where one was given.
     rank_reason_ : str
         Why "auto" chose this rank; empty where it was given.
-    residual_, n_iter_ : float, int
-        Worst relative residual of the regressions behind it and most iterations that one took; 0 and 1 when exact.
+    residual_ : float
+        Largest relative residual of the regressions; 0 when they are exact.
+    n_iter_ : int
+        Largest number of conjugate gradient iterations; 1 when the solver is exact.
+    n_features_in_ : int
+        Number of features seen during fit.
 
     References
     ----------
@@ -117,40 +126,77 @@ class LabelEmbedder(TransformerMixin, Estimator):
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Embed the labels of ``y``: classes (1-D), a 0/1 matrix, or a list of labels for each example."""
-        X = self._features(X, reset=True)
-        targets = read_targets(y)
-        data = self._labelled(X, targets, sample_weight)
-        recipe = self._recipe(data, decoder="transpose")
-        check_memory(data, recipe)
-        with bars(self.verbose > 0) as report:
-            embedded = fit_embedding(data, recipe, report)
-        self.tally_ = getattr(data.place, "tally", None)
-        self.classes_ = targets.classes
-        self.embedding_ = as_numpy(embedded.embedding.V)
-        self.singular_values_ = as_numpy(embedded.embedding.sigma)
+        """Embed the labels of ``y``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+        y : array-like
+            One class per row, a 0/1 matrix, or a list of labels for each row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : LabelEmbedder
+        """
+        rows = self._fit_rows(X)
+        data = self._examples(rows, read_targets(y), sample_weight)
+        recipe = self._recipe()
+        place = place_for(self.device, rows)
+        check_memory(data, recipe, place)
+        with bars(self.verbose > 0) as report, place.held():
+            embedded = embed_labels(data, recipe, place, report)
+        e = embedded.embedding
+        warn_if_fewer(int(e.sigma.shape[0]), recipe)
+        self.tallies_ = getattr(place, "tallies", {})
+        self.classes_ = data.classes
+        self.embedding_ = as_numpy(e.V)
+        self.singular_values_ = as_numpy(e.sigma)
         self.projection_ = as_numpy(embedded.projection)
-        self.lift_ = embedded.lift
-        self.rank_reason_ = embedded.reason
-        self.residual_ = embedded.embedding.residual
-        self.n_iter_ = embedded.embedding.iterations
+        self.regressor_ = embedded.regressor
+        self.rank_reason_ = e.rank_reason
+        self.residual_ = e.residual
+        self.n_iter_ = e.iterations
         self._n_features_out = self.projection_.shape[1]
         return self
 
     def transform(self, X: Any) -> Array:
-        """The rows of ``X`` in the embedding: their predicted ``YV``, n × k."""
+        """Project rows on the embedding: their predicted ``YV``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
         check_is_fitted(self)
-        X = self._features(X, reset=False)
+        rows = self._matrix(X)
         place = place_for(self.device)
-        rows = X if self.lift_ is None else self.lift_(X)
-        return as_numpy(place.project(rows, place.asarray(self.projection_)))
+        rows = rows if self.regressor_ is None else self.regressor_(rows)
+        return as_numpy(place.project(as_rows(rows), place.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
-        """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
+        """Return this embedding at a smaller rank; its columns are nested, so nothing is fitted again.
+
+        Parameters
+        ----------
+        n_components : int
+            The rank, at most that of the fit.
+
+        Returns
+        -------
+        LabelEmbedder
+        """
         check_is_fitted(self)
         if not 1 <= n_components <= self.embedding_.shape[1]:
             raise SettingsError(
-                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank fitted"
+                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank of the fit",
+                "n_components",
             )
         smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
         smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
@@ -161,23 +207,69 @@ class LabelEmbedder(TransformerMixin, Estimator):
         return smaller
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, n_probes: int = 10) -> Certificate:
-        """How exact the embedding is for the data it was fitted on; costs about one more pass over it."""
+        """Measure how exact the embedding is for the data it was fitted on; costs about one pass over it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features of the fit.
+        y : array-like
+            Labels of the fit.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the fit.
+        n_probes : int, default=10
+            Number of random probes.
+
+        Returns
+        -------
+        Certificate
+            Residual of each direction, and a bound on what was missed.
+        """
         check_is_fitted(self)
-        data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
-        recipe = self._recipe(data)
-        if self.lift_ is not None:
-            if recipe.regressor is not None and not isinstance(recipe.regressor, KernelFeatures):
-                raise SettingsError("there is no certificate with a regressor that is not linear: it has no operator")
-            data = replace(data, X=self.lift_(data.X))
+        if self.regressor_ is not None:
+            raise SettingsError("a certificate needs a linear regression; fit with regressor=None", "regressor")
+        data: Examples = self._examples(as_rows(self._matrix(X)), read_targets(y), sample_weight)
+        place = place_for(self.device, data.X)
+        used = data.X.used_columns()
+        rows, kept = data.X, np.append(used, data.X.shape[1])
+        if len(used) < data.X.shape[1]:
+            rows = data.X.select(used)
         vectors = self.embedding_
         if self.method == "pca":
-            vectors = self.projection_[:-1] if self.center else self.projection_
-        with data.place.exactly():
-            engine = make_engine(data, self.center)
-            return certificate(engine, recipe.embedding, vectors, self.singular_values_, n_probes)
+            vectors = self.projection_[used] if self.center else self.projection_[kept]
+        with place.exactly():
+            engine = place.engine(rows, data.Y, data.weights, self.center)
+            return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
+
+    def _recipe(self) -> Recipe:
+        """Check the parameters and return them as a recipe."""
+        names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center")
+        settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
+        settings.check()
+        check_embedding(self.get_params(deep=False))
+        return Recipe(
+            n_components=self.n_components,
+            method=self.method,
+            ridge=self.ridge,
+            decoder="transpose",
+            regressor=self.regressor,
+            embedding=settings,
+            seed=seed_of(self.random_state),
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def warn_if_fewer(found: int, recipe: Recipe) -> None:
+    """Warn where the embedding has fewer directions than were asked for."""
+    if recipe.n_components != "auto" and found < recipe.n_components:
+        warnings.warn(
+            f"n_components={recipe.n_components} exceeds the rank of this problem; reduced to {found}. Ask for at most "
+            f"{found} to silence this warning.",
+            RembrandtWarning,
+            stacklevel=3,
+        )

@@ -1,38 +1,46 @@
-"""A saved classifier, read back."""
+"""Loading a saved classifier."""
 
 from pathlib import Path
+from typing import Any
 
 from rembrandt.engines.place import place_for
 from rembrandt.estimators.classifier import RembrandtClassifier
-from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
-from rembrandt.model.persist import load_model
-from rembrandt.regressors import regressor_of
+from rembrandt.model.saving import load_model
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
 
 def load(path: str | Path, verify: bool = True, device: str = "cpu") -> RembrandtClassifier:
-    """The classifier saved in the folder ``path``; its weights stay on disk until they are used.
+    """Load a classifier from the folder it was saved in. Its weights stay on disk until they are used.
 
-    ``verify=False`` skips the check sums: for a large model on a disk that is trusted. It predicts on ``device``.
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    verify : bool, default=True
+        Verify the checksums. False opens a large model on a trusted disk at once.
+    device : str, default="cpu"
+        Where to predict.
+
+    Returns
+    -------
+    RembrandtClassifier
     """
     place_for(device)
-    model, text, facts = load_model(path, verify)
-    regressor = facts["params"].get("regressor")
-    if isinstance(regressor, dict):
-        regressor = regressor_of(regressor)
+    model, facts = load_model(path, verify)
+    params: dict[str, Any] = facts["params"] | {"device": device}
+    for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
+        params[name] = None if params[name] is None else kind(**params[name])
+    if isinstance(params["scorers"], list):
+        params["scorers"] = tuple(params["scorers"])
     classifier = RembrandtClassifier(
-        **facts["params"] | {"device": device, "regressor": regressor},
-        text=None if text is None else TextFeatures(**text.get_params()),
+        **params, text=None if model.text is None else TextFeatures(**model.text.get_params())
     )
     classifier.model_ = model
-    classifier.text_ = text
-    joined = facts.get("joined")  # models of version 0.1 have none
-    classifier.joined_ = None if joined is None else Joined(tuple(joined["widths"]), tuple(joined["lengths"]))
-    classifier.classes_ = model.classes
+    classifier._joined = model.joined
     classifier.n_features_in_ = model.n_features
     classifier._dense_target = facts["dense_target"]
     classifier.selection_ = facts["selection"]
-    classifier.blends_ = facts.get("blends", [])  # models of version 0.1 have none
     classifier.feature_names_ = facts["feature_names"]
     classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]

@@ -1,65 +1,49 @@
-"""A fitted model as a value: arrays and what they mean. Prediction is a function of it.
+"""A fitted model: labels, features, scorers and their blend. Prediction is a function of it.
 
-``scores(x) = φ(x̂ W) Q + b``, with ``x̂`` the row, scaled to length one where the model says so, and a constant appended.
-A model may have a sparse part, trees over the labels; then the score is a blend of the two.
-Rows and labels are scored in blocks, so memory stays bounded however many there are.
+Rows are scored in blocks, so memory stays bounded however many there are.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import Forest
-from rembrandt.decoders.moments import Moments
-from rembrandt.decoders.monotone import MonotoneMap
-from rembrandt.decoders.shortlist import Shortlist
-from rembrandt.engines.place import CPU, Place
-from rembrandt.engines.sums import Sums
+from rembrandt.data.labels import LabelIndex
+from rembrandt.engines.place import Place
 from rembrandt.errors import SettingsError
-from rembrandt.linalg.blocks import Block, as_numpy, spans
-from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
-from rembrandt.metrics import inverse_propensity, rank, top_k
-from rembrandt.model.ranking import LABELS, best_labels, joined_candidates, most_worth
+from rembrandt.features.joined import Joined
+from rembrandt.features.text import TextFeatures
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import Matrix
+from rembrandt.metrics import inverse_propensity, rank
 from rembrandt.progress import Report, silent
-from rembrandt.regressors import Lift
+from rembrandt.scorers.blend import Blend, union
+from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.scorers.protocol import Labels, Scorer
 
 Array = NDArray[Any]
 
-SCORES = 1 << 24  # entries of the largest block of scores: 64 MB
-ROWS = 4096  # examples scored at a time, at most
-CANDIDATES = 100  # labels that the sparse part brings to a blend, at least
-SHORTLIST_ROWS = 1 << 13  # examples that are looked up together
-DEVICE_ROWS = 1 << 16  # examples that go to a device at a time; what it does with them it cuts itself
+CANDIDATES = 100  # labels that each scorer proposes for a row, at least
 
 
 @dataclass(frozen=True)
 class Model:
     """Everything that prediction needs."""
 
-    classes: Array  # what each column is called: strings or integers
+    classes: Array  # names of the labels: strings or integers
     multiclass: bool
-    normalize: bool  # rows are scaled to length one first
-    projection: Block  # W, (d + 1) × k; the last row belongs to the constant feature
-    decoder: Decoder
-    embedding: Array  # V, c × k
-    singular_values: Array
-    label_counts: Array  # of the training data, for propensities and baselines
+    scorers: dict[str, Scorer]
+    blend: Blend
+    label_counts: Array  # in the training examples
     n_train: int
-    settings: dict[str, Any] = field(default_factory=dict)  # how it was made, for people
-    place: Place = CPU  # where prediction runs; not saved
-    forest: Forest | None = None  # the sparse part
-    blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
-    calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
-    threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
-    lift: Lift | None = None  # what rows go through before the projection, where that is not linear
-    shortlist: Shortlist | None = None  # of labels for every row, where it was made; see `with_shortlist`
-    moments: Moments | None = None  # what later rows and labels need of the training rows, where it was kept
-    sums: Sums | None = None  # all that a linear model of few features needs of them
+    threshold: float | Array = 0.5  # probability from which a label is predicted; of all labels, or of each
+    text: TextFeatures | None = None
+    joined: Joined | None = None
+    settings: dict[str, Any] = field(default_factory=dict)  # how it was fitted
 
     @property
     def n_labels(self) -> int:
@@ -67,191 +51,133 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        return int(self.projection.shape[0]) - 1 if self.lift is None else self.lift.n_features
+        return self._first.n_features
 
-    def on(self, place: Place) -> "Model":
-        """The same model with what prediction uses where ``place`` is."""
-        if place == self.place:
-            return self
-        move = place.asarray
-        return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
+    @cached_property
+    def labels(self) -> LabelIndex:
+        """Columns of the labels by name."""
+        return LabelIndex(self.classes.tolist())
 
     @property
-    def has_shortlist(self) -> bool:
-        """Whether there is a shortlist, and of this decoder."""
-        return self.shortlist is not None and self.shortlist.decoder is self.decoder
-
-    def with_shortlist(self, report: Report = silent) -> "Model":
-        """This model with what `top_k` needs to look at some labels only; another copy of the decoder's weights."""
-        return self if self.has_shortlist else replace(self, shortlist=Shortlist.of(self.decoder, report=report))
-
-    def rows(self, X: Matrix) -> Matrix:
-        """``x̂``: rows as the model takes them, the constant left out."""
-        X = as_csr(X, self.dtype) if is_sparse(X) else np.asarray(X, dtype=self.dtype)
-        return normalize_rows(X) if self.normalize else X
-
-    def project(self, X: Matrix) -> Block:
-        """``H``: rows in the embedding."""
-        rows = self.rows(X)
-        return self.place.project(rows if self.lift is None else self.lift(rows), self.projection)
-
-    def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
-        """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
-        if self.forest is None:
-            return as_numpy(self.decoder.scores(self.project(X), labels))
-        return self.low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
-
-    def low_rank(self, X: Matrix) -> Array:
-        """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
-        return self._low_rank_share(self.decoder.scores(self.project(X)))
-
-    def _low_rank_share(self, scores: Block) -> Array:
-        share = self.dtype(1 - self.blend)
-        return share * as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
-
-    def top_k(
-        self,
-        X: Matrix,
-        k: int,
-        allowed: Array | None = None,
-        report: Report = silent,
-        worth: Array | None = None,
-        look_at: int | None = None,
-    ) -> tuple[NDArray[np.int64], Array]:
-        """The ``k`` best labels of each row and their scores, best first; equal scores by label index.
-
-        ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
-        With ``worth`` (c,), what a hit on each label counts, the score is a label's probability × its worth.
-        With ``look_at`` the best are found among about that many labels of each row's shortlist; what is found has the
-        score that it has without. A sparse part that answers alone has a search of its own.
-        """
-        if look_at is not None:
-            self.check_shortlist(worth is not None)
-            if not self.has_shortlist and self.blend < 1:
-                raise SettingsError("this model has no shortlist yet: give with_shortlist() of it")
-        n = X.shape[0]
-        best = np.full((n, k), -1, dtype=np.int64)
-        scores = np.full((n, k), -np.inf, dtype=self.dtype)
-        large = self.blend == 1 or (self.place != CPU and self.forest is None and worth is None)
-        blocks = spans(n, DEVICE_ROWS) if large else self._row_blocks(n)
-        for rows in blocks if look_at is None or large else spans(n, SHORTLIST_ROWS):
-            report("predicting", rows.start, n)
-            with self.place.exactly():
-                best[rows], scores[rows] = self._best(X[rows], k, allowed, worth, look_at)
-        report("predicting", n, n)
-        return best, scores
-
-    def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
-        """What a hit on each label counts in PSP@k: its inverse propensity by the training data."""
-        return inverse_propensity(self.label_counts, self.n_train, A, B)
-
-    def check_shortlist(self, tail: bool = False) -> None:
-        """Refuse what no shortlist can answer."""
-        if tail:
-            raise SettingsError("a shortlist has the labels of the best scores, and tail ranks otherwise: choose one")
-        if self.place != CPU:
-            raise SettingsError(
-                f"a shortlist is for the CPU; on {self.place.device} score all labels, or use device='cpu'"
-            )
-        if self.forest is not None and self.blend < 1 and self.decoder.link == "softmax":
-            raise SettingsError(
-                "beside a sparse part a softmax decoder counts by its probabilities, which need the scores of all "
-                "labels; predict without a shortlist, or fit with decoder='ridge'"
-            )
-
-    def _best(
-        self, X: Matrix, k: int, allowed: Array | None, worth: Array | None, look_at: int | None
-    ) -> tuple[Array, Array]:
-        if self.forest is None:
-            H = self.project(X)
-            if look_at is not None and self.shortlist is not None:
-                return self.shortlist.top_k(self.decoder.features(H), k, look_at, allowed)
-            if worth is None:
-                return best_labels(self.decoder, H, k, allowed)
-            return most_worth(self.decoder, H, k, worth, allowed, self.calibration)
-        alone = self.blend == 1 and worth is None
-        found, values = self.forest.top_k(X, k if alone else max(k, CANDIDATES), allowed)
-        if self.blend == 1:
-            if worth is not None:
-                values = self.likelihood(values) * worth[found]
-            values = np.where(found < 0, -np.inf, values)
-            found, values = rank(found, values)
-            return found[:, :k], values[:, :k]
-        if look_at is not None and self.shortlist is not None:
-            Phi = self.decoder.features(self.project(X))
-            low, scores = self.shortlist.top_k(Phi, k, look_at, allowed)
-            both, scores = joined_candidates(found, self.shortlist.scores(Phi, found), low, scores)
-            scores = self._low_rank_share(scores)
-            scores[:, : found.shape[1]] += np.where(found < 0, 0, self.dtype(self.blend) * values)
-            both, scores = rank(both, np.where(both < 0, -np.inf, scores))
-            return both[:, :k], scores[:, :k]
-        block = self.low_rank(X)
-        rows, at = np.nonzero(found >= 0)
-        block[rows, found[rows, at]] += self.dtype(self.blend) * values[rows, at]
-        if worth is not None:
-            block = self.likelihood(block) * worth.astype(block.dtype)
-        if allowed is not None:
-            kept = np.full_like(block, -np.inf)
-            kept[:, allowed] = block[:, allowed]
-            block = kept
-        return top_k(block, k)
-
-    def probabilities(self, X: Matrix) -> Array:
-        """Probabilities of all labels, n × c; for one label per example they sum to one."""
-        out = np.empty((X.shape[0], self.n_labels), dtype=self.dtype)
-        for rows in self._row_blocks(X.shape[0]):
-            P = self._likely(X[rows])
-            if self.multiclass:
-                total = P.sum(axis=1, keepdims=True)
-                P = np.divide(P, total, out=np.full_like(P, 1 / self.n_labels), where=total > 0)
-            out[rows] = P
-        return out
-
-    def probabilities_of(self, X: Matrix, best: Array, scores: Array) -> Array:
-        """The probabilities of the labels that `top_k` found; where all labels' sum to one, all are scored again."""
-        if not self.multiclass:
-            return self.likelihood_of_scores(scores)
-        found = np.empty_like(scores)
-        for rows in self._row_blocks(X.shape[0]):
-            found[rows] = np.take_along_axis(self.probabilities(X[rows]), np.maximum(best[rows], 0), axis=1)
+    def embedding(self) -> EmbeddingScorer | None:
+        """The embedding scorer, where there is one."""
+        found: Any = self.scorers.get("embedding")
         return found
 
+    @property
+    def _first(self) -> Scorer:
+        return next(iter(self.scorers.values()))
+
+    def on(self, place: Place) -> "Model":
+        """Return the same model with the arrays of the embedding on ``place``."""
+        return self._with_embedding(lambda scorer: scorer.on(place))
+
+    def with_shortlist(self, size: int | bool, report: Report = silent) -> "Model":
+        """Return a model that scores about ``size`` labels for each row through the index of the embedding."""
+        return self._with_embedding(lambda scorer: scorer.with_shortlist(size, report))
+
+    def _with_embedding(self, change: Any) -> "Model":
+        if self.embedding is None:
+            return self
+        return replace(self, scorers=self.scorers | {"embedding": change(self.embedding)})
+
+    def top_k(
+        self, X: Matrix, k: int, allowed: Labels | None = None, worth: Array | None = None, report: Report = silent
+    ) -> tuple[Labels, Array]:
+        """Return the ``k`` best labels of each row and their scores, best first; ties by label index.
+
+        ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the score -inf. With
+        ``worth`` (c,) the score is the probability of a label times its worth.
+        """
+        n = X.shape[0]
+        best = np.full((n, k), -1, dtype=np.int64)
+        scores: Any = None
+        for rows in self._blocks(n):
+            report("predicting", rows.start, n)
+            best[rows], found = self._best(X[rows], k, allowed, worth)
+            scores = np.full((n, k), -np.inf, dtype=found.dtype) if scores is None else scores
+            scores[rows] = found
+        report("predicting", n, n)
+        return best, np.full((n, k), -np.inf, dtype=np.float32) if scores is None else scores
+
+    def _best(self, X: Matrix, k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
+        if len(self.scorers) == 1 and worth is None:
+            return self._first.top(self._first.prepare(X), k, allowed)
+        rows = {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
+        proposed = [self.scorers[name].top(rows[name], max(k, CANDIDATES), allowed)[0] for name in rows]
+        labels = proposed[0] if len(proposed) == 1 else union(proposed)
+        scores = self.blend(self._likelihoods(rows, labels))
+        if worth is not None:
+            scores = self.blend.probability(scores) * worth.astype(scores.dtype)[labels]
+        labels, scores = rank(labels, np.where(labels < 0, -np.inf, scores))
+        short = ((0, 0), (0, max(0, k - labels.shape[1])))
+        labels = np.pad(labels, short, constant_values=-1)[:, :k]
+        return labels, np.pad(scores, short, constant_values=-np.inf)[:, :k]
+
+    def _likelihoods(self, rows: dict[str, Any], labels: Labels | None) -> dict[str, Array]:
+        """Return the likelihoods of the given labels of each row, or of all labels, by each scorer."""
+        found = {}
+        for name, scorer in self.scorers.items():
+            scores = scorer.all(rows[name]) if labels is None else scorer.at(rows[name], labels)
+            found[name] = scorer.likelihood(rows[name], scores)
+        return found
+
+    def scores(self, X: Matrix) -> Array:
+        """Return the scores of all labels, n × c: of the only scorer, or blended."""
+        if len(self.scorers) == 1:
+            return np.vstack([self._first.all(self._first.prepare(X[rows])) for rows in self._blocks(X.shape[0])])
+        return np.vstack([self.blended(X[rows]) for rows in self._blocks(X.shape[0])])
+
+    def blended(self, X: Matrix) -> Array:
+        return self.blend(self._likelihoods({name: s.prepare(X) for name, s in self.scorers.items()}, None))
+
+    def probabilities(self, X: Matrix) -> Array:
+        """Return the probabilities of all labels, n × c; with one label a row they sum to one."""
+        parts = [np.empty((0, self.n_labels), dtype=np.float32)]
+        for rows in self._blocks(X.shape[0]):
+            P = self.blend.probability(self.blended(X[rows]))
+            if self.multiclass:
+                P = P / P.sum(axis=1, keepdims=True)
+            parts.append(P)
+        return np.vstack(parts[1:] or parts)
+
+    def probabilities_at(self, X: Matrix, labels: Labels) -> Array:
+        """Return the probabilities of the given labels (n × m) of each row; 0 where the label is -1."""
+        out = np.zeros(labels.shape, dtype=np.float32)
+        for rows in self._blocks(X.shape[0]):
+            own = np.maximum(labels[rows], 0)
+            if self.multiclass:
+                out[rows] = np.take_along_axis(self.probabilities(X[rows]), own, axis=1)
+            else:
+                prepared = {name: scorer.prepare(X[rows]) for name, scorer in self.scorers.items()}
+                out[rows] = self.blend.probability(self.blend(self._likelihoods(prepared, own)))
+        return np.where(labels < 0, 0, out)
+
     def label_sets(self, X: Matrix) -> sparse.csr_array:
-        """The labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
-        parts: list[Any] = [
-            sparse.csr_array(self._likely(X[rows]) >= self.threshold, dtype=np.int8)
-            for rows in self._row_blocks(X.shape[0])
-        ]
+        """Return the labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
         empty: Any = sparse.csr_array((0, self.n_labels), dtype=np.int8)
+        parts: list[Any] = [
+            sparse.csr_array(self.blend.probability(self.blended(X[rows])) >= self.threshold, dtype=np.int8)
+            for rows in self._blocks(X.shape[0])
+        ]
         return sparse.vstack([empty, *parts], format="csr")
 
-    def raw(self, X: Matrix) -> Array:
-        """What every label's probability is made of: least-squares scores, a blend, or logits through their link."""
-        if self.forest is not None:
-            return self.scores(X)
-        scores = self.decoder.scores(self.project(X))
-        return as_numpy(scores if self.decoder.link == "identity" else self.decoder.probabilities(scores))
+    def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
+        """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""
+        return inverse_propensity(self.label_counts, self.n_train, A, B)
 
-    def likelihood(self, raw: Array) -> Array:
-        """The probabilities of labels, each alone, from what `raw` gives: calibrated, or cut to between 0 and 1."""
-        if self.calibration is not None:
-            return as_numpy(self.calibration(raw))
-        estimates = self.forest is not None or self.decoder.link == "identity"  # never certain, and not cut so far
-        return np.clip(raw, 1e-6, 1 - 1e-6) if estimates else raw
+    def label_vectors(self) -> tuple[Array, Array]:
+        """Return a vector for each label and the strength of each direction.
 
-    def likelihood_of_scores(self, scores: Array) -> Array:
-        """The probabilities of labels from the scores that `top_k` gives; not for softmax, which needs all labels."""
-        linked = self.forest is None and self.decoder.link != "identity"
-        return self.likelihood(as_numpy(self.decoder.probabilities(scores)) if linked else scores)
+        A model without an embedding takes them from the label weights of its first scorer.
+        """
+        if self.embedding is not None:
+            return self.embedding.vectors, self.embedding.singular_values
+        found: Any = getattr(self._first, "label_vectors", None)
+        if found is None:
+            raise SettingsError("this model has no label vectors; fit it with scorers=('trees', 'embedding')", "scorers")
+        vectors: tuple[Array, Array] = found()
+        return vectors
 
-    def _likely(self, X: Matrix) -> Array:
-        """The probability of each label alone."""
-        return self.likelihood(self.raw(X))
-
-    @property
-    def dtype(self) -> Any:
-        """The precision of scores: that of the features it was fitted to."""
-        return np.float64 if "64" in str(self.projection.dtype) else np.float32
-
-    def _row_blocks(self, n: int) -> Iterator[slice]:
-        return spans(n, max(1, min(ROWS, SCORES // min(self.n_labels, LABELS))))
+    def _blocks(self, n: int) -> Iterator[slice]:
+        return spans(n, min(scorer.block_rows for scorer in self.scorers.values()))

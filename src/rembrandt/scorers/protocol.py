@@ -4,6 +4,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from rembrandt.linalg.sparse import Matrix
 
@@ -28,6 +29,11 @@ class Scorer(Protocol):
         """Size of the arrays."""
         ...
 
+    @property
+    def block_rows(self) -> int:
+        """Number of rows to score at a time, so that memory stays bounded."""
+        ...
+
     def prepare(self, X: Matrix) -> Any:
         """Compute what `top`, `at` and `explain` share for these rows, once."""
         ...
@@ -47,8 +53,12 @@ class Scorer(Protocol):
         """Return the scores of all labels, n × c."""
         ...
 
-    def explain(self, rows: Any, row: int, label: int) -> tuple[Array, float]:
-        """Return what each feature adds to the score of ``label`` for one row, and the constant part."""
+    def likelihood(self, rows: Any, scores: Array) -> Array:
+        """Turn scores of these rows into estimates of probabilities, which the blend averages."""
+        ...
+
+    def explain(self, X: sparse.csr_array, labels: Labels) -> Any:
+        """Return what every stored entry of the rows adds to the scores of ``labels`` (n × m): `Contributions`."""
         ...
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:

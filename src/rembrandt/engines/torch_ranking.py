@@ -1,18 +1,16 @@
-"""The best labels on a device: one pass over the scores, for the best of each small group; the rest is small.
+"""The best labels of every row on a device.
 
-On a GPU the scores of all labels are products in bfloat16, good to three digits. They say which few labels may be among
-the best; those are scored again in full precision.
+On a GPU the scores of all labels are computed in bfloat16, which has three significant digits. The few labels that may be
+among the best are then scored again in full precision.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.torch_memory import halving
 from rembrandt.linalg.blocks import spans
 
@@ -25,52 +23,41 @@ MANY = 1 << 12  # labels from which on rough scores come first
 _LAST = 0x7FFFFFFF
 
 
-@dataclass(frozen=True)
-class _Rough:
-    """Weights in bfloat16 to look for candidates with, and by labels to score those again."""
+class TorchRanker:
+    """The best labels by ``Φ Q + b`` on a device; keeps copies of Q laid out for the search."""
 
-    weights: Tensor  # D × c
-    by_label: Tensor  # c × D
+    def __init__(self, weights: Tensor, bias: Tensor) -> None:
+        self.weights, self.bias = weights, bias
+        self.rough: Tensor | None = None  # Q in bfloat16, to find candidates with
+        self.by_label: Tensor | None = None  # Qᵀ in full precision, to score them again
+        if weights.is_cuda and weights.dtype == torch.float32 and weights.shape[1] >= MANY:
+            self.rough, self.by_label = weights.to(torch.bfloat16), weights.T.contiguous()
 
+    def top(
+        self, features: Callable[[Tensor], Tensor], H: Tensor, k: int, allowed: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
+        weights, bias = self.weights, self.bias
+        if allowed is not None:
+            chosen = torch.as_tensor(allowed, device=bias.device)
+            weights, bias = weights[:, chosen], bias[chosen]
+        n, c = H.shape[0], bias.shape[0]
+        width = min(k, c)
+        labels = torch.full((n, width), -1, dtype=torch.int64, device=H.device)
+        scores = torch.full((n, width), -float("inf"), dtype=H.dtype, device=H.device)
 
-_ROUGH: Any = WeakTensorKeyDictionary()  # for each decoder's weights on a GPU; gone when they are
+        def work(rows: slice) -> None:
+            Phi = features(H[rows])
+            if self.rough is None or self.by_label is None or allowed is not None or k > GROUP:
+                labels[rows], scores[rows] = _best(Phi, weights, bias, width)
+            else:
+                candidates, _ = _best(Phi.to(self.rough.dtype), self.rough, bias, min(c, 4 * width + 16))
+                labels[rows], scores[rows] = _scored_again(Phi, self.by_label, bias, candidates, width)
 
-
-def best_of_blocks(
-    decoder: Decoder, H: Tensor, k: int, allowed: NDArray[Any] | None
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The ``k`` best labels and their scores, best first, equal scores by label index."""
-    weights, bias = decoder.weights, decoder.bias
-    rough = _rough(weights) if allowed is None and k <= GROUP else None
-    if allowed is not None:
-        chosen = torch.as_tensor(allowed, device=bias.device)
-        weights, bias = weights[:, chosen], bias[chosen]
-    n, c = H.shape[0], bias.shape[0]
-    width = min(k, c)
-    labels = torch.full((n, width), -1, dtype=torch.int64, device=H.device)
-    scores = torch.full((n, width), -float("inf"), dtype=H.dtype, device=H.device)
-
-    def work(rows: slice) -> None:
-        Phi = decoder.features(H[rows])
-        if rough is None:
-            labels[rows], scores[rows] = _best(Phi, weights, bias, width)
-        else:
-            candidates, _ = _best(Phi.to(rough.weights.dtype), rough.weights, bias, min(c, 4 * width + 16))
-            labels[rows], scores[rows] = _scored_again(Phi, rough.by_label, bias, candidates, width)
-
-    if width:
-        halving(work, slice(0, n), max(1, SCORES // min(c, LABELS)), "the scores")
-    answer = labels.cpu().numpy()
-    return answer if allowed is None else np.where(answer < 0, -1, allowed[answer]), scores.cpu().numpy()
-
-
-def _rough(weights: Tensor) -> _Rough | None:
-    if not (weights.is_cuda and weights.dtype == torch.float32 and weights.shape[1] >= MANY):
-        return None
-    if weights not in _ROUGH:
-        _ROUGH[weights] = _Rough(weights.to(torch.bfloat16), weights.T.contiguous())
-    found: _Rough = _ROUGH[weights]
-    return found
+        if width:
+            halving(work, slice(0, n), max(1, SCORES // min(c, LABELS)), "the scores")
+        found = labels.cpu().numpy()
+        return found if allowed is None else np.where(found < 0, -1, allowed[found]), scores.cpu().numpy()
 
 
 def _best(Phi: Tensor, weights: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor]:

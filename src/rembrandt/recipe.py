@@ -1,0 +1,360 @@
+"""Every setting of a fit: the parameters, the presets, and the values that presets and rules give to open ones."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from rembrandt.checks import check_among, check_number, check_whole, seed_of
+from rembrandt.data.examples import Examples
+from rembrandt.errors import SettingsError
+from rembrandt.features.fourier import KERNELS, Kernel
+
+Auto = Literal["auto"]
+Preset = Literal["fast", "balanced", "best"]
+ScorerName = Literal["trees", "centroids", "embedding"]
+Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
+DecoderName = Literal["transpose", "ridge", "logistic"]
+SolverName = Literal["auto", "cholesky", "pcg"]
+Threshold = float | Literal["micro", "macro"]
+
+SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
+METHODS: tuple[Method, ...] = get_args(Method)
+DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
+MANY_LABELS = 5_000  # beyond this "best" uses trees alone
+COST_FEW, COST_MANY = 3.0, 0.3  # of trees, where labels have four examples and where they have forty or more
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings:
+    """Rarely used settings of the label embedding and its decoder.
+
+    Parameters
+    ----------
+    kernel_scale : float or "auto", default="auto"
+        Bandwidth of the kernel, in units of the median distance between projected examples.
+    n_random_features : int, default=None
+        Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples.
+    leave_out : float or "auto", default="auto"
+        Fraction, from 0 to 1, of an example's own labels that is removed from its projection before the decoder is
+        fitted. A regression on many features fits its training examples too well; the decoder should not rely on it.
+    n_oversamples : int, default=20
+        Additional columns of the randomized eigensolver.
+    n_iter : int, default=1
+        Power iterations of the randomized eigensolver.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
+        Solver of the ridge regressions: exact for few features, conjugate gradients for many.
+    tol : float, default=0.02
+        Relative residual at which conjugate gradients stop.
+    max_iter : int, default=10
+        Maximum number of conjugate gradient iterations.
+    center : bool, default=False
+        Subtract the means of features and labels instead of appending a constant feature.
+    max_epochs : int, default=40
+        Maximum number of passes of the logistic decoder.
+    """
+
+    kernel_scale: float | Auto = "auto"
+    n_random_features: int | None = None
+    leave_out: float | Auto = "auto"
+    n_oversamples: int = 20
+    n_iter: int = 1
+    solver: SolverName = "auto"
+    tol: float = 0.02
+    max_iter: int = 10
+    center: bool = False
+    max_epochs: int = 40
+
+    def check(self) -> None:
+        """Raise SettingsError for values out of range."""
+        if self.kernel_scale != "auto":
+            check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
+        if self.n_random_features is not None:
+            check_whole("n_random_features", self.n_random_features, 1)
+        if self.leave_out != "auto":
+            check_number("leave_out", self.leave_out, 0.0, most=1.0)
+        check_whole("n_oversamples", self.n_oversamples, 0)
+        check_whole("n_iter", self.n_iter, 0)
+        check_among("solver", self.solver, get_args(SolverName))
+        check_number("tol", self.tol, 0.0)
+        check_whole("max_iter", self.max_iter, 1)
+        check_among("center", self.center, (True, False))
+        check_whole("max_epochs", self.max_epochs, 1)
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """Settings of the trees of sparse linear classifiers.
+
+    Parameters
+    ----------
+    n_trees : int or "auto", default="auto"
+        Number of trees, each with its own clusters of labels. Their scores are averaged.
+    pairs : float or "auto", default="auto"
+        Budget of the first level, in pairs of examples and nodes: larger is slower and more accurate. Where all
+        examples × labels fit into it, there are no clusters and each label is learned against all examples.
+    cost : float or "auto", default="auto"
+        Weight C of the squared hinge loss against the penalty on the weights.
+    power : float or "auto", default="auto"
+        Power of the hinge in the probability of a node.
+    threshold : float, default=0.05
+        Weights smaller than this are dropped.
+    tolerance : float, default=0.3
+        Projected gradient at which coordinate descent stops.
+    passes : int, default=12
+        Maximum number of passes over the examples of a node.
+    beam : int, default=10
+        Number of clusters that prediction visits for each row.
+    """
+
+    n_trees: int | Auto = "auto"
+    pairs: float | Auto = "auto"
+    cost: float | Auto = "auto"
+    power: float | Auto = "auto"
+    threshold: float = 0.05
+    tolerance: float = 0.3
+    passes: int = 12
+    beam: int = 10
+
+    def check(self) -> None:
+        """Raise SettingsError for values out of range."""
+        for name, least in (("n_trees", 1), ("passes", 1), ("beam", 1)):
+            if getattr(self, name) != "auto":
+                check_whole(name, getattr(self, name), least)
+        for name in ("pairs", "cost", "power", "tolerance"):
+            if getattr(self, name) != "auto":
+                check_number(name, getattr(self, name), 0.0, above=True)
+        check_number("threshold", self.threshold, 0.0)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every setting that a fit depends on. "auto" marks what is still to be chosen on held-out examples.
+
+    The fields have the names of the parameters of `RembrandtClassifier`. ``blend`` holds the weight of each scorer.
+    """
+
+    scorers: tuple[ScorerName, ...] = ("embedding",)
+    blend: tuple[float, ...] | Auto = "auto"
+    n_components: int | Auto = "auto"
+    method: Method = "rembrandt"
+    ridge: float | Auto = 1.0
+    decoder: DecoderName | Auto = "ridge"
+    decoder_ridge: float | Auto = 0.1
+    kernel: Kernel | Auto | None = None
+    normalize: bool | Auto = False
+    regressor: Any = None
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    trees: TreeSettings = field(default_factory=TreeSettings)
+    growable: bool = False
+    calibrate: bool = False
+    threshold: Threshold = 0.5
+    seed: int = 0
+
+    def with_embedding(self, **changes: Any) -> "Recipe":
+        """Change settings of the embedding."""
+        return replace(self, embedding=replace(self.embedding, **changes))
+
+    def with_trees(self, **changes: Any) -> "Recipe":
+        """Change settings of the trees."""
+        return replace(self, trees=replace(self.trees, **changes))
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Weight of each scorer in the blend; equal where none was chosen."""
+        return (1 / len(self.scorers),) * len(self.scorers) if isinstance(self.blend, str) else self.blend
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the recipe as JSON; a regressor is named by its representation."""
+        return asdict(replace(self, regressor=None)) | {
+            "regressor": None if self.regressor is None else repr(self.regressor)
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "Recipe":
+        """Rebuild the recipe that `to_json` returned. Keys that are no fields are ignored."""
+        known = {f.name: facts[f.name] for f in fields(cls) if f.name in facts}
+        if known.get("regressor") is not None:
+            raise SettingsError(
+                f"the regressor {known['regressor']} cannot be rebuilt from JSON; pass the object", "regressor"
+            )
+        known["embedding"] = EmbeddingSettings(**facts["embedding"])
+        known["trees"] = TreeSettings(**facts["trees"])
+        known["scorers"] = tuple(facts["scorers"])
+        if facts["blend"] != "auto":
+            known["blend"] = tuple(facts["blend"])
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class _PresetValues:
+    """What a preset uses where a parameter is "auto"."""
+
+    scorers: tuple[ScorerName, ...]
+    n_trees: int
+    pairs: float
+    power: float | Auto = "auto"
+
+
+PRESETS: dict[str, _PresetValues] = {
+    "fast": _PresetValues(("trees",), n_trees=1, pairs=3e7, power=3.0),
+    "balanced": _PresetValues(("embedding",), n_trees=2, pairs=3e7),
+    "best": _PresetValues(("trees", "embedding"), n_trees=3, pairs=3e8),
+}
+EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
+    **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel"), "auto"),
+    **dict.fromkeys(("embedding", "regressor")),
+    "method": "rembrandt",
+}
+
+
+def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
+    """Check a classifier's parameters and fill in what the preset and the data decide; the rest stays "auto".
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters of `RembrandtClassifier` by name.
+    data : Examples
+        Training examples.
+
+    Returns
+    -------
+    Recipe
+    """
+    check(params)
+    preset = PRESETS[params["preset"]]
+    trees = params["trees"] or TreeSettings()
+    scorers, blend = _scorers(params, preset, data)
+    embedding = params["embedding"] or EmbeddingSettings()
+    if embedding.kernel_scale == "auto" and params["budget"] is None:
+        embedding = replace(embedding, kernel_scale=1.0)
+    filled = {"n_trees": preset.n_trees, "pairs": preset.pairs, "power": preset.power}
+    if params["budget"] is not None:
+        filled.pop("power")
+    elif data.n_labels > MANY_LABELS:  # a sample of the examples would hardly have a label twice to choose on
+        filled |= {"cost": usual_cost(data.per_label), "power": 3.0}
+    elif params["preset"] != "balanced":
+        filled["cost"] = usual_cost(data.per_label)
+    trees = replace(trees, **{name: value for name, value in filled.items() if getattr(trees, name) == "auto"})
+    recipe = Recipe(
+        scorers=scorers,
+        blend=blend,
+        **{name: params[name] for name in ("n_components", "method", "ridge", "decoder", "decoder_ridge", "kernel")},
+        normalize=params["normalize"],
+        regressor=params["regressor"],
+        embedding=embedding,
+        trees=trees,
+        growable=bool(params["growable"]),
+        calibrate=bool(params["calibrate"]),
+        threshold=_threshold(params["threshold"], data),
+        seed=seed_of(params["random_state"]),
+    )
+    if recipe.ridge == "auto" and params["budget"] is None:
+        recipe = replace(recipe, ridge=1.0)
+    if recipe.growable and recipe.decoder == "auto":
+        recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
+    if recipe.decoder == "transpose" and recipe.kernel == "auto":
+        recipe = replace(recipe, kernel=None)
+    return recipe
+
+
+def check(params: Mapping[str, Any]) -> None:
+    """Raise SettingsError for parameters of a classifier that are out of range or do not go together."""
+    check_among("preset", params["preset"], tuple(PRESETS))
+    check_embedding(params)
+    check_among("decoder", params["decoder"], ("auto", *DECODERS))
+    check_among("kernel", params["kernel"], (None, "auto", *KERNELS))
+    check_among("normalize", params["normalize"], (True, False, "auto"))
+    if params["decoder_ridge"] != "auto":
+        check_number("decoder_ridge", params["decoder_ridge"], 0.0)
+    for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
+        value = params[name]
+        if value is not None and not isinstance(value, kind):
+            raise SettingsError(f"{name}={value!r} must be None or {kind.__name__}(...)", name)
+        if value is not None:
+            value.check()
+    for name in ("growable", "calibrate"):
+        check_among(name, params[name], (True, False))
+    if params["budget"] is not None:
+        check_number("budget", params["budget"], 0.0, above=True)
+    if isinstance(params["threshold"], str):
+        check_among("threshold", params["threshold"], ("micro", "macro"))
+    else:
+        check_number("threshold", params["threshold"], 0.0)
+    if params["decoder"] == "transpose" and params["kernel"] not in (None, "auto"):
+        raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
+
+
+def check_embedding(params: Mapping[str, Any]) -> None:
+    """Raise SettingsError for parameters of the embedding that are out of range."""
+    check_among("method", params["method"], METHODS)
+    if params["n_components"] != "auto":
+        check_whole("n_components", params["n_components"], 1)
+    if params["ridge"] != "auto":
+        check_number("ridge", params["ridge"], 0.0)
+    regressor = params["regressor"]
+    if regressor is None:
+        return
+    missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
+    if missing or isinstance(regressor, type):
+        raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
+    if params["method"] != "rembrandt":
+        raise SettingsError(
+            f"method={params['method']!r} has no regression step to replace; use method='rembrandt'", "regressor"
+        )
+
+
+def usual_cost(per_label: float) -> float:
+    """Cost of the trees where it is not chosen on held-out examples, by the mean number of examples of a label."""
+    return float(np.clip(12 / max(per_label, 1e-9), COST_MANY, COST_FEW))
+
+
+def _scorers(
+    params: Mapping[str, Any], preset: _PresetValues, data: Examples
+) -> tuple[tuple[ScorerName, ...], tuple[float, ...] | Auto]:
+    """Return the names of the scorers in their order, and their weights where they are given or there is one."""
+    given = params["scorers"]
+    if given == "auto":
+        wanted = set(preset.scorers)
+        tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
+        if params["preset"] == "best" and data.n_labels > MANY_LABELS:
+            wanted = {"trees"}
+        if params["growable"]:
+            wanted = {"embedding"}  # the scorer that more examples can be added to
+        wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
+    else:
+        wanted = {given} if isinstance(given, str) else set(given)
+        unknown = sorted(map(str, wanted - set(SCORERS)))
+        if unknown or not wanted:
+            raise SettingsError(
+                f"scorers={given!r} must be 'auto', names among {', '.join(map(repr, SCORERS))}, or a mapping from "
+                "names to weights",
+                "scorers",
+            )
+    if params["growable"] and wanted != {"embedding"}:
+        raise SettingsError(
+            "growable=True needs scorers=('embedding',): other scorers cannot be updated without the training examples",
+            "growable",
+        )
+    names = tuple(name for name in SCORERS if name in wanted)
+    if isinstance(given, Mapping):
+        for name in names:
+            check_number(f"scorers[{name!r}]", given[name], 0.0)
+        total = sum(given[name] for name in names)
+        if total == 0:
+            raise SettingsError(f"scorers={given!r} has no positive weight", "scorers")
+        return names, tuple(float(given[name]) / total for name in names)
+    return names, (1.0,) if len(names) == 1 else "auto"
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = EMBEDDING_PARAMETERS[name]
+    return value is default or (isinstance(value, str) and value == default)
+
+
+def _threshold(given: Threshold, data: Examples) -> Threshold:
+    if isinstance(given, str):
+        return 0.5 if data.multiclass else given  # with one label a row the best label is predicted
+    return float(given)

@@ -1,0 +1,63 @@
+"""How the scores of several scorers become one, and how that becomes a probability."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.linalg.blocks import as_numpy
+from rembrandt.scorers.calibration import MonotoneMap
+from rembrandt.scorers.protocol import Labels
+from rembrandt.storage.arrays import Arrays
+
+Array = NDArray[Any]
+
+LEAST = 1e-6  # no probability is certain
+
+
+@dataclass(frozen=True)
+class Blend:
+    """A weighted mean of the scorers' likelihoods, and a map from it to a probability.
+
+    ``calibration`` is learned on held-out examples; without it the mean itself is clipped to between 0 and 1.
+    """
+
+    weights: dict[str, float]
+    calibration: MonotoneMap | None = None
+
+    def __call__(self, likelihoods: dict[str, Array]) -> Array:
+        """Return the blended score of labels from the likelihoods of each scorer."""
+        total: Any = 0
+        for name, likelihood in likelihoods.items():
+            total = total + likelihood.dtype.type(self.weights[name]) * likelihood
+        return np.asarray(total)
+
+    def probability(self, scores: Array) -> Array:
+        """Return the probability of labels, each by itself, from their blended scores."""
+        if self.calibration is not None:
+            return as_numpy(self.calibration(scores))
+        return np.clip(scores, LEAST, 1 - LEAST)
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the blend as named arrays and JSON."""
+        if self.calibration is None:
+            return {}, {"weights": self.weights}
+        knots = {"scores": self.calibration.scores, "probabilities": self.calibration.probabilities}
+        return knots, {"weights": self.weights}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Blend":
+        """Rebuild what `arrays` returned."""
+        calibration = MonotoneMap(arrays["scores"], arrays["probabilities"]) if "scores" in arrays else None
+        return cls(facts["weights"], calibration)
+
+
+def union(lists: list[Labels]) -> Labels:
+    """Return the distinct labels of each row of several lists, in ascending order, -1 at the end."""
+    joined = np.sort(np.hstack(lists), axis=1)
+    joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
+    last = np.iinfo(np.int64).max
+    joined = np.sort(np.where(joined < 0, last, joined), axis=1)
+    width = int((joined < last).sum(axis=1).max(initial=1))
+    return np.where(joined == last, -1, joined)[:, : max(1, width)]

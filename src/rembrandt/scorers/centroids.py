@@ -1,0 +1,133 @@
+"""Scores by label centroids: the cosine between a row and the mean direction of a label's examples."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.data.rows import Rows
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.inverted import add_lists
+from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, scale_rows
+from rembrandt.linalg.threads import for_each
+from rembrandt.metrics import top_k
+from rembrandt.progress import Report, silent
+from rembrandt.scorers.explanations import Contributions
+from rembrandt.scorers.protocol import Labels
+from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
+
+Array = NDArray[Any]
+
+KEPT = 100  # largest entries of a centroid that are kept
+ROWS = 8192  # rows added up at a time
+BLOCK = 256  # rows scored by one call
+SCORES = 1 << 24  # entries of the largest block of scores
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries."""
+
+    centroids: sparse.csr_array
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.centroids.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.centroids.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays()[0].values())
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows to score at a time."""
+        return max(1, min(ROWS, SCORES // self.n_labels))
+
+    @cached_property
+    def _by_feature(self) -> sparse.csr_array:
+        return as_csr(self.centroids.T)
+
+    def prepare(self, X: Matrix) -> Array:
+        """Return the cosines of all labels, n × c."""
+        rows, lists = normalize_rows(as_csr(X, np.float32)), self._by_feature
+        out = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
+
+        def fill(part: slice) -> None:
+            work: Any = (lists.indptr, lists.indices, lists.data, out[part])
+            add_lists(rows.indptr, rows.indices, rows.data, part.start, *work)
+
+        for_each(fill, ((part,) for part in spans(rows.shape[0], BLOCK)))
+        return out
+
+    def top(self, rows: Array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        if allowed is None:
+            return top_k(rows, k)
+        found, scores = top_k(rows[:, allowed], k)
+        return np.where(found < 0, -1, allowed[found]), scores
+
+    def at(self, rows: Array, labels: Labels) -> Array:
+        return np.where(labels < 0, -np.inf, np.take_along_axis(rows, np.maximum(labels, 0), axis=1))
+
+    def all(self, rows: Array) -> Array:
+        return rows
+
+    def likelihood(self, rows: Array, scores: Array) -> Array:
+        """Return the cosines as they are: they lie between 0 and 1 for features that are not negative."""
+        return scores
+
+    def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
+        rows = normalize_rows(as_csr(X, np.float32)).astype(np.float64)
+        entries = np.zeros((rows.nnz, labels.shape[1]))
+        owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        for column in range(labels.shape[1]):
+            weights = self.centroids[labels[owner, column], rows.indices]
+            entries[:, column] = rows.data * np.asarray(weights).ravel()
+        return Contributions(np.zeros(labels.shape), entries)
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        return pack_csr("centroids", self.centroids), {}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Centroids":
+        return cls(unpack_csr("centroids", arrays))
+
+
+def fit_centroids(
+    X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
+) -> Centroids:
+    """Sum the unit rows of each label's examples, keep the largest entries, and scale to unit length."""
+    total: Any = sparse.csr_array((Y.shape[1], X.shape[1]), dtype=np.float32)
+    for part, rows in X.blocks(ROWS):
+        report("centroids", part.start, X.shape[0])
+        labels = Y[part] if weights is None else scale_rows(Y[part], weights[part])
+        total = total + as_csr(labels.T, np.float32) @ normalize_rows(as_csr(rows, np.float32))
+    report("centroids", X.shape[0], X.shape[0])
+    return Centroids(normalize_rows(largest_entries(as_csr(total), kept)))
+
+
+def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:
+    """Keep the ``kept`` largest entries of every row by absolute value."""
+    chosen = np.zeros(A.nnz, dtype=np.bool_)
+    _mark_largest(A.indptr, np.abs(A.data), kept, chosen)
+    starts = np.concatenate([[0], np.cumsum(chosen)])[A.indptr]
+    return as_csr(sparse.csr_array((A.data[chosen], A.indices[chosen], starts), shape=A.shape))
+
+
+@njit(nogil=True, cache=True)
+def _mark_largest(indptr: Array, sizes: Array, kept: int, chosen: Array) -> None:
+    for row in range(len(indptr) - 1):
+        first, last = indptr[row], indptr[row + 1]
+        if last - first <= kept:
+            chosen[first:last] = True
+        else:
+            order = np.argsort(-sizes[first:last], kind="mergesort")
+            for at in order[:kept]:
+                chosen[first + at] = True

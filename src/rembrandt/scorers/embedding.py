@@ -1,0 +1,199 @@
+"""Scores through the label embedding (the paper): ``φ(x̂W)Q + b``.
+
+``x̂`` is the row, scaled to unit length where the scorer says so, with a constant feature appended. ``W`` projects it on the
+embedding, ``φ`` is an optional map to random Fourier features, and the decoder ``Q, b`` turns the result into scores.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.moments import Moments
+from rembrandt.engines.place import CPU, Place
+from rembrandt.errors import ModelError, SettingsError
+from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
+from rembrandt.metrics import top_k
+from rembrandt.progress import Report, silent
+from rembrandt.scorers.explanations import Contributions, explain_decoder
+from rembrandt.scorers.protocol import Labels
+from rembrandt.scorers.shortlist import Shortlist, usual_size
+from rembrandt.storage.arrays import Arrays
+
+Array = NDArray[Any]
+
+SCORES = 1 << 24  # entries of the largest block of scores: 64 MB
+ROWS, SHORTLIST_ROWS, DEVICE_ROWS = 1 << 12, 1 << 13, 1 << 16  # rows scored at a time, at most
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Rows in the embedding, and what is computed from them once."""
+
+    H: Block
+    decoder: Decoder
+
+    @cached_property
+    def features(self) -> Block:
+        """``φ(H)``."""
+        return self.decoder.features(self.H)
+
+    @cached_property
+    def scores(self) -> Array:
+        """Scores of all labels, n × c."""
+        return as_numpy(self.features @ self.decoder.weights + self.decoder.bias)
+
+    @cached_property
+    def log_total(self) -> Array:
+        """Logarithm of the normalizer of a softmax over all labels, n × 1."""
+        most = self.scores.max(axis=1, keepdims=True)
+        return most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class EmbeddingScorer:
+    """A label embedding with its decoder."""
+
+    projection: Block  # W, (d + 1) × k; the last row belongs to the constant feature
+    decoder: Decoder
+    vectors: Array  # V, c × k
+    singular_values: Array
+    normalize: bool = False
+    regressor: Any = None  # replaces the linear regression: rows go through it before the projection
+    moments: Moments | None = None  # of the training rows, for updates
+    index: Shortlist | None = None
+    shortlist: int | None = None  # labels of the index that are scored for each row
+    place: Place = field(default=CPU, compare=False)
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.decoder.bias.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.projection.shape[0]) - 1 if self.regressor is None else int(self.regressor.n_features)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays()[0].values())
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows to score at a time."""
+        if self.place is not CPU:
+            return DEVICE_ROWS
+        return SHORTLIST_ROWS if self.shortlist is not None else max(1, min(ROWS, SCORES // self.n_labels))
+
+    def on(self, place: Place) -> "EmbeddingScorer":
+        """Return the same scorer with its arrays on ``place``."""
+        if place == self.place:
+            return self
+        move = place.asarray
+        return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
+
+    def with_shortlist(self, size: int | bool, report: Report = silent) -> "EmbeddingScorer":
+        """Return a scorer whose `top` scores about ``size`` labels of each row; builds the index on first use."""
+        if self.place is not CPU:
+            raise SettingsError(
+                f"a shortlist needs device='cpu'; on {self.place.device} all labels are scored", "shortlist"
+            )
+        index = self.index or Shortlist.build(self.decoder, report=report)
+        return replace(self, index=index, shortlist=usual_size(self.n_labels) if size is True else int(size))
+
+    def rows(self, X: Matrix) -> Matrix:
+        """``x̂`` without the constant: in the scorer's precision and scaled as it was fitted."""
+        dtype = np.float64 if "64" in str(self.projection.dtype) else np.float32
+        X = as_csr(X, dtype) if is_sparse(X) else np.asarray(X, dtype=dtype)
+        return normalize_rows(X) if self.normalize else X
+
+    def project(self, X: Matrix) -> Block:
+        """``H``: rows in the embedding."""
+        rows = self.rows(X)
+        return self.place.project(rows if self.regressor is None else self.regressor(rows), self.projection)
+
+    def prepare(self, X: Matrix) -> Projected:
+        with self.place.exactly():
+            return Projected(self.project(X), self.decoder)
+
+    def top(self, rows: Projected, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        if self.shortlist is not None and self.index is not None:
+            return self.index.top_k(rows.features, k, self.shortlist, allowed)
+        if self.place is not CPU:
+            with self.place.exactly():
+                return _padded(*self._ranker.top(self.decoder.features, rows.H, k, allowed), k)
+        if allowed is None:
+            return top_k(rows.scores, k)
+        found, scores = top_k(rows.scores[:, allowed], k)
+        return np.where(found < 0, -1, allowed[found]), scores
+
+    def at(self, rows: Projected, labels: Labels) -> Array:
+        if self.shortlist is not None and self.index is not None:
+            return self.index.scores(rows.features, labels)
+        return np.where(labels < 0, -np.inf, np.take_along_axis(rows.scores, np.maximum(labels, 0), axis=1))
+
+    def all(self, rows: Projected) -> Array:
+        return rows.scores
+
+    def likelihood(self, rows: Projected, scores: Array) -> Array:
+        """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
+        if self.decoder.link == "softmax":
+            return np.exp(scores - rows.log_total)
+        return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
+
+    def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
+        if self.regressor is not None:
+            raise SettingsError(
+                "contributions of features are defined for a linear regression; fit with regressor=None", "regressor"
+            )
+        rows = as_csr(self.rows(X))
+        return explain_decoder(self.decoder, self.projection, rows, as_numpy(self.place.project(rows, self.projection)), labels)
+
+    @cached_property
+    def _ranker(self) -> Any:
+        return self.place.ranker(self.decoder.weights, self.decoder.bias)
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        if self.regressor is not None:
+            raise ModelError(
+                f"a model with regressor={self.regressor.regressor!r} cannot be saved: only pickle could store it, and "
+                "pickled files run code when they are read. Fit with regressor=None to save a model."
+            )
+        arrays, facts = self.decoder.arrays()
+        arrays |= {"projection": as_numpy(self.projection), "vectors": as_numpy(self.vectors)}
+        arrays["singular_values"] = as_numpy(self.singular_values)
+        facts["normalize"] = self.normalize
+        if self.moments is not None:
+            arrays |= {"moments.mean": self.moments.mean, "moments.scatter": self.moments.scatter}
+            facts["moments_total"] = self.moments.total
+        if self.index is not None:
+            arrays["shortlist.clusters"] = self.index.clusters
+        return arrays, facts
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "EmbeddingScorer":
+        decoder = Decoder.from_arrays(arrays, facts)
+        moments = None
+        if "moments_total" in facts:
+            moments = Moments(facts["moments_total"], arrays["moments.mean"], arrays["moments.scatter"])
+        clusters = arrays.get("shortlist.clusters")
+        return cls(
+            arrays["projection"],
+            decoder,
+            arrays["vectors"],
+            arrays["singular_values"],
+            facts["normalize"],
+            moments=moments,
+            index=None if clusters is None else Shortlist.from_clusters(decoder, clusters),
+        )
+
+
+def _padded(labels: Labels, scores: Array, k: int) -> tuple[Labels, Array]:
+    """Fill up to ``k`` columns with -1 and -inf."""
+    short = ((0, 0), (0, max(0, k - labels.shape[1])))
+    return np.pad(labels, short, constant_values=-1), np.pad(scores, short, constant_values=-np.inf)

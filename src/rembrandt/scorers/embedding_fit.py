@@ -1,0 +1,210 @@
+"""Fitting the embedding scorer: embed the labels, project the rows, fit the decoder (Algorithm 3)."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import Rows, as_rows
+from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.embeddings import Embedding, embed
+from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
+from rembrandt.engines.place import CPU, Place
+from rembrandt.errors import SettingsError
+from rembrandt.features.fourier import FourierMap, draw
+from rembrandt.linalg.blocks import Block, as_numpy, in_rows
+from rembrandt.progress import Report, silent
+from rembrandt.recipe import Recipe
+from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
+
+Array = NDArray[Any]
+
+RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
+MOST_LEVERAGE = 0.9  # of an example on its own prediction
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """An embedding of labels, and the projection of the features on it with the row of the constant last."""
+
+    embedding: Embedding
+    projection: Block
+    regressor: FittedRegressor | None = None
+
+    def project(self, X: Rows, place: Place) -> Block:
+        """Return rows in the embedding."""
+        rows = X if self.regressor is None else as_rows(self.regressor(X[:]))
+        return place.project(rows, self.projection)
+
+    def truncated(self, rank: int) -> "Embedded":
+        """Return the embedding of a smaller rank: its columns are nested."""
+        return replace(self, embedding=self.embedding.truncated(rank), projection=self.projection[:, :rank])
+
+    def contiguous(self) -> "Embedded":
+        """Return the same arrays in the layout they have when they are read from a file, so that products round alike."""
+        e = self.embedding
+        V = in_rows(e.V)
+        back = V if e.back is e.V else None if e.back is None else in_rows(e.back)
+        return replace(self, embedding=replace(e, V=V, back=back), projection=in_rows(self.projection))
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the embedding as named arrays and JSON."""
+        e = self.embedding
+        blocks = {"V": e.V, "sigma": e.sigma, "projection": self.projection, "means": e.means}
+        if e.back is not e.V:
+            blocks["back"] = e.back
+        facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations", "rank_reason")}
+        arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
+        return arrays, {"facts": facts, "has_back": e.back is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
+        """Rebuild what `arrays` returned."""
+        blocks = {name: place.asarray(array) for name, array in arrays.items()}
+        V, projection = blocks["V"], blocks["projection"]
+        back = blocks.get("back", V) if facts["has_back"] else None
+        e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
+        return cls(e, projection)
+
+
+def fit_embedding_scorer(
+    data: Examples,
+    recipe: Recipe,
+    place: Place = CPU,
+    report: Report = silent,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> tuple[EmbeddingScorer, dict[str, Any]]:
+    """Fit the scorer that ``recipe`` describes; also return facts about the embedding."""
+    if recipe.normalize:
+        data = replace(data, X=data.X.normalized())
+    embedded = checkpoints.stage(
+        "embedding",
+        lambda: embed_labels(data, recipe, place, report).contiguous(),
+        Embedded.arrays,
+        lambda arrays, facts: Embedded.from_arrays(arrays, facts, place),
+    )
+    # Rows are projected again after a restart: that costs no more than reading them from a file.
+    decoder = checkpoints.stage(
+        "decoder",
+        lambda: fit_decoder(embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints),
+        Decoder.arrays,
+        Decoder.from_arrays,
+    )
+    moments = None
+    if recipe.growable:
+        with place.exactly():
+            H = leave_out(embedded, embedded.project(data.X, place), data, recipe, place)
+            moments = Moments.of(place.moments(H, decoder.fourier, data.weights))
+    e = embedded.embedding
+    facts = {"rank": int(embedded.projection.shape[1]), "rank_reason": e.rank_reason}
+    scorer = EmbeddingScorer(
+        as_numpy(embedded.projection),
+        decoder.moved(as_numpy),
+        as_numpy(e.V),
+        as_numpy(e.sigma),
+        bool(recipe.normalize),
+        embedded.regressor,
+        moments,
+    )
+    return scorer, facts | {"residual": e.residual, "iterations": e.iterations}
+
+
+def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
+    """Embed the labels. Columns that no row uses are skipped: hashing leaves most of them empty."""
+    if recipe.regressor is not None:
+        embedding, fitted = embed_with_regressor(data.X[:], data.Y, data.weights, recipe, report)
+        return Embedded(_placed(embedding, place), place.asarray(embedding.W), fitted)
+    d, used = data.X.shape[1], data.X.used_columns()
+    rows = data.X if len(used) == d else data.X.select(used)
+    with place.exactly():
+        engine = place.engine(rows, data.Y, data.weights, recipe.embedding.center)
+        embedding = embed(engine, recipe, report)
+        projection = embedding.W
+        if recipe.embedding.center:
+            # (x − μ)W + νᵀV with one more row: x W + (νᵀV − μW).
+            embedding = replace(embedding, means=engine.label_means())
+            constant = -(engine.feature_means() @ projection)
+            if embedding.back is not None:
+                constant = constant + embedding.means @ embedding.V
+            projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
+    if len(used) < d:
+        xp = array_namespace(projection)
+        wide = xp.zeros((d + 1, projection.shape[1]), dtype=projection.dtype, device=projection.device)
+        wide[place.asarray(np.append(used, d))] = projection
+        projection = wide
+    return Embedded(embedding, projection)
+
+
+def _placed(e: Embedding, place: Place) -> Embedding:
+    V = place.asarray(e.V)
+    return replace(e, V=V, back=V, W=place.asarray(e.W))
+
+
+def fit_decoder(
+    embedded: Embedded,
+    H: Block,
+    data: Examples,
+    recipe: Recipe,
+    place: Place = CPU,
+    report: Report = silent,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Decoder:
+    """Fit the decoder of ``recipe`` to the projected rows ``H``."""
+    e = embedded.embedding
+    if recipe.decoder == "transpose":
+        if e.back is None:
+            raise SettingsError(
+                "decoder='transpose' needs vectors over labels, and method='pca' has vectors over features; use "
+                "decoder='ridge' or 'logistic', or another method",
+                "decoder",
+            )
+        return fit_transpose(e.back, e.unreached_means())
+    with place.exactly():
+        H = leave_out(embedded, H, data, recipe, place)
+        fourier = fourier_map(H, recipe)
+        if recipe.decoder == "ridge":
+            statistics = place.statistics(H, data.Y, fourier, data.weights, report)
+            return solve_ridge(statistics, recipe.decoder_ridge)
+        settings = LogisticSettings(
+            multiclass=data.multiclass,
+            max_epochs=recipe.embedding.max_epochs,
+            dropout=0.0 if recipe.kernel is None else 0.5,
+            l2=recipe.decoder_ridge,
+            seed=recipe.seed,
+        )
+        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints)
+
+
+def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
+    """Return training rows as if part of their own labels had been left out of the regression.
+
+    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean leverage
+    stands for each; ``recipe.embedding.leave_out`` is the fraction of it that is used.
+    """
+    e, strength = embedded.embedding, recipe.embedding.leave_out
+    share = 0.0 if e.back is None else strength * min(e.leverage, MOST_LEVERAGE)
+    return H if share == 0 else place.leave_out(H, share, data.Y, e.V)
+
+
+def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
+    """Draw the random features of the kernel of ``recipe``, if it has one."""
+    if recipe.kernel is None:
+        return None
+    return draw(recipe.kernel, H, n_random_features(recipe, *H.shape), recipe.embedding.kernel_scale, recipe.seed)
+
+
+def n_random_features(recipe: Recipe, n: int, k: int) -> int:
+    """Return the number asked for, or what two cores map and factor in seconds."""
+    if recipe.embedding.n_random_features is not None:
+        return recipe.embedding.n_random_features
+    if recipe.decoder == "logistic":
+        return 2000
+    return int(np.clip((RIDGE_FLOPS / n) ** 0.5 - k, 1000, 4000))

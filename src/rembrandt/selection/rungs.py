@@ -1,0 +1,64 @@
+"""Rungs of a search: increasing numbers of training examples, and held-out examples for each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.data.examples import Examples
+
+Rows = NDArray[np.int64]
+
+GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is kept
+FIRST = 2000  # rows to fit on at the first rung, at least
+HELD_OUT = 1 / 6  # of all rows
+FEWEST_HELD, MOST_HELD = 1000, 4000
+FOLDS, FEW = 4, 6000  # with fewer rows the last rung averages several splits
+FROM_DISK = 100_000  # rows of a store that are used, at most
+SHORT = 12_000  # rows of a search without a budget
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Rows to fit on and rows to measure on, one pair for each split."""
+
+    fit: list[Rows]
+    held: list[Rows]
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows" if len(self.fit) == 1 else f"{len(self.fit)} splits of {self.rows:,} rows"
+
+    @property
+    def rows(self) -> int:
+        return len(self.fit[0])
+
+    @property
+    def work(self) -> int:
+        """Total number of rows that a candidate is fitted to."""
+        return sum(map(len, self.fit))
+
+
+def rungs_of(data: Examples, seed: int, short: bool = False) -> list[Rung]:
+    """Return the rungs for ``data``; smaller ones are subsets of larger ones. ``short``: a single one."""
+    counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
+    if short:
+        order = np.random.default_rng(seed).permutation(counted)[:SHORT]
+        splits = [_cut(order, seed + i, len(order)) for i in range(FOLDS if len(order) <= FEW else 1)]
+        return [Rung([np.sort(fit) for fit, _ in splits], [np.sort(held) for _, held in splits])]
+    on_disk = data.X.resident()[0] < data.n
+    fit, held = _cut(counted, seed, FROM_DISK if on_disk else len(counted))
+    sizes = [len(fit)]
+    while sizes[0] >= GROWTH * FIRST:
+        sizes.insert(0, sizes[0] // GROWTH)
+    rungs = [Rung([np.sort(fit[:size])], [np.sort(held[: max(FEWEST_HELD, size // 2)])]) for size in sizes]
+    if len(fit) <= FEW:
+        splits = [(fit, held), *(_cut(counted, seed + i, len(counted)) for i in range(1, FOLDS))]
+        rungs.append(Rung([np.sort(part) for part, _ in splits], [np.sort(part) for _, part in splits]))
+    return rungs
+
+
+def _cut(counted: Rows, seed: int, most: int) -> tuple[Rows, Rows]:
+    """Return rows to fit on and held-out rows, both in random order."""
+    order = counted[np.random.default_rng(seed + 1).permutation(len(counted))]
+    held = min(MOST_HELD, max(1, round(HELD_OUT * len(order))))
+    return order[held : held + most], order[:held]
