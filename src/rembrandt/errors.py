@@ -19,6 +19,10 @@ class SettingsError(RembrandtError, ValueError):
     """Settings that are no settings, or that do not go together."""
 
 
+class StorageError(RembrandtError):
+    """A file or folder that is damaged, in use by another process, or cannot be written."""
+
+
 class ModelError(RembrandtError, ValueError):
     """A model folder that is missing, damaged, or from a newer version."""
 

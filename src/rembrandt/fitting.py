@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import fit_forest
@@ -34,10 +33,11 @@ from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
 from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_columns
 from rembrandt.model.model import Model
-from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
 from rembrandt.regressors import KernelFeatures, Lift, described, is_foreign, pack_lift, regressor_of, unpack_lift
 from rembrandt.regressors.foreign import Foreign
+from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 Array = NDArray[Any]
 DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
@@ -148,7 +148,7 @@ class Embedded:
 
 
 def fit_model(
-    data: Labelled, recipe: Recipe, report: Report = silent, checkpoints: Checkpoints = NOTHING_KEPT
+    data: Labelled, recipe: Recipe, report: Report = silent, checkpoints: Checkpoints = NO_CHECKPOINTS
 ) -> Model:
     """The model that ``recipe`` makes of ``data``."""
     estimate = check_memory(data, recipe)
@@ -280,7 +280,7 @@ def fit_decoder(
     data: Labelled,
     recipe: Recipe,
     report: Report = silent,
-    checkpoints: Checkpoints = NOTHING_KEPT,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Decoder:
     """The decoder of ``recipe`` on the projected rows ``H``."""
     if recipe.decoder in ("transpose", "greedy"):

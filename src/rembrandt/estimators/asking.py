@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from rembrandt.blending import OpenBlend
 from rembrandt.calibrating import Threshold
-from rembrandt.checkpoints import fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain
+from rembrandt.data.rows import array_digest, as_rows
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.engines.stored_place import is_dask
 from rembrandt.errors import SettingsError
@@ -23,6 +23,7 @@ from rembrandt.regressors import described, is_foreign
 from rembrandt.search import SEARCHED, Found, Watch, search, space_of
 from rembrandt.selection import FEWEST, Auto, Open
 from rembrandt.settling import Settled, settle
+from rembrandt.storage.checkpoints import fingerprint
 
 
 class Asking(Estimator):
@@ -76,7 +77,9 @@ class Asking(Estimator):
             raise SettingsError("a checkpoint cannot keep a regressor that is not Rembrandt's; fit without one")
         settings["regressor"] = described(self.regressor)
         del settings["text"], settings["verbose"]
-        return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
+        weights = None if data.weights is None else array_digest(data.weights)
+        digests = as_rows(data.X).digest(), array_digest(data.Y), array_digest(data.classes), weights
+        return fingerprint(data.X.shape, *digests, settings)
 
     def _own_settings(self) -> dict[str, Any]:
         check_number("kernel_scale", self.kernel_scale, 0.0, above=True)

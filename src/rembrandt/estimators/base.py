@@ -8,6 +8,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
 from rembrandt.data.stored import StoredRows
+from rembrandt.data.targets import Targets
 from rembrandt.embeddings import METHODS, Settings
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
@@ -20,7 +21,6 @@ from rembrandt.fitting import (
 )
 from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.regressors import regressor_of
-from rembrandt.targets import Targets
 
 
 class Estimator(BaseEstimator):

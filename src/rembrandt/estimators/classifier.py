@@ -13,10 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.calibrating import Threshold, calibrate
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints, checkpoints_in
 from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
+from rembrandt.data.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
@@ -40,7 +40,7 @@ from rembrandt.regressors import described
 from rembrandt.search import Found, Watch, unwatched
 from rembrandt.selection import Auto
 from rembrandt.settling import Settled, repeated
-from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in
 
 Array = NDArray[Any]
 NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
@@ -263,7 +263,7 @@ class RembrandtClassifier(Asking, Predicting):
         For examples that were added to those of the first fit; terms, labels and the rank are found anew.
         """
         check_is_fitted(self)
-        return self._fit_dataset(data, report, NOTHING_KEPT, self.settings_)
+        return self._fit_dataset(data, report, NO_CHECKPOINTS, self.settings_)
 
     def _fit_dataset(
         self,
@@ -319,7 +319,9 @@ class RembrandtClassifier(Asking, Predicting):
         """
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
-                return self._fit(X, lambda: read_first(y, classes), sample_weight, report, NOTHING_KEPT, growable=True)
+                return self._fit(
+                    X, lambda: read_first(y, classes), sample_weight, report, NO_CHECKPOINTS, growable=True
+                )
             rows = self.model_rows(X)
             Y, names = joined_labels(y, classes, self.classes_)
             return self._update(rows, Y, names, sample_weight, report)
@@ -368,7 +370,7 @@ class RembrandtClassifier(Asking, Predicting):
         growable: bool = False,
     ) -> Self:
         data = self._read(X, read, sample_weight, report)
-        if checkpoints is not NOTHING_KEPT:
+        if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
         asked, recipe = self._asked(data, growable)
         if chosen is None:

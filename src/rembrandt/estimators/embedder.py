@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt.data.targets import read_targets
 from rembrandt.embeddings import Method, SolverName, certificate
 from rembrandt.engines.place import place_for
 from rembrandt.errors import SettingsError
@@ -21,7 +22,6 @@ from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
 from rembrandt.regressors import KernelFeatures
 from rembrandt.selection import Auto
-from rembrandt.targets import read_targets
 
 Array = NDArray[Any]
 

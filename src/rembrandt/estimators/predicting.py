@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
+from rembrandt.data.targets import read_targets
 from rembrandt.decoders.shortlist import usual
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import is_dask
@@ -21,7 +22,6 @@ from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, bars, silent
-from rembrandt.targets import read_targets
 
 Array = NDArray[Any]
 Tail = bool | tuple[float, float]  # rank for PSP@k; the constants A and B of the propensities where they are given

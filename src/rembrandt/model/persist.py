@@ -16,8 +16,8 @@ from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
-from rembrandt.packing import pack_strings, unpack_strings
 from rembrandt.regressors import pack_lift, unpack_lift
+from rembrandt.storage.arrays import pack_strings, unpack_strings
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
