@@ -26,6 +26,10 @@ class SettingsError(RembrandtError, ValueError):
         self.parameter = parameter
 
 
+class StorageError(RembrandtError):
+    """A file or folder that is damaged, in use by another process, or cannot be written."""
+
+
 class ModelError(RembrandtError, ValueError):
     """A model folder that is missing, damaged, or from a newer version."""
 

@@ -122,7 +122,7 @@ def test_a_scheduler_that_is_killed_and_another(stores, run, tmp_path):
     assert not (tmp_path / "resumed").exists() and list((tmp_path / "kept").glob("embedding.*"))
     with cluster(workers=1) as client:
         said = run(*command, *kept, "--scheduler", client.scheduler.address).out
-    assert "an earlier run did: settings, embedding" in said
+    assert "checkpoints of an earlier run: settings, embedding" in said
     assert "The decoder took 2 passes" in said and "The embedding took" not in said
     run(*command, "-o", tmp_path / "here")
     one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("resumed", "here"))

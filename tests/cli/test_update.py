@@ -54,8 +54,8 @@ def test_without_an_output_the_model_is_replaced_when_all_is_done(
     (tmp_path / "bad.tsv").write_text("id\ttitle\tbody\n1\ta\tb\n")
     assert "tags" in run("update", model, tmp_path / "bad.tsv", code=1).err
     with monkeypatch.context() as patch:
-        patch.setattr("rembrandt.model.folder.write_weights", _full)
-        assert "No space" in run("update", model, parts[1], code=1).err
+        patch.setattr("rembrandt.model.folder.write_arrays", _full)
+        assert "disk is full" in run("update", model, parts[1], code=1).err
     assert (model / "weights.safetensors").read_bytes() == before
     out = run("update", model, parts[1]).out
     assert "now seen 800 examples and knows 40 labels, 1 of them new" in out and f"saved as {model}" in out

@@ -51,7 +51,7 @@ def test_pubmed_tables_are_made_once_from_the_source(tmp_path, monkeypatch):
     source = tmp_path / "pubmed20n0014.xml.gz"
     articles = [ARTICLE.format(pmid=pmid, headings=HEADING if pmid < 30 else "") for pmid in range(31)]
     source.write_bytes(gzip.compress(f"<PubmedArticleSet>{''.join(articles)}</PubmedArticleSet>".encode()))
-    monkeypatch.setattr(pubmed, "SHA256", pubmed._sha256(source))
+    monkeypatch.setattr(pubmed, "SHA256", pubmed.file_sha256(source))
     assert pubmed.get(folder=tmp_path) == tmp_path
     train, test = (gzip.decompress((tmp_path / f"{part}.tsv.gz").read_bytes()) for part in ("train", "test"))
     assert train.count(b"\n") + test.count(b"\n") == 30 + 2

@@ -1,8 +1,6 @@
 """Stores: the same examples as in the file, whatever the shards; stopped, resumed, grown, damaged, and full disks."""
 
-import fcntl
 import json
-import os
 import pickle
 from dataclasses import replace
 
@@ -17,6 +15,8 @@ from rembrandt.data.convert import convert
 from rembrandt.data.store import MANIFEST, PROGRESS, Store
 from rembrandt.errors import DataError, OutputExistsError, RembrandtError
 from rembrandt.features.text import TextFeatures
+from rembrandt.storage import arrays
+from rembrandt.storage.locks import locked
 
 ROWS = ["3,5 0:1 7:0.5", "1 2:2", " 4:1", "0,3 0:1 2:1 9:-2", "2 ", "5 9:1", "4,1 1:0.25"]
 
@@ -155,21 +155,20 @@ def test_what_is_there_is_not_replaced(numeric, texts, tmp_path):
 
 def test_two_writers_are_one_too_many(numeric, tmp_path):
     convert([numeric], tmp_path / "store")
-    with (tmp_path / "store" / ".lock").open("r+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(RembrandtError, match=f"another process .process {os.getpid()}."):
-            convert([numeric], tmp_path / "store", append=True)
+    with locked(tmp_path / "store"), pytest.raises(RembrandtError, match="another process"):
+        convert([numeric], tmp_path / "store", append=True)
 
 
 def test_a_full_disk_loses_nothing(numeric, tmp_path, monkeypatch):
-    def full(folder, name, *rest):
-        if name.endswith("2.bin"):
-            with shard.whole_file(folder / name):
-                raise OSError(28, "No space left on device")
-        return shard.write_shard(folder, name, *rest)
+    write = arrays._write
 
-    monkeypatch.setattr(converting, "write_shard", full)
-    with pytest.raises(RembrandtError, match="disk is full; what was finished before is kept"):
+    def full(file, digest, data):
+        if "000002" in file.name:
+            raise OSError(28, "No space left on device")
+        write(file, digest, data)
+
+    monkeypatch.setattr(arrays, "_write", full)
+    with pytest.raises(RembrandtError, match=r"000002.safetensors: the disk is full; files .* are unchanged"):
         convert([numeric], tmp_path / "store", rows=2)
     assert len(json.loads((tmp_path / "store" / PROGRESS).read_text())["shards"]) == 2
     monkeypatch.undo()
@@ -191,7 +190,7 @@ def test_damage_is_named(numeric, tmp_path):
             _ = Store(folder).dataset()
         return str(caught.value)
 
-    name = "shard-0000-000001.bin"
+    name = "shard-0000-000001.safetensors"
     assert f"{name}: its contents do not match" in damaged("flipped", lambda f: flip(f / name, 30))
     cut = damaged("cut", lambda f: (f / name).write_bytes((f / name).read_bytes()[:-4]))
     assert name in cut and "bytes instead of" in cut
@@ -201,11 +200,15 @@ def test_damage_is_named(numeric, tmp_path):
     def edit(**changes):
         return lambda f: (f / MANIFEST).write_text(json.dumps(json.loads((f / MANIFEST).read_text()) | changes))
 
-    assert "install Rembrandt" in damaged("newer", edit(format_version=2))
+    assert "install Rembrandt" in damaged("newer", edit(format_version=3))
+    assert "convert the data again" in damaged("older", edit(format_version=1))
     assert "does not describe" in damaged("stranger", edit(format="else"))
     assert "contradict" in damaged("narrow", edit(n_labels=2))
     assert "lists no shards" in damaged("none", edit(shards=3))
     assert "entry of a shard" in damaged("entry", edit(shards=[{"file": "../x"}]))
+    outside = {"file": "../x", "n": 1, "d": 1, "c": 1, "nonzeros": [1, 1], "has_weights": False}
+    outside |= {"bytes": 1, "sha256": "", "source": [0, 0]}
+    assert "entry of a shard" in damaged("outside", edit(shards=[outside]))
     assert "JSON" in damaged("garbage", lambda f: (f / MANIFEST).write_text("{"))
     assert "no store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
 
@@ -216,7 +219,7 @@ def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()
     X.indices[2] = 1_000_000
-    entry = shard.write_shard(store.path, store.shards[0].entry.file, X, rows.Y.copy(), None, [0, 0])
+    entry = shard.write_shard(store.path, store.shards[0].entry.file, X, rows.Y.copy(), None, (0, 0))
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):
         Store(store.path).dataset()

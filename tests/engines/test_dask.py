@@ -101,7 +101,7 @@ def test_the_cut_goes_by_size(client):
 
 def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
     shards = [type(s)(tmp_path / s.entry.file, s.entry) for s in store.shards]
-    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.bin: .* missing"):
+    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.safetensors: .* missing"):
         ShardedEngine(shards, store.d, store.c, executor=DaskExecutor(client, "rows"))
 
 

@@ -9,7 +9,7 @@ from rembrandt.explore.layout import lay_out
 from rembrandt.explore.mapping import WRITERS, LabelMap
 from rembrandt.explore.neighbors import nearest_of_each, nearest_rows
 from rembrandt.explore.quality import label_quality
-from rembrandt.packing import unpack_strings
+from rembrandt.storage.arrays import unpack_strings
 
 
 def clusters(n=300, k=8, groups=6):

@@ -9,8 +9,8 @@ from scipy import sparse
 from rembrandt.data import Dataset
 from rembrandt.errors import ModelError
 from rembrandt.model.folder import load_folder, save_folder
-from rembrandt.packing import pack_csr, pack_strings, unpack_csr, unpack_strings
 from rembrandt.progress import Report
+from rembrandt.storage.arrays import pack_csr, pack_strings, unpack_csr, unpack_strings
 
 _STEP = 1000  # documents between two reports
 

@@ -11,9 +11,10 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import open_model
-from rembrandt.cli.output import check_file_target, whole_file
+from rembrandt.cli.output import check_file_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.screen import Screen
+from rembrandt.storage.atomic import atomic_file
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
@@ -100,7 +101,7 @@ def _embedded(data: Dataset, settings: dict[str, Any], vectorizer: dict[str, Any
 def _write(output: Path, found: Vectors) -> None:
     import numpy as np
 
-    with whole_file(output) as file:
+    with atomic_file(output) as file:
         if output.suffix == ".npz":
             names = np.array(found.names, dtype=str)
             np.savez(file, names=names, vectors=found.vectors, singular_values=found.singular_values)

@@ -124,9 +124,9 @@ def fit(
     vectorizer = options.text_settings(analyzer, ngrams, hashed)
     check_model_target(output, force)
 
-    from rembrandt.checkpoints import checkpoints_in
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.features.text import TextFeatures
+    from rembrandt.storage.checkpoints import checkpoints_in
 
     with checkpoints_in(checkpoint) as checkpoints:
         with screen.progress() as report:

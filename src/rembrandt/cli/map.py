@@ -7,8 +7,9 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import open_model
-from rembrandt.cli.output import check_file_target, whole_file
+from rembrandt.cli.output import check_file_target
 from rembrandt.cli.screen import Screen
+from rembrandt.storage.atomic import atomic_file
 
 
 def map(
@@ -41,7 +42,7 @@ def map(
         classifier = open_model(model).classifier
         placed = label_map(classifier, labels, seed, report)
         for path in output:
-            with whole_file(path) as target:
+            with atomic_file(path) as target:
                 WRITERS[path.suffix](placed, target)
     screen.say(*(f"Wrote the places of {len(placed.names):,} labels to {path}." for path in output))
     screen.result({"model": str(model), "n_labels": len(placed.names), "outputs": [str(path) for path in output]})

@@ -16,7 +16,7 @@ from rembrandt.progress import Report
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
     from rembrandt.estimators import RembrandtClassifier
-    from rembrandt.packing import Arrays
+    from rembrandt.storage.arrays import Arrays
 
 READING = "reading"  # what the model keeps of how its training data was read
 FIT_SECONDS = "fit_seconds"  # and of how long it took to fit

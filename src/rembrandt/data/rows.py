@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -119,6 +120,8 @@ def as_rows(X: Any) -> Rows:
 def array_digest(A: Any) -> str:
     """SHA-256 of a dense array or a sparse matrix, with its shape and type."""
     digest = hashlib.sha256(f"{A.shape} {A.dtype}".encode())
+    if A.dtype == object:
+        A = np.frombuffer(json.dumps(A.tolist()).encode(), dtype=np.uint8)
     for part in (A.indptr, A.indices, A.data) if is_sparse(A) else (A,):
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

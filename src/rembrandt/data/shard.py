@@ -1,12 +1,9 @@
-"""One shard of a store: a block of rows of X and Y as plain arrays in one file, mapped into memory while it is used."""
+"""One shard of a store: a block of rows of X and Y in a file of arrays that is mapped into memory."""
 
 from __future__ import annotations
 
-import hashlib
-import mmap
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,65 +11,57 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rembrandt.errors import DataError
-from rembrandt.files import whole_file
+from rembrandt.errors import DataError, StorageError
+from rembrandt.storage.arrays import ArrayFile, Arrays, file_sha256, write_arrays
+from rembrandt.storage.atomic import write_errors
 
 Array = NDArray[Any]
 
-ALIGNMENT = 64  # bytes: where an array may begin
-_ARRAYS = {
-    "X.indptr": "<i8",
-    "X.indices": "<i4",
-    "X.data": "<f4",
-    "Y.indptr": "<i8",
-    "Y.indices": "<i4",
-    "Y.data": "<f4",
-    "weights": "<f4",
-}
-_OPTIONAL = ("weights",)
+REMEDY = "restore the file, or convert the data again"
+_CSR: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
+_WEIGHTS = np.dtype("<f4")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the manifest says of a shard; its arrays lie end to end in the order of ``lengths``."""
+    """A shard as the manifest of its store describes it."""
 
     file: str
     n: int
     d: int  # columns of X when it was written; a store that grew since has more
     c: int
-    lengths: dict[str, int]
+    nonzeros: tuple[int, int]  # of X and of Y
+    has_weights: bool
     bytes: int
     sha256: str
-    source: list[Any]  # the input and the number of the part of it that the shard holds
-
-    @property
-    def nonzeros(self) -> tuple[int, int]:
-        """Of X and of Y."""
-        return self.lengths["X.data"], self.lengths["Y.data"]
+    source: tuple[int, int]  # number of the input file and of the part of it that the shard holds
 
     def facts(self) -> dict[str, Any]:
-        return dict(vars(self))
+        """The entry as JSON."""
+        return asdict(self)
 
     @classmethod
     def of(cls, facts: Any, where: Path) -> Entry:
-        """The entry in a manifest, which is hostile until its types and sums have been looked at."""
+        """The entry in a manifest, which is not trusted."""
         try:
-            entry = cls(**facts)
-            numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.lengths.values()]
-            whole = all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
-            known = set(_ARRAYS) - set(_OPTIONAL) <= set(entry.lengths) <= set(_ARRAYS)
-            plain = isinstance(entry.file, str) and Path(entry.file).name == entry.file
-            sound = whole and known and plain and entry.bytes == _layout(entry.lengths)[1]
-        except (TypeError, AttributeError, KeyError):
+            entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
+            numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
+            sound = (
+                all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
+                and (len(entry.nonzeros), len(entry.source)) == (2, 2)
+                and isinstance(entry.sha256, str)
+                and Path(entry.file).name == entry.file
+            )
+        except (TypeError, KeyError):
             sound = False
         if not sound:
-            raise DataError("its entry of a shard is not one; the store is damaged, convert the data again", where)
+            raise DataError("it has an invalid entry of a shard; the store is damaged, convert the data again", where)
         return entry
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of a shard."""
+class ShardData:
+    """The contents of a shard."""
 
     X: sp.csr_array
     Y: sp.csr_array
@@ -80,55 +69,50 @@ class Rows:
 
 
 def write_shard(
-    folder: Path, name: str, X: sp.csr_array, Y: sp.csr_array, weights: Array | None, source: list[Any]
+    folder: Path, name: str, X: sp.csr_array, Y: sp.csr_array, weights: Array | None, source: tuple[int, int]
 ) -> Entry:
-    """Write a shard's file under a temporary name, force it to the disk and rename it: it is whole or absent."""
-    arrays = {f"{part}.{field}": getattr(M, field) for part, M in (("X", X), ("Y", Y)) for field in _CSR}
+    """Write a shard and return its entry; the shard belongs to the store once the manifest has the entry."""
+    arrays: Arrays = {
+        f"{part}.{field}": np.asarray(getattr(M, field), dtype)
+        for part, M in (("X", X), ("Y", Y))
+        for field, dtype in _CSR.items()
+    }
     if weights is not None:
-        arrays["weights"] = weights
-    lengths = {key: int(value.size) for key, value in arrays.items()}
-    offsets, size = _layout(lengths)
-    path, digest = folder / name, hashlib.sha256()
-    with whole_file(path) as file:
-        for key, value in arrays.items():
-            for piece in (bytes(offsets[key] - file.tell()), np.ascontiguousarray(value, _ARRAYS[key]).data):
-                digest.update(piece)
-                file.write(piece)
-    return Entry(name, X.shape[0], X.shape[1], Y.shape[1], lengths, size, digest.hexdigest(), source)
-
-
-_CSR = ("indptr", "indices", "data")
+        arrays["weights"] = np.asarray(weights, _WEIGHTS)
+    with write_errors(folder / name):
+        size, sha256 = write_arrays(folder / name, arrays)
+    nonzeros = int(X.nnz), int(Y.nnz)
+    return Entry(name, X.shape[0], X.shape[1], Y.shape[1], nonzeros, weights is not None, size, sha256, source)
 
 
 class MappedShard:
-    """A shard's arrays on the pages of its file. ``release`` gives the pages back; they are read again when used.
+    """A shard whose arrays are mapped into memory, checked when they are first used in a process.
 
-    The check sum and every index are looked at when the shard is first used in this process: compiled code follows
-    the indices without asking.
+    Besides the checksum every index is checked, because compiled code follows indices without bounds checks.
     """
 
     def __init__(self, path: Path, entry: Entry, verify: bool = True) -> None:
         self.path, self.entry = path, entry
         self._verify = verify
-        self._map: mmap.mmap | None = None
+        self._file: ArrayFile | None = None
 
     def __reduce__(self) -> Any:
-        return opened, (self.path.absolute(), self.entry, self._verify)  # others may work in another folder
+        return open_shard, (self.path.absolute(), self.entry, self._verify)  # a worker may run in another folder
 
     @property
     def key(self) -> str:
-        """What tells this shard from every other."""
+        """Identifies the shard and its contents."""
         return f"{self.path}#{self.entry.sha256}"
 
     @property
     def n(self) -> int:
         return self.entry.n
 
-    def rows(self, d: int, c: int) -> Rows:
-        """X and Y with ``d`` and ``c`` columns: a store that grew since the shard was written has more of them."""
-        if self._map is None:
-            self._map = self._open()
-        arrays = self._arrays(self._map)
+    def rows(self, d: int, c: int) -> ShardData:
+        """X and Y with ``d`` and ``c`` columns, the present numbers of the store."""
+        if self._file is None:
+            self._file = self._open()
+        arrays = self._file.arrays
         X, Y = (
             sp.csr_array(
                 (arrays[f"{part}.data"], arrays[f"{part}.indices"], arrays[f"{part}.indptr"]),
@@ -137,80 +121,67 @@ class MappedShard:
             )
             for part, columns in (("X", d), ("Y", c))
         )
-        for M in (X, Y):  # written sorted and without repetitions, so there is no need to look again
+        for M in (X, Y):  # they were written in canonical format; without this SciPy would check it
             M.has_sorted_indices = M.has_canonical_format = True
-        return Rows(X, Y, arrays.get("weights"))
+        return ShardData(X, Y, arrays.get("weights"))
 
     def prefetch(self) -> None:
-        """Ask the system to read the file ahead, beside the work on another shard."""
-        if self._map is not None:
-            self._map.madvise(mmap.MADV_WILLNEED)
+        """Start to read the file while another shard is in use."""
+        if self._file is not None:
+            self._file.prefetch()
 
     def release(self) -> None:
-        """Give the pages back to the system: they stay in the file's cache while there is room."""
-        if self._map is not None:
-            self._map.madvise(mmap.MADV_DONTNEED)
+        """Give the memory of the shard back; it is read again when used."""
+        if self._file is not None:
+            self._file.release()
 
-    def _open(self) -> mmap.mmap:
+    def _open(self) -> ArrayFile:
         entry, path = self.entry, self.path
         try:
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size != entry.bytes:
-                    raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {_REMEDY}", path)
-                # Private pages, never written to: compiled code takes arrays that may be for the same type as others.
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            size = path.stat().st_size
+            if size != entry.bytes:
+                raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {REMEDY}", path)
+            if self._verify and file_sha256(path) != entry.sha256:
+                raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
+            file = ArrayFile(path, private=True)
         except FileNotFoundError as error:
-            raise DataError(f"the store says there is such a shard, but it is missing; {_REMEDY}", path) from error
-        except (OSError, ValueError) as error:
-            raise DataError(f"the shard cannot be read ({error}); {_REMEDY}", path) from error
-        if self._verify and hashlib.sha256(mapped).hexdigest() != entry.sha256:
-            raise DataError(f"its contents do not match their checksum; {_REMEDY}", path)
-        self._check(self._arrays(mapped))
-        mapped.madvise(mmap.MADV_DONTNEED)
-        return mapped
+            raise DataError(f"this shard of the store is missing; {REMEDY}", path) from error
+        except OSError as error:
+            raise DataError(f"the shard cannot be read ({error}); {REMEDY}", path) from error
+        except StorageError as error:
+            raise DataError(f"{error}; {REMEDY}") from error
+        self._check(file.arrays)
+        file.release()
+        return file
 
-    def _arrays(self, mapped: mmap.mmap) -> dict[str, Array]:
-        offsets, _ = _layout(self.entry.lengths)
-        return {
-            key: np.frombuffer(mapped, _ARRAYS[key], length, offsets[key]) for key, length in self.entry.lengths.items()
-        }
-
-    def _check(self, arrays: dict[str, Array]) -> None:
+    def _check(self, arrays: Arrays) -> None:
         entry = self.entry
-        for part, columns in (("X", entry.d), ("Y", entry.c)):
+        types = {f"{part}.{field}": dtype for part in "XY" for field, dtype in _CSR.items()}
+        types |= {"weights": _WEIGHTS} if entry.has_weights else {}
+        if {name: array.dtype for name, array in arrays.items()} != types or any(a.ndim != 1 for a in arrays.values()):
+            raise DataError(f"it does not have the arrays of a shard; {REMEDY}", self.path)
+        for part, columns, nonzeros in (("X", entry.d, entry.nonzeros[0]), ("Y", entry.c, entry.nonzeros[1])):
             starts, indices, values = (arrays[f"{part}.{field}"] for field in _CSR)
             sound = (
                 starts.size == entry.n + 1
                 and starts[0] == 0
-                and starts[-1] == indices.size == values.size
+                and starts[-1] == indices.size == values.size == nonzeros
                 and bool((starts[1:] >= starts[:-1]).all())
                 and indices.min(initial=0) >= 0
                 and indices.max(initial=-1) < columns
                 and bool(np.isfinite(values).all())
             )
             if not sound:
-                raise DataError(f"its rows of {part} are not a sparse matrix; {_REMEDY}", self.path)
-        if arrays.get("weights", np.empty(entry.n)).size != entry.n:
-            raise DataError(f"it has not one weight for each row; {_REMEDY}", self.path)
+                raise DataError(f"its rows of {part} are not a sparse matrix; {REMEDY}", self.path)
+        if entry.has_weights and arrays["weights"].size != entry.n:
+            raise DataError(f"it does not have one weight for each row; {REMEDY}", self.path)
 
 
-_opened: dict[str, MappedShard] = {}
+@lru_cache(maxsize=512)
+def open_shard(path: Path, entry: Entry, verify: bool) -> MappedShard:
+    """A shard that another process sent.
 
-
-def opened(path: Path, entry: Entry, verify: bool) -> MappedShard:
-    """A shard that came from another process: the one that is open here already, for it has been checked."""
-    shard = MappedShard(path, entry, verify)
-    return _opened.setdefault(shard.key, shard)
-
-
-_REMEDY = "restore the file, or convert the data again"
-
-
-def _layout(lengths: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """Where each array begins, and where the last one ends."""
-    offsets, at = {}, 0
-    for key, length in lengths.items():
-        offsets[key] = at = -(-at // ALIGNMENT) * ALIGNMENT
-        at += length * np.dtype(_ARRAYS[key]).itemsize
-    return offsets, at
+    Dask sends a shard with every task. The cache returns the one that this worker has open, so that the checksum and
+    the indices of a shard are checked once per process instead of once per task.
+    """
+    return MappedShard(path, entry, verify)

@@ -21,14 +21,14 @@ from rembrandt.data.dataset import Dataset, Notes, Task
 from rembrandt.data.shard import Entry, MappedShard
 from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError
-from rembrandt.files import whole_file
+from rembrandt.storage.atomic import atomic_file
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 MANIFEST = "store.json"
 PROGRESS = "progress.json"  # the manifest of a conversion that has not ended; the store as it was stays beside it
-FORMAT, FORMAT_VERSION = "rembrandt-store", 1
+FORMAT, FORMAT_VERSION = "rembrandt-store", 2
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Manifest:
         facts["notes"] = asdict(self.notes)
         head = {"format": FORMAT, "format_version": FORMAT_VERSION, "library_version": __version__}
         body = json.dumps(head | facts, indent=1)
-        with whole_file(folder / name) as file:
+        with atomic_file(folder / name) as file:
             file.write(body.encode())
 
     @classmethod
@@ -89,6 +89,10 @@ class Manifest:
                 f"it has format version {version}, and this library reads up to {FORMAT_VERSION}; install Rembrandt "
                 f"{library} or newer, or convert the data again",
                 path,
+            )
+        if version != FORMAT_VERSION:
+            raise DataError(
+                f"it has format version {version}, which this library no longer reads; convert the data again", path
             )
         shards = tuple(Entry.of(entry, path) for entry in _list(facts.get("shards"), path))
         try:
@@ -189,7 +193,7 @@ class Store:
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def weights(self) -> Any:
-        if not any("weights" in entry.lengths for entry in self.manifest.shards):
+        if not any(entry.has_weights for entry in self.manifest.shards):
             return None
         found = [shard.rows(self.d, self.c).weights for shard in self.shards]
         return np.concatenate(
@@ -205,7 +209,7 @@ def is_store(path: str | Path) -> bool:
 def write_names(folder: Path, file: str, names: Any, count: int) -> Names:
     """A piece of names, or anything else that JSON holds, in a file of its own."""
     body = json.dumps(names, ensure_ascii=True).encode()
-    with whole_file(folder / file) as out:
+    with atomic_file(folder / file) as out:
         out.write(body)
     return Names(file, count, hashlib.sha256(body).hexdigest())
 
@@ -224,7 +228,7 @@ def read_names(folder: Path, pieces: tuple[Names, ...]) -> list[str]:
 
 def read_text_features(folder: Path, piece: Names) -> TextFeatures:
     from rembrandt.features.text import TextFeatures
-    from rembrandt.packing import pack_strings
+    from rembrandt.storage.arrays import pack_strings
 
     facts = _json(folder, piece)
     try:

@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, as_numpy
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Link = Literal["identity", "softmax", "sigmoid"]
 

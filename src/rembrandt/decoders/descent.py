@@ -15,7 +15,7 @@ from scipy import sparse
 from rembrandt.decoders.whitening import Whitening
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 

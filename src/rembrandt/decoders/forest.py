@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.decoders.tree import LabelTree, Level, TreeSettings, fit_tree
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.sparse import Matrix
-from rembrandt.packing import Arrays, pack_csr, unpack_csr
 from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 Array = NDArray[Any]
 
@@ -99,7 +99,7 @@ def fit_forest(
     settings: TreeSettings,
     weights: Array | None = None,
     report: Report = silent,
-    checkpoints: Checkpoints = NOTHING_KEPT,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
     place: Place = CPU,
 ) -> Forest:
     """As many trees as ``settings`` say; one where there is nothing to cluster."""

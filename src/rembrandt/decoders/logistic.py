@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
@@ -27,6 +26,7 @@ from rembrandt.errors import RembrandtWarning
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 __all__ = ["LogisticSettings", "fit_logistic"]
 
@@ -41,7 +41,7 @@ def fit_logistic(
     weights: NDArray[Any] | None = None,
     report: Report = silent,
     place: Place = CPU,
-    checkpoints: Checkpoints = NOTHING_KEPT,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Decoder:
     """Fit on most rows, stop by the loss on the rest, and keep the best weights seen."""
     n = Y.shape[0]

@@ -21,7 +21,7 @@ from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy, spans
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Tensor = torch.Tensor
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from rembrandt.engines.cpu import CpuEngine, NumpyBlocks
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, append_constant, used_columns
-from rembrandt.packing import Arrays, pack_csr, unpack_csr
+from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
 
 Array = NDArray[Any]
 ROWS = 65_536  # examples added at a time

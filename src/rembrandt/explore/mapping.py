@@ -11,8 +11,8 @@ from rembrandt.errors import DataError, RembrandtError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.explore.layout import lay_out
 from rembrandt.explore.neighbors import scaled_vectors
-from rembrandt.packing import pack_strings
 from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import pack_strings
 
 _NAMED = 60  # labels that a picture names, at most
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.errors import DataError
 from rembrandt.features import counting, places, terms
 from rembrandt.linalg.sparse import is_sparse
-from rembrandt.packing import Arrays, pack_strings, unpack_strings
 from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import Arrays, pack_strings, unpack_strings
 
 _CHUNK = 1 << 18  # characters worked on at a time: small arrays are reused by the allocator; nothing else depends on it
 _WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")

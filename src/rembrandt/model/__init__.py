@@ -7,7 +7,7 @@ Nothing is pickled, the same model always gives the same bytes, and a folder is 
 """
 
 from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
-from rembrandt.packing import pack_csr, pack_strings, unpack_csr, unpack_strings
+from rembrandt.storage.arrays import pack_csr, pack_strings, unpack_csr, unpack_strings
 
 __all__ = [
     "FORMAT_VERSION",

@@ -10,15 +10,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rembrandt import __version__
-from rembrandt.errors import ModelError
-from rembrandt.model.replace import aside, folder_in_place_of
-from rembrandt.model.weights import damaged, map_weights, write_weights
-from rembrandt.packing import Arrays
+from rembrandt.errors import ModelError, StorageError
+from rembrandt.storage.arrays import Arrays, file_sha256, map_arrays, write_arrays
+from rembrandt.storage.atomic import atomic_folder, interrupted
 
 FORMAT = "rembrandt-model"
 FORMAT_VERSION = 1
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
+_REMEDY = "copy the model folder again from where it was made, or fit again"
 
 
 def save_folder(
@@ -35,8 +35,8 @@ def save_folder(
         raise ModelError(
             f"the metadata is not JSON ({cause}); use only strings, finite numbers, lists and dicts"
         ) from cause
-    with folder_in_place_of(Path(path), why_not_a_model if force else None) as folder:
-        size, sha256 = write_weights(folder / _WEIGHTS, arrays)
+    with atomic_folder(Path(path), why_not_a_model if force else None) as folder:
+        size, sha256 = write_arrays(folder / _WEIGHTS, arrays)
         card = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -70,12 +70,12 @@ def load_folder(path: str | Path, verify: bool = True) -> tuple[Arrays, dict[str
     expected, size = card["files"][_WEIGHTS], weights.stat().st_size
     if size != expected["bytes"]:
         raise damaged(weights, f"it has {size} bytes instead of {expected['bytes']}")
-    if verify:
-        with weights.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != expected["sha256"]:
-            raise damaged(weights, "its contents do not match their checksum")
-    arrays = map_weights(weights)
+    if verify and file_sha256(weights) != expected["sha256"]:
+        raise damaged(weights, "its contents do not match their checksum")
+    try:
+        arrays = map_arrays(weights)
+    except StorageError as cause:
+        raise ModelError(f"{cause}; {_REMEDY}") from cause
     listed = {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in card["arrays"].items()}
     for name in sorted(listed.keys() | arrays.keys()):
         if name not in arrays or listed.get(name) != (arrays[name].dtype.name, arrays[name].shape):
@@ -86,7 +86,7 @@ def load_folder(path: str | Path, verify: bool = True) -> tuple[Arrays, dict[str
 def _read_card(folder: Path) -> dict[str, Any]:
     """Return ``model.json``, refusing what is not a model, is damaged, or is newer than this library."""
     if not (folder / _CARD).is_file():
-        left = [str(other) for other in aside(folder) if (other / _CARD).is_file()]
+        left = [str(other) for other in interrupted(folder) if (other / _CARD).is_file()]
         rescue = f"an interrupted save left it at {left[0]}, rename that back" if left else "check the path"
         raise ModelError(f"{folder} is not a model, it has no {_CARD}; {rescue}")
     try:
@@ -132,6 +132,11 @@ def why_not_a_model(path: Path) -> str | None:
     if not (path / _CARD).is_file() or FORMAT.encode() not in (path / _CARD).read_bytes():
         return "it is not a model"
     return None
+
+
+def damaged(path: Path, finding: str) -> ModelError:
+    """The error for a file that is not as it was written."""
+    return ModelError(f"{path} is damaged: {finding}; {_REMEDY}")
 
 
 def _checked(value: Any) -> Any:

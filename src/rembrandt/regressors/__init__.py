@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from rembrandt.errors import ModelError, SettingsError
-from rembrandt.packing import Arrays
 from rembrandt.regressors.foreign import Foreign, check_regressor
 from rembrandt.regressors.kernel import FourierLift, KernelFeatures
 from rembrandt.regressors.mlp import MLP, Network
+from rembrandt.storage.arrays import Arrays
 
 Lift = FourierLift | Network | Foreign
 _NAMED: dict[str, Any] = {"kernel": KernelFeatures, "mlp": MLP}

@@ -11,7 +11,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from rembrandt.errors import DataError, ModelError, SettingsError
 from rembrandt.linalg.sparse import Matrix
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.features.fourier import KERNELS, FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 

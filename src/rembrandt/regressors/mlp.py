@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from rembrandt.checks import check_number, check_whole
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.sparse import Matrix, is_sparse, project, row_sums_of_squares
-from rembrandt.packing import Arrays
+from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from importlib.metadata import version
@@ -14,6 +13,7 @@ from typing import Any
 from rembrandt.errors import DataError, OutputExistsError, SettingsError
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce.experiment import Experiment, Plan, Row, SkippedError
+from rembrandt.storage.atomic import atomic_file
 
 RESULTS = "results.json"
 FORMAT = 2
@@ -164,20 +164,9 @@ def read_results(path: Path) -> Document:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Written aside and renamed: a reader finds the old document or the new one, and nothing between them."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        aside = Path(file.name)
-        try:
-            json.dump(document, file, indent=1, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-            aside.chmod(0o644)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+    """Write a document atomically: a reader finds the old one or the new one."""
+    with atomic_file(path) as file:
+        file.write((json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""Round trips of arrays through files, and every way in which a file can be wrong."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+from safetensors.numpy import load_file
+from scipy import sparse
+
+from rembrandt.errors import StorageError
+from rembrandt.storage import arrays as storage
+from rembrandt.storage.arrays import (
+    ArrayFile,
+    file_sha256,
+    map_arrays,
+    pack_csr,
+    pack_strings,
+    unpack_csr,
+    unpack_strings,
+    write_arrays,
+)
+
+types = st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i1", "u1", "?", ">f4", ">i8"])
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+named_arrays = st.dictionaries(
+    st.text(min_size=1, max_size=8), types.flatmap(lambda t: hnp.arrays(t, shapes)), max_size=5
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(named_arrays)
+def test_round_trip(tmp_path_factory, arrays):
+    path = tmp_path_factory.mktemp("round") / "arrays"
+    size, sha256 = write_arrays(path, arrays)
+    assert (size, sha256) == (path.stat().st_size, file_sha256(path))
+    found = map_arrays(path)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype.name == array.dtype.name
+        assert found[name].flags.aligned and not found[name].flags.writeable
+        assert_array_equal(found[name], array, strict=array.dtype.isnative)
+    write_arrays(path.with_name("again"), dict(reversed(arrays.items())))
+    assert path.with_name("again").read_bytes() == path.read_bytes()
+
+
+def test_others_can_read_it(tmp_path):
+    matrix = np.arange(24.0).reshape(4, 6)
+    write_arrays(tmp_path / "file", {"turned": matrix.T, "thinned": matrix[::2, ::3], "i": np.arange(3, dtype=np.int8)})
+    theirs = load_file(tmp_path / "file")
+    for name, array in map_arrays(tmp_path / "file").items():
+        assert_array_equal(theirs[name], array)
+    assert_array_equal(theirs["turned"], matrix.T)
+    assert_array_equal(theirs["thinned"], matrix[::2, ::3])
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=[]), max_size=6)))
+def test_strings_round_trip(strings):
+    assert unpack_strings("s", pack_strings("s", strings)) == strings
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 99))
+def test_csr_round_trip(n, m, seed):
+    matrix = sparse.random_array((n, m), density=0.4, format="csr", dtype=np.float32, rng=seed)
+    found = unpack_csr("m", pack_csr("m", matrix))
+    assert found.shape == matrix.shape
+    assert found.dtype == np.float32
+    assert_array_equal(found.toarray(), matrix.toarray())
+
+
+def test_private_arrays_do_not_change_the_file(tmp_path):
+    path = tmp_path / "file"
+    write_arrays(path, {"a": np.zeros(4)})
+    before = path.read_bytes()
+    file = ArrayFile(path, private=True)
+    file.prefetch()
+    file.arrays["a"][:] = 1
+    assert path.read_bytes() == before
+    file.release()
+    assert file.arrays["a"].shape == (4,)
+
+
+def test_systems_without_madvise(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "file", {"a": np.arange(4)})
+    for advice in ("MADV_WILLNEED", "MADV_DONTNEED"):
+        monkeypatch.delattr(storage.mmap, advice, raising=False)
+    file = ArrayFile(tmp_path / "file")
+    file.prefetch()
+    file.release()
+    assert file.arrays["a"].tolist() == [0, 1, 2, 3]
+
+
+def test_arrays_of_other_types_are_refused(tmp_path):
+    for array in (np.array(["text"]), np.array([object()]), np.zeros(2, dtype=complex), np.zeros(2, dtype="u8")):
+        with pytest.raises(StorageError, match="convert it"):
+            write_arrays(tmp_path / "file", {"a": array})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_arrays(tmp_path / "file", {"a": np.zeros(4)})
+    assert list(tmp_path.iterdir()) == []
+
+
+ENTRIES = {
+    "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+    "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, "8 bytes, but 16"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}, "does not start where"),
+        ({"b": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]}}, "24 bytes, but 16"),
+        ({"b": {"dtype": "F32", "shape": [3], "data_offsets": [8, 16]}}, "its shape says"),
+        ({"b": {"dtype": "F32", "shape": [-2], "data_offsets": [16, 8]}}, "its shape says"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}}, "its shape says"),
+        ({"b": {"dtype": "F32", "shape": [2] + [1] * 99, "data_offsets": [8, 16]}}, "impossible shape"),
+        ({"c": {"dtype": "F32", "shape": [0, 1 << 70], "data_offsets": [16, 16]}}, "impossible shape"),
+        ({"b": {"dtype": "F99", "shape": [2], "data_offsets": [8, 16]}}, "cannot be read"),
+        ({"b": {"dtype": [], "shape": [2], "data_offsets": [8, 16]}}, "cannot be read"),
+        ({"b": {"dtype": "F32", "shape": ["2"], "data_offsets": [8, 16]}}, "cannot be read"),
+        ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [8]}}, "cannot be read"),
+        ({"b": []}, "cannot be read"),
+    ],
+)
+def test_headers_that_lie(tmp_path, change, complaint):
+    header = json.dumps(change if "a" in change else ENTRIES | change).encode()
+    (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+    with pytest.raises(StorageError, match=f"file is damaged: .*{complaint}"):
+        map_arrays(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 8,
+        (99).to_bytes(8, "little") + b"{}",
+        (2).to_bytes(8, "little") + b"[]",
+        (1).to_bytes(8, "little") + b"{",
+        (1 << 20).to_bytes(8, "little") + b"[" * (1 << 20),
+    ],
+)
+def test_files_without_a_header(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(StorageError, match="header"):
+        map_arrays(tmp_path / "file")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "hostile"
+    write_arrays(path, {"a": np.zeros(3, np.float32), "b": np.zeros((2, 2), np.int8)})
+    body = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(body[: data.draw(st.integers(0, len(body)))])
+    try:
+        found = map_arrays(path)
+    except StorageError:
+        return
+    assert sum(array.nbytes for array in found.values()) <= len(body)
