@@ -319,7 +319,10 @@ def _scorers(
     if given == "auto":
         wanted = set(preset.scorers)
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
-        if params["preset"] == "best" and data.n_labels > MANY_LABELS:
+        on_disk = data.X.resident()[0] < data.n
+        if params["budget"] is not None:  # a search tries both, but trees need all rows in memory
+            wanted = {"embedding"} if on_disk else {"trees", "embedding"}
+        elif params["preset"] == "best" and data.n_labels > MANY_LABELS:
             wanted = {"trees"}
         if params["growable"]:
             wanted = {"embedding"}  # the scorer that more examples can be added to

@@ -55,11 +55,11 @@ class Decoder:
         ]
         return array_namespace(self.weights).concat(found, axis=1)[:, np.argsort(order)]
 
-    def packed(self) -> tuple[Arrays, dict[str, Any]]:
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """As named arrays and JSON, to be written to a file."""
         arrays = {"decoder.weights": as_numpy(self.weights), "decoder.bias": as_numpy(self.bias)}
         arrays |= {f"decoder.added.{i}": as_numpy(weights) for i, weights in enumerate(self.added)}
-        facts: dict[str, Any] = {"link": self.link, "greedy": self.greedy, "linear": None, "added": len(self.added)}
+        facts: dict[str, Any] = {"link": self.link, "linear": None, "added": len(self.added)}
         if self.fourier is not None:
             arrays["fourier.frequencies"] = as_numpy(self.fourier.frequencies)
             arrays["fourier.offsets"] = as_numpy(self.fourier.offsets)
@@ -67,13 +67,13 @@ class Decoder:
         return arrays, facts
 
     @classmethod
-    def unpacked(cls, arrays: Arrays, facts: dict[str, Any]) -> "Decoder":
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Decoder":
         """What `packed` packed."""
         fourier = None
         if "fourier.frequencies" in arrays:
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], facts["linear"])
         added = tuple(arrays[f"decoder.added.{i}"] for i in range(facts.get("added", 0)))  # none in version 0.1
-        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, facts["greedy"], added)
+        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, False, added)
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""

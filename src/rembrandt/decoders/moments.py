@@ -33,13 +33,7 @@ class Moments:
     scatter: Array  # the upper triangle of the centred Gram matrix, row by row, in float64
 
     @classmethod
-    def of(cls, H: Block, decoder: Decoder, weights: Array | None = None, place: Place = CPU) -> "Moments":
-        """Those of projected rows, as ``decoder`` maps them."""
-        none = sparse.csr_array((H.shape[0], 0), dtype=np.float32)
-        return cls.seen_by(RidgeStatistics(H, none, decoder.fourier, weights, place=place))
-
-    @classmethod
-    def seen_by(cls, statistics: RidgeStatistics) -> "Moments":
+    def of(cls, statistics: RidgeStatistics) -> "Moments":
         gram = as_numpy(statistics.gram)
         return cls(statistics.total, as_numpy(statistics.mean), gram[np.triu_indices(len(gram))])
 
@@ -80,7 +74,7 @@ def learn_columns(
         # Logits of a class against all others: softmax wants them above the others' total.
         bias = bias + _mean_log_total(decoder, H)
     embedding = statistics.of_projection(H.shape[1]).solve(strength).weights.T
-    return Columns(Q, bias.astype(Q.dtype), embedding, Moments.seen_by(statistics))
+    return Columns(Q, bias.astype(Q.dtype), embedding, Moments.of(statistics))
 
 
 def learn_rows(
@@ -115,7 +109,7 @@ def learn_rows(
     new = present >= known
     of_new = statistics.of_labels(new).of_projection(H.shape[1])
     embedding[present[new] - known] = of_new.solve(strength).weights.T
-    return Columns(Q, bias, embedding, Moments.seen_by(statistics))
+    return Columns(Q, bias, embedding, Moments.of(statistics))
 
 
 def _carry(

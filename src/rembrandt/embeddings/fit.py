@@ -66,6 +66,7 @@ class Embedding:
     residual: float
     leverage: float
     iterations: int
+    rank_reason: str = ""
     means: Block | None = None  # of the labels, where they were subtracted
 
     def unreached_means(self) -> Block | None:
@@ -80,8 +81,31 @@ class Embedding:
         return replace(self, V=self.V[:, :rank], sigma=self.sigma[:rank], W=self.W[:, :rank], back=back)
 
 
-def embed(engine: Engine, settings: Settings, report: Report = silent) -> Embedding:
-    """The embedding of ``settings.method`` and the projection of the features on it."""
+def embed(engine, recipe, report: Report = silent) -> Embedding:
+    from rembrandt.embeddings.rank import choose_rank, largest_rank
+
+    auto = recipe.n_components == "auto"
+    e = recipe.embedding
+    settings = Settings(
+        recipe.method,
+        largest_rank(engine.n, engine.d, engine.c) if auto else recipe.n_components,
+        True,
+        recipe.ridge,
+        e.n_oversamples,
+        e.n_iter,
+        e.solver,
+        e.tol,
+        e.max_iter,
+        recipe.seed,
+    )
+    found = _embed2(engine, settings, report)
+    if auto:
+        rank, reason = choose_rank(np.asarray(found.sigma))
+        found = replace(found.truncated(rank), rank_reason=reason)
+    return found
+
+
+def _embed2(engine, settings, report):
     if engine.d <= SMALL and engine.c <= SMALL:
         with own_threads():
             return _embed(engine, settings, report)

@@ -83,6 +83,7 @@ class CpuPlace:
         return np.asarray(x)
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
+        X = X.X if hasattr(X, "X") else X
         return CpuEngine(X if center else append_constant(X), Y, weights, center_features=center, center_labels=center)
 
     def held(self) -> AbstractContextManager[None]:
@@ -92,7 +93,7 @@ class CpuPlace:
         return nullcontext()
 
     def project(self, X: Matrix, W: Block) -> Block:
-        return project(X, W)
+        return project(X.X if hasattr(X, "X") else X, W)
 
     def times(self, Y: sparse.csr_array, V: Block) -> Block:
         return matmul(Y, V)
@@ -106,12 +107,30 @@ class CpuPlace:
     def available(self) -> int:
         return memory.available()
 
+    def leave_out(self, H, share, Y, V):
+        left = (H - share * self.times(Y, V)) / (1 - share)
+        return left.astype(H.dtype, copy=False)
+
+    def statistics(self, H, Y, fourier, weights=None, report=None):
+        from rembrandt.decoders.ridge import RidgeStatistics
+        from rembrandt.progress import silent
+
+        return RidgeStatistics(H, Y, fourier, weights, report or silent, self)
+
+    def moments(self, H, fourier, weights=None):
+        return self.statistics(H, sparse.csr_array((H.shape[0], 0), dtype=np.float32), fourier, weights)
+
+    def check_memory(self, shape, multiclass=False):
+        return memory.check(shape)
+
+    def for_prediction(self):
+        return self
+
 
 CPU: Place = CpuPlace()
 
 
-@lru_cache(maxsize=8)
-def place_for(device: str) -> Place:
+def place_for(device: str, rows=None) -> Place:
     """The place that a user names: ``cpu``, ``cuda``, ``cuda:1``, several with commas, or ``auto``.
 
     ``auto`` is a GPU where there is one. Several CPUs (``cpu,cpu``) run as several GPUs do, to try what those would.

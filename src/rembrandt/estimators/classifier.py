@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
-from rembrandt.data.rows import Rows, array_digest, as_rows
+from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
 from rembrandt.data.targets import Targets, joined_labels, named_like, read_first, read_targets
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
@@ -381,11 +381,15 @@ class RembrandtClassifier(Prediction):
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
         with place.held():
-            choice = Choice(recipe) if recipe is not None else checkpoints.stage(
-                "settings",
-                lambda: choose(data, resolved, self.budget, place, report, watch),
-                Choice.arrays,
-                Choice.from_arrays,
+            choice = (
+                Choice(recipe)
+                if recipe is not None
+                else checkpoints.stage(
+                    "settings",
+                    lambda: choose(data, resolved, self.budget, place, report, watch),
+                    Choice.arrays,
+                    Choice.from_arrays,
+                )
             )
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
@@ -400,7 +404,7 @@ class RembrandtClassifier(Prediction):
         self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
     ) -> tuple[Examples, TextFeatures | None]:
         """Validate texts or features and their labels."""
-        place_for(self.device, X if isinstance(X, Rows) else None)  # refuse an unknown device before any work
+        place_for(self.device, X if is_rows(X) else None)  # refuse an unknown device before any work
         blocks = X if is_blocks(X) else (X,)
         text: TextFeatures | None = getattr(X, "text", None)  # a store remembers how its texts became features
         if sum(map(is_text, blocks)) > 1:
@@ -418,14 +422,18 @@ class RembrandtClassifier(Prediction):
         """What the model depends on; texts are in the features."""
         settings = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(settings["random_state"], int):
-            raise SettingsError("a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state")
+            raise SettingsError(
+                "a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state"
+            )
         if self.regressor is not None:
             raise SettingsError("a checkpoint cannot store a fitted regressor; fit with regressor=None", "regressor")
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
         weights = None if data.weights is None else array_digest(data.weights)
-        return fingerprint(data.X.shape, data.X.digest(), array_digest(data.Y), data.classes, weights, settings)
+        return fingerprint(
+            data.X.shape, data.X.digest(), array_digest(data.Y), array_digest(data.classes), weights, settings
+        )
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)

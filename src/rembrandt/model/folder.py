@@ -15,7 +15,7 @@ from rembrandt.storage.arrays import Arrays, file_sha256, map_arrays, write_arra
 from rembrandt.storage.atomic import atomic_folder, interrupted
 
 FORMAT = "rembrandt-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
 _REMEDY = "copy the model folder again from where it was made, or fit again"
@@ -98,6 +98,10 @@ def _read_card(folder: Path) -> dict[str, Any]:
     version = card.get("format_version")
     if not isinstance(version, int) or version < 1:
         raise damaged(folder / _CARD, f"it has format version {version!r}")
+    if version < FORMAT_VERSION:
+        raise ModelError(
+            f"{folder} has format version {version}, which Rembrandt {__version__} no longer reads; fit the model again"
+        )
     if version > FORMAT_VERSION:
         raise ModelError(
             f"{folder} has format version {version}, but Rembrandt {__version__} reads up to {FORMAT_VERSION}; "

@@ -14,11 +14,12 @@ from scipy import sparse
 
 from rembrandt.data.labels import LabelIndex
 from rembrandt.engines.place import Place
-from rembrandt.errors import SettingsError
 from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix
+from rembrandt.linalg.eigen import gaussian, randomized_eigh
+from rembrandt.linalg.sparse import Matrix, csr_matmul
+from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity, rank
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import Blend, union
@@ -28,6 +29,7 @@ from rembrandt.scorers.protocol import Labels, Scorer
 Array = NDArray[Any]
 
 CANDIDATES = 100  # labels that each scorer proposes for a row, at least
+VECTORS = 50  # directions of label vectors that are derived from label weights
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,11 @@ class Model:
         """Return the likelihoods of the given labels of each row, or of all labels, by each scorer."""
         found = {}
         for name, scorer in self.scorers.items():
-            scores = scorer.all(rows[name]) if labels is None else scorer.at(rows[name], labels)
-            found[name] = scorer.likelihood(rows[name], scores)
+            if labels is None:
+                found[name] = scorer.likelihood(rows[name], scorer.all(rows[name]))
+            else:
+                likelihood = scorer.likelihood(rows[name], scorer.at(rows[name], labels))
+                found[name] = np.where(labels < 0, likelihood.dtype.type(0), likelihood)
         return found
 
     def scores(self, X: Matrix) -> Array:
@@ -166,18 +171,19 @@ class Model:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""
         return inverse_propensity(self.label_counts, self.n_train, A, B)
 
+    @cached_property
     def label_vectors(self) -> tuple[Array, Array]:
-        """Return a vector for each label and the strength of each direction.
+        """A vector for each label, and the strength of each direction.
 
-        A model without an embedding takes them from the label weights of its first scorer.
+        They are the embedding of the model. A model without one takes the top singular vectors of its label weights.
         """
         if self.embedding is not None:
             return self.embedding.vectors, self.embedding.singular_values
-        found: Any = getattr(self._first, "label_vectors", None)
-        if found is None:
-            raise SettingsError("this model has no label vectors; fit it with scorers=('trees', 'embedding')", "scorers")
-        vectors: tuple[Array, Array] = found()
-        return vectors
+        scorer: Any = self._first
+        weights = scorer.label_weights()
+        transposed = Transposed.of(weights)
+        start = gaussian(self.n_labels, min(self.n_labels, VECTORS + 20), seed=0)
+        return randomized_eigh(lambda Q: csr_matmul(weights, transposed @ Q), start, min(VECTORS, self.n_labels))
 
     def _blocks(self, n: int) -> Iterator[slice]:
         return spans(n, min(scorer.block_rows for scorer in self.scorers.values()))

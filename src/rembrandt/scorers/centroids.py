@@ -83,6 +83,10 @@ class Centroids:
         """Return the cosines as they are: they lie between 0 and 1 for features that are not negative."""
         return scores
 
+    def label_weights(self) -> sparse.csr_array:
+        """Return the weights of the features for each label, c × d."""
+        return self.centroids
+
     def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
         rows = normalize_rows(as_csr(X, np.float32)).astype(np.float64)
         entries = np.zeros((rows.nnz, labels.shape[1]))

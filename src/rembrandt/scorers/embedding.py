@@ -152,7 +152,9 @@ class EmbeddingScorer:
                 "contributions of features are defined for a linear regression; fit with regressor=None", "regressor"
             )
         rows = as_csr(self.rows(X))
-        return explain_decoder(self.decoder, self.projection, rows, as_numpy(self.place.project(rows, self.projection)), labels)
+        return explain_decoder(
+            self.decoder, self.projection, rows, as_numpy(self.place.project(rows, self.projection)), labels
+        )
 
     @cached_property
     def _ranker(self) -> Any:

@@ -172,7 +172,7 @@ def fit_decoder(
         fourier = fourier_map(H, recipe)
         if recipe.decoder == "ridge":
             statistics = place.statistics(H, data.Y, fourier, data.weights, report)
-            return solve_ridge(statistics, recipe.decoder_ridge)
+            return statistics.solve(recipe.decoder_ridge)
         settings = LogisticSettings(
             multiclass=data.multiclass,
             max_epochs=recipe.embedding.max_epochs,

@@ -75,7 +75,13 @@ def is_open(recipe: Recipe) -> bool:
 
 def usual(recipe: Recipe) -> Recipe:
     """Replace "auto" by usual values; for too few examples to hold any out."""
-    values: dict[str, Any] = {"decoder": "ridge", "kernel": None, "decoder_ridge": 0.1, "normalize": False, "ridge": 1.0}
+    values: dict[str, Any] = {
+        "decoder": "ridge",
+        "kernel": None,
+        "decoder_ridge": 0.1,
+        "normalize": False,
+        "ridge": 1.0,
+    }
     recipe = replace(recipe, **{name: value for name, value in values.items() if _is_auto(getattr(recipe, name))})
     parts = {"kernel_scale": 1.0, "leave_out": 0.0}
     recipe = recipe.with_embedding(**{n: v for n, v in parts.items() if _is_auto(getattr(recipe.embedding, n))})

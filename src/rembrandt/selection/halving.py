@@ -258,7 +258,7 @@ class _Running:
         search.rates[one] = max(0.0, seconds - shared) / self.rung.work
         self.measured[one] = measures
         name = one.scorers[0]
-        if name not in self.fitted or measures.quality > self.measured[self.fitted[name][0]].quality:
+        if name not in self.fitted or self._is_better(one, self.fitted[name][0]):
             self.fitted[name] = one, scorers
         recipe = replace(one, scorers=search.recipe.scorers, blend=_alone(search.recipe, name))
         option = Option(_pruned(recipe), measures, (one,))
@@ -267,6 +267,11 @@ class _Running:
         search.last[one] = record
         if not isinstance(search.recipe.blend, tuple) or len(search.recipe.scorers) == 1:
             self.options.append(option)
+
+    def _is_better(self, one: Recipe, other: Recipe) -> bool:
+        """Whether a candidate should replace one before it: by more than chance where only penalties differ."""
+        margin = CHANCE if _same_decoding(one, other) else 0.0
+        return self.measured[one].quality > self.measured[other].quality + margin
 
     def record(self, seconds: float) -> dict[str, Any]:
         """Return where a trial was made and how long it took."""
@@ -281,7 +286,10 @@ class _Running:
         if len(names) < len(search.recipe.scorers) or len(names) < 2 and not self._variants():
             return
         for trees, changes in self._variants() or [(None, {})]:
-            scorers = [[trees[i] if n == "trees" and trees else self.fitted[n][1][i] for n in names] for i in range(len(self.splits))]
+            scorers = [
+                [trees[i] if n == "trees" and trees else self.fitted[n][1][i] for n in names]
+                for i in range(len(self.splits))
+            ]
             grid = [search.recipe.blend] if isinstance(search.recipe.blend, tuple) else list(_grid(len(names)))
             per_split = [s.measure_blends(own, grid) for s, own in zip(self.splits, scorers, strict=True)]
             parts = tuple(self.fitted[name][0] for name in names)
@@ -301,7 +309,10 @@ class _Running:
         if len(powers) * len(counts) == 1 and len(self.search.recipe.scorers) == 1:
             return []
         return [
-            ([one.variant(count, power) for one in fitted], {"power": power} | ({"n_trees": count} if len(counts) > 1 else {}))
+            (
+                [one.variant(count, power) for one in fitted],
+                {"power": power} | ({"n_trees": count} if len(counts) > 1 else {}),
+            )
             for count, power in product(counts, powers)
         ]
 
@@ -364,6 +375,7 @@ def _pruned(recipe: Recipe) -> Recipe:
 
 def _same_decoding(a: Recipe, b: Recipe) -> bool:
     """Whether two candidates differ in penalties and scaling alone."""
+
     def key(one: Recipe) -> Any:
         return one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
+from rembrandt.data.splits import draw_rows
 
 Rows = NDArray[np.int64]
 
@@ -42,9 +43,10 @@ def rungs_of(data: Examples, seed: int, short: bool = False) -> list[Rung]:
     """Return the rungs for ``data``; smaller ones are subsets of larger ones. ``short``: a single one."""
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
     if short:
-        order = np.random.default_rng(seed).permutation(counted)[:SHORT]
-        splits = [_cut(order, seed + i, len(order)) for i in range(FOLDS if len(order) <= FEW else 1)]
-        return [Rung([np.sort(fit) for fit, _ in splits], [np.sort(held) for _, held in splits])]
+        sample = counted[draw_rows(len(counted), 1.0, seed, most=SHORT)[1]]
+        folds = range(FOLDS if len(sample) <= FEW else 1)
+        splits = [draw_rows(len(sample), HELD_OUT, seed + 1 + fold) for fold in folds]
+        return [Rung([sample[fit] for fit, _ in splits], [sample[held] for _, held in splits])]
     on_disk = data.X.resident()[0] < data.n
     fit, held = _cut(counted, seed, FROM_DISK if on_disk else len(counted))
     sizes = [len(fit)]

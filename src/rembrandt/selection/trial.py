@@ -19,7 +19,14 @@ from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import union
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.embedding_fit import Embedded, embed_labels, fit_decoder, fourier_map, leave_out, n_random_features
+from rembrandt.scorers.embedding_fit import (
+    Embedded,
+    embed_labels,
+    fit_decoder,
+    fourier_map,
+    leave_out,
+    n_random_features,
+)
 from rembrandt.scorers.protocol import Labels, Scorer
 from rembrandt.scorers.trees import fit_trees
 
@@ -120,10 +127,13 @@ class Trial:
         for _, X in self.held.X.blocks(ROWS):
             rows = [scorer.prepare(X) for scorer in scorers]
             labels = union([s.top(own, CANDIDATES)[0] for s, own in zip(scorers, rows, strict=True)])
-            likely = [s.likelihood(own, s.at(own, labels)) for s, own in zip(scorers, rows, strict=True)]
+            given = labels >= 0
+            likely = [
+                np.where(given, s.likelihood(own, s.at(own, labels)), 0) for s, own in zip(scorers, rows, strict=True)
+            ]
             for weights in grid:
                 scores = sum(weight * one for weight, one in zip(weights, likely, strict=True))
-                found[weights].append(rank(labels, np.where(labels < 0, -np.inf, scores))[0][:, : max(KS)])
+                found[weights].append(rank(labels, np.where(given, scores, -np.inf))[0][:, : max(KS)])
         return [self._measures(_stacked(found[weights])) for weights in grid]
 
     def _measures(self, labels: Labels) -> Measures:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.errors import MemoryEstimateError, SettingsError
+from rembrandt.errors import MemoryEstimateError, ModelError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
@@ -40,14 +40,22 @@ class Shortlist:
     clusters: Array  # c: all that a file needs to hold, the rest is the decoder's
 
     @classmethod
-    def of(cls, decoder: Decoder, report: Report = silent) -> "Shortlist":
+    def build(cls, decoder: Decoder, report: Report = silent) -> "Shortlist":
         """That of ``decoder``."""
-        if decoder.greedy:
-            raise SettingsError(
-                "decoder='greedy' has no shortlist: it picks labels one after the other, by what the first leave over"
-            )
         joined = _joined(decoder)
         return cls(decoder, kmeans(joined, n_clusters(len(joined)), report=report).astype(np.int32))
+
+    @classmethod
+    def from_clusters(cls, decoder: Decoder, clusters: Array) -> "Shortlist":
+        """Rebuild the index from the clusters of a saved model."""
+        c = decoder.bias.shape[0]
+        if (
+            clusters.shape != (c,)
+            or clusters.dtype.kind != "i"
+            or (c and not 0 <= clusters.min() <= clusters.max() < c)
+        ):
+            raise ModelError(f"the clusters do not belong to {c:,} labels; fit and save the model again")
+        return cls(decoder, clusters)
 
     @cached_property
     def layout(self) -> "_Layout":
@@ -147,7 +155,7 @@ def n_clusters(c: int) -> int:
     return max(1, min(c, round(4.6 * c**0.5)))
 
 
-def usual(c: int) -> int:
+def usual_size(c: int) -> int:
     """How many of ``c`` labels a row looks at where nobody says."""
     return min(c, max(LEAST, c // SHARE))
 

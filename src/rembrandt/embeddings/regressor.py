@@ -1,0 +1,5 @@
+FittedRegressor = object
+
+
+def embed_with_regressor(*a):
+    raise NotImplementedError
