@@ -14,8 +14,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.ridge import LABELS, RidgeStatistics, level
-from rembrandt.engines.place import CPU, Place
-from rembrandt.linalg.blocks import Block, as_numpy, spans
+from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
 

@@ -6,7 +6,6 @@ Everything above is written once, against the array namespace of the blocks that
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Protocol
 

@@ -1,7 +1,10 @@
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
 import numpy as np
+
 from rembrandt.decoders.forest import Forest, fit_forest
-from rembrandt.decoders.tree import TreeSettings as Old, unit_rows
+from rembrandt.decoders.tree import TreeSettings as Old
+from rembrandt.decoders.tree import unit_rows
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,9 @@ class Trees:
 
 
 def fit_trees(X, Y, s, seed, weights=None, report=None, checkpoints=None, place=None):
+    from rembrandt.engines.place import CPU
     from rembrandt.progress import silent
     from rembrandt.storage.checkpoints import NO_CHECKPOINTS
-    from rembrandt.engines.place import CPU
 
     return Trees(
         fit_forest(

@@ -280,39 +280,35 @@ class _Running:
         return where | {"held_out": held, "seconds": seconds}
 
     def _blend(self) -> None:
-        """Measure the blends of the best candidate of each scorer."""
-        search = self.search
-        names = [name for name in search.recipe.scorers if name in self.fitted]
-        if len(names) < len(search.recipe.scorers) or len(names) < 2 and not self._variants():
+        """Measure the blends of the best candidate of each scorer, with every variant of the trees."""
+        recipe = self.search.recipe
+        variants = self._tree_variants()
+        if any(name not in self.fitted for name in recipe.scorers) or len(recipe.scorers) * len(variants) == 1:
             return
-        for trees, changes in self._variants() or [(None, {})]:
-            scorers = [
-                [trees[i] if n == "trees" and trees else self.fitted[n][1][i] for n in names]
-                for i in range(len(self.splits))
+        grid = [recipe.blend] if isinstance(recipe.blend, tuple) else list(_grid(len(recipe.scorers)))
+        parts = tuple(self.fitted[name][0] for name in recipe.scorers)
+        for changes, trees in variants:
+            fitted = {name: trees if name == "trees" else self.fitted[name][1] for name in recipe.scorers}
+            per_split = [
+                split.measure_blends([fitted[name][i] for name in recipe.scorers], grid)
+                for i, split in enumerate(self.splits)
             ]
-            grid = [search.recipe.blend] if isinstance(search.recipe.blend, tuple) else list(_grid(len(names)))
-            per_split = [s.measure_blends(own, grid) for s, own in zip(self.splits, scorers, strict=True)]
-            parts = tuple(self.fitted[name][0] for name in names)
             for number, weights in enumerate(grid):
-                recipe = replace(_joined(parts, search.recipe), blend=weights).with_trees(**changes)
+                blended = replace(_joined(parts, recipe), blend=weights).with_trees(**changes)
                 measures = mean([found[number] for found in per_split])
-                used = tuple(p for p, weight in zip(parts, weights, strict=True) if weight > 0)
-                self.options.append(Option(_pruned(recipe), measures, used))
+                used = tuple(part for part, weight in zip(parts, weights, strict=True) if weight > 0)
+                self.options.append(Option(_pruned(blended), measures, used))
 
-    def _variants(self) -> list[tuple[list[Any], dict[str, Any]]]:
-        """The best trees with other numbers of trees and powers, which need no other fit."""
+    def _tree_variants(self) -> list[tuple[dict[str, Any], list[Any]]]:
+        """Return the best trees with other powers and numbers of trees, which need no fit of their own."""
         if "trees" not in self.fitted:
-            return []
-        powers, counts = self.search.list.powers, self.search.list.n_trees
+            return [({}, [])]
         fitted = self.fitted["trees"][1]
-        counts = tuple(sorted({min(count, len(fitted[0].trees)) for count in counts}))
-        if len(powers) * len(counts) == 1 and len(self.search.recipe.scorers) == 1:
-            return []
+        powers, counts = self.search.list.powers, self.search.list.n_trees
+        if len(counts) == 1:
+            return [({"power": power}, [one.variant(power=power) for one in fitted]) for power in powers]
         return [
-            (
-                [one.variant(count, power) for one in fitted],
-                {"power": power} | ({"n_trees": count} if len(counts) > 1 else {}),
-            )
+            ({"power": power, "n_trees": count}, [one.variant(power=power, n_trees=count) for one in fitted])
             for count, power in product(counts, powers)
         ]
 
