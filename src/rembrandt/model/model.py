@@ -63,7 +63,7 @@ class Model:
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""
-        found: Any = self.scorers.get("embedding")
+        found: EmbeddingScorer | None = self.scorers.get("embedding")  # type: ignore[assignment]
         return found
 
     @property
@@ -165,7 +165,7 @@ class Model:
             sparse.csr_array(self.blend.probability(self.blended(X[rows])) >= self.threshold, dtype=np.int8)
             for rows in self._blocks(X.shape[0])
         ]
-        return sparse.vstack([empty, *parts], format="csr")
+        return sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""

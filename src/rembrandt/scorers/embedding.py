@@ -52,7 +52,7 @@ class Projected:
     def log_total(self) -> Array:
         """Logarithm of the normalizer of a softmax over all labels, n × 1."""
         most = self.scores.max(axis=1, keepdims=True)
-        return most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True))
+        return np.asarray(most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,8 @@ class EmbeddingScorer:
             return self.index.top_k(rows.features, k, self.shortlist, allowed)
         if self.place is not CPU:
             with self.place.exactly():
-                return _padded(*self._ranker.top(self.decoder.features, rows.H, k, allowed), k)
+                labels, scores = self._ranker.top(self.decoder.features, rows.H, k, allowed)
+            return _padded(labels, scores, k)
         if allowed is None:
             return top_k(rows.scores, k)
         found, scores = top_k(rows.scores[:, allowed], k)
@@ -142,7 +143,7 @@ class EmbeddingScorer:
     def likelihood(self, rows: Projected, scores: Array) -> Array:
         """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
         if self.decoder.link == "softmax":
-            return np.exp(scores - rows.log_total)
+            return np.asarray(np.exp(scores - rows.log_total))
         return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
 
     def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:

@@ -25,8 +25,8 @@ class Trees:
 
     block_rows = 1 << 13
 
-    def variant(self, n, power):
-        return Trees(Forest(self.forest.trees[:n]).with_power(power))
+    def variant(self, power, n_trees=None):
+        return Trees(Forest(self.forest.trees[:n_trees]).with_power(power))
 
     def prepare(self, X):
         return unit_rows(X)
