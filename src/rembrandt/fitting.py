@@ -40,9 +40,9 @@ from rembrandt.regressors import KernelFeatures, Lift, described, is_foreign, pa
 from rembrandt.regressors.foreign import Foreign
 
 Array = NDArray[Any]
-DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
+DecoderName = Literal["transpose", "ridge", "logistic"]
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
-DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic", "greedy")
+DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic")
 
 
 @dataclass(frozen=True)
@@ -283,15 +283,15 @@ def fit_decoder(
     checkpoints: Checkpoints = NOTHING_KEPT,
 ) -> Decoder:
     """The decoder of ``recipe`` on the projected rows ``H``."""
-    if recipe.decoder in ("transpose", "greedy"):
+    if recipe.decoder == "transpose":
         if embedding.back is None:
             raise SettingsError(
-                f"decoder={recipe.decoder!r} needs a label basis, and method='pca' has none: it embeds features. "
+                "decoder='transpose' needs a label basis, and method='pca' has none: it embeds features. "
                 "Use decoder='ridge' or 'logistic', or another method."
             )
         if recipe.kernel is not None:
-            raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
-        return replace(fit_transpose(embedding.back, embedding.unreached_means()), greedy=recipe.decoder == "greedy")
+            raise SettingsError("decoder='transpose' has nothing to fit on a kernel map; use kernel=None")
+        return fit_transpose(embedding.back, embedding.unreached_means())
     with data.place.exactly():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)

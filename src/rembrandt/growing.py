@@ -173,8 +173,6 @@ def check_growable(model: Model) -> None:
             "this model has a sparse part, whose trees have no place for new labels; fit one with sparse=False and "
             "growable=True, or fit anew with all labels"
         )
-    if model.decoder.greedy:
-        raise SettingsError("decoder='greedy' picks labels by the embedding itself, which new labels are no part of")
     if model.moments is None:
         raise SettingsError("this model did not keep what more examples and labels need; fit it with growable=True")
 

@@ -22,7 +22,6 @@ class Decoder:
     bias: Block  # c, and those of labels added later
     link: Link
     fourier: FourierMap | None = None
-    greedy: bool = False  # pick labels by matching pursuit instead of by score
     added: tuple[Block, ...] = ()  # weights of labels that came after the fit, D × m each: the columns after Q's
 
     def moved(self, move: Callable[[Block], Block]) -> "Decoder":
@@ -59,7 +58,7 @@ class Decoder:
         """As named arrays and JSON, to be written to a file."""
         arrays = {"decoder.weights": as_numpy(self.weights), "decoder.bias": as_numpy(self.bias)}
         arrays |= {f"decoder.added.{i}": as_numpy(weights) for i, weights in enumerate(self.added)}
-        facts: dict[str, Any] = {"link": self.link, "greedy": self.greedy, "linear": None, "added": len(self.added)}
+        facts: dict[str, Any] = {"link": self.link, "linear": None, "added": len(self.added)}
         if self.fourier is not None:
             arrays["fourier.frequencies"] = as_numpy(self.fourier.frequencies)
             arrays["fourier.offsets"] = as_numpy(self.fourier.offsets)
@@ -73,7 +72,7 @@ class Decoder:
         if "fourier.frequencies" in arrays:
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], facts["linear"])
         added = tuple(arrays[f"decoder.added.{i}"] for i in range(facts.get("added", 0)))  # none in version 0.1
-        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, facts["greedy"], added)
+        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, added)
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.errors import MemoryEstimateError, SettingsError
+from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
@@ -42,10 +42,6 @@ class Shortlist:
     @classmethod
     def of(cls, decoder: Decoder, report: Report = silent) -> "Shortlist":
         """That of ``decoder``."""
-        if decoder.greedy:
-            raise SettingsError(
-                "decoder='greedy' has no shortlist: it picks labels one after the other, by what the first leave over"
-            )
         joined = _joined(decoder)
         return cls(decoder, kmeans(joined, n_clusters(len(joined)), report=report).astype(np.int32))
 

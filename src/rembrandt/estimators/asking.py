@@ -112,8 +112,8 @@ class Asking(Estimator):
         decoder, kernel = self.decoder, self.kernel
         if decoder == "auto" and self.growable:
             decoder = "ridge"  # the one that new examples can be added to
-        if decoder in ("transpose", "greedy") and kernel == "auto":
-            kernel = None  # they decode the projection itself
+        if decoder == "transpose" and kernel == "auto":
+            kernel = None  # it decodes the projection itself
         penalty, left_out = _number_or_auto("decoder_ridge", self.decoder_ridge), _share("leave_out", self.leave_out)
         return Open(decoder, kernel, penalty, self.normalize, left_out)
 

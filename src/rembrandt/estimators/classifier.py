@@ -43,7 +43,7 @@ from rembrandt.settling import Settled, repeated
 from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
 
 Array = NDArray[Any]
-NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
+NO_SUMS = ("transpose", "logistic")  # decoders that are no function of sums over examples
 
 
 def _learns_on(self: "RembrandtClassifier") -> bool:
@@ -77,8 +77,8 @@ class RembrandtClassifier(Asking, Predicting):
         successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
     n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center, regressor
         The embedding, as in `LabelEmbedder`.
-    decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
-        Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
+    decoder : "transpose", "ridge", "logistic" or "auto"
+        Back through the embedding; least squares; softmax or independent logistic.
     decoder_ridge : float or "auto"
         Strength of the decoder's penalty: of ridge relative to the mean squared length of what it sees of an example,
         of logistic to the curvature of a label's loss at its base rate.

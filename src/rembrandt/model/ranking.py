@@ -8,7 +8,6 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.greedy import pursue
 from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.metrics import rank, top_k
@@ -23,8 +22,6 @@ def best_labels(decoder: Decoder, H: Block, k: int, allowed: Array | None = None
 
     ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
     """
-    if decoder.greedy:
-        return _pursued(decoder, H, k, allowed)
     if isinstance(H, np.ndarray):
         blocks = (
             (labels, *top_k(scores, min(k, scores.shape[1])))
@@ -79,7 +76,7 @@ def most_worth(
 ) -> tuple[NDArray[np.int64], Array]:
     """The ``k`` labels of each row with the largest probability × ``worth`` (c,), and that product, as `best_labels`.
 
-    A label's probability is its own, by the decoder's link; a greedy decoder's is that of its match with the whole row.
+    The probability of a label is given by the decoder's link.
     """
     xp = array_namespace(H)
     Phi = decoder.features(H)
@@ -121,12 +118,6 @@ def _top_k(block: Block, k: int) -> tuple[NDArray[np.int64], Array]:
 
     found, values = torch_ranking.top_k(block, k)
     return as_numpy(found), as_numpy(values)
-
-
-def _pursued(decoder: Decoder, H: Block, k: int, allowed: Array | None) -> tuple[Array, Array]:
-    candidates = np.arange(decoder.bias.shape[0]) if allowed is None else allowed
-    found, scores = pursue(H, decoder.weights.T[candidates], k)
-    return _padded(candidates[as_numpy(found)], as_numpy(scores), k)
 
 
 def _padded(labels: Array, scores: Array, k: int) -> tuple[Array, Array]:
