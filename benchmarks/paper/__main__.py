@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace, output: Path, rows: list[str]) -> None:
     def say(*lines: str) -> None:
-        if not given.json:
-            print(*lines, sep="\n", flush=True)
+        for line in lines if not given.json else ():
+            print(line, flush=True)
 
     if not given.no_report:
         report.check_plotting()

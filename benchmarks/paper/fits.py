@@ -50,13 +50,14 @@ def resolve_device(device: str) -> str:
 
 def classifier(device: str, **settings: Any) -> RembrandtClassifier:
     """Return a label embedding with a logistic decoder: the paper's Algorithm 3."""
-    fixed: dict[str, Any] = {"decoder": "logistic", "normalize": False, "decoder_ridge": 0.0}
-    return RembrandtClassifier(**{"random_state": SEED, "device": device} | fixed | settings)
+    default: dict[str, Any] = {"decoder": "logistic", "normalize": False, "decoder_ridge": 0.0, "random_state": SEED}
+    return RembrandtClassifier(**default | {"device": device} | settings)
 
 
 def embedder(device: str, **settings: Any) -> LabelEmbedder:
     """Return a label embedding without a decoder."""
-    return LabelEmbedder(**{"random_state": SEED, "device": device} | settings)
+    default: dict[str, Any] = {"random_state": SEED, "device": device}
+    return LabelEmbedder(**default | settings)
 
 
 @dataclass(frozen=True)
