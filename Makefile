@@ -4,8 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Where tests and benchmarks look for the real data sets; they skip what is not there.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
+DEVICE ?= cpu
 
-.PHONY: help demo test check format bench annif-env clean
+.PHONY: help demo test check format bench paper annif-env clean
 
 help: ## what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +38,9 @@ format: $(VENV)/.installed ## rewrite the sources in the house format
 
 bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
 	$(BIN)/python -m benchmarks
+
+paper: $(VENV)/.installed ## the paper's experiments; updates the report in docs/reproduction (DEVICE=cuda for a GPU)
+	$(BIN)/python -m benchmarks.paper all --output docs/reproduction --device $(DEVICE)
 
 annif-env: $(VENV)/.installed ## an environment with Annif, for its tests and benchmark
 	$(BIN)/python -m benchmarks.annif --install

@@ -167,9 +167,6 @@ def test_what_cannot_grow_says_so():
     trees.model_ = replace(plain.model_, forest=fit_forest(X, sparse.csr_array(Y), TreeSettings(cost=1.0)), blend=0.5)
     with pytest.raises(SettingsError, match="sparse=False"):
         trees.add_labels(X_new, Y_new[:, 10:], [10, 11])
-    greedy = fitted({"decoder": "greedy"})
-    with pytest.raises(SettingsError, match="greedy"):
-        greedy.add_labels(X_new, Y_new[:, 10:], [10, 11])
 
 
 @pytest.mark.parametrize(

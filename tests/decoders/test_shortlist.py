@@ -183,9 +183,6 @@ class TestClassifier:
                 classifier.predict_topk(X, shortlist=wrong)
         with pytest.raises(DataError, match="not one of"):
             classifier.predict_topk(X, include=["nothing"], shortlist=10)
-        greedy = RembrandtClassifier(**SETTLED | {"decoder": "greedy", "method": "cs"}).fit(*several())
-        with pytest.raises(SettingsError, match="greedy"):
-            greedy.predict_topk(several()[0], shortlist=10)
 
     @pytest.mark.parametrize("place", PLACES)
     def test_a_device_scores_all(self, fitted, place):

@@ -20,9 +20,7 @@ from rembrandt.cli import (
     neighbors,
     predict,
     report,
-    reproduce,
     serve,
-    siblings,
     spectrum,
     tune,
     update,
@@ -74,12 +72,10 @@ for verb in (
     explain.explain,
     confusions.confusions,
     neighbors.neighbors,
-    siblings.siblings,
     spectrum.spectrum,
     map.map,
     report.report,
     serve.serve,
-    reproduce.reproduce,
 ):
     app.command()(verb)
 app.add_typer(data.app, name="data")

@@ -85,8 +85,7 @@ def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | Non
     """Why ``classifier`` gives these scores: for the given labels, or for the ``k`` best of each row.
 
     ``X`` are texts, where the classifier was fitted on texts, or features. The scores are those of
-    ``decision_function``; a greedy decoder picks labels by what the others leave of a row, and what is explained is
-    the match with the whole row that it starts from.
+    ``decision_function``.
 
     Examples
     --------

@@ -20,13 +20,11 @@ from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
 from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k, rank, top_k
 from rembrandt.metrics.sets import hamming, macro_f1, micro_f1
-from rembrandt.metrics.siblings import asking_vectors, most_fraternal, sibling_fraction
 from rembrandt.metrics.summary import evaluate, most_popular, row_terms
 
 __all__ = [
     "Bin",
     "Decile",
-    "asking_vectors",
     "bootstrap",
     "calibration_error",
     "coverage_by_decile",
@@ -36,7 +34,6 @@ __all__ = [
     "inverse_propensity",
     "macro_f1",
     "micro_f1",
-    "most_fraternal",
     "most_popular",
     "ndcg_at_k",
     "precision_at_k",
@@ -44,6 +41,5 @@ __all__ = [
     "rank",
     "reliability",
     "row_terms",
-    "sibling_fraction",
     "top_k",
 ]
