@@ -25,8 +25,13 @@ class Trees:
 
     block_rows = 1 << 13
 
-    def variant(self, n, power):
-        return Trees(Forest(self.forest.trees[:n]).with_power(power))
+    @property
+    def nbytes(self):
+        return sum(array.nbytes for array in self.arrays()[0].values())
+
+    def variant(self, power=None, n_trees=None):
+        forest = Forest(self.forest.trees[:n_trees])
+        return Trees(forest if power is None else forest.with_power(power))
 
     def prepare(self, X):
         return unit_rows(X)
