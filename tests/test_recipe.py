@@ -115,8 +115,8 @@ class TestScorers:
     @given(st.lists(st.sampled_from(SCORERS), min_size=1, max_size=5))
     def test_those_that_are_named_come_in_the_order_of_fitting(self, names):
         expected = tuple(name for name in SCORERS if name in names)
-        for given in (tuple(names), list(names), set(names)):
-            found = resolved(preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=given)
+        for several_names in (tuple(names), list(names), set(names)):
+            found = resolved(preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=several_names)
             assert found.scorers == expected
             assert found.blend == ((1.0,) if len(expected) == 1 else "auto")
         assert resolved(scorers=names[0]).scorers == (names[0],)
