@@ -303,7 +303,8 @@ def check_embedding(params: Mapping[str, Any]) -> None:
         raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
     if params["method"] != "rembrandt":
         raise SettingsError(
-            f"method={params['method']!r} has no regression step to replace; use method='rembrandt'", "regressor"
+            f"method={params['method']!r} has no regression step that a regressor replaces; use method='rembrandt'",
+            "regressor",
         )
 
 
@@ -345,7 +346,7 @@ def _scorers(
     names = tuple(name for name in SCORERS if name in wanted)
     if isinstance(given, Mapping):
         for name in names:
-            check_number(f"scorers[{name!r}]", given[name], 0.0)
+            check_number("scorers", given[name], 0.0)
         total = sum(given[name] for name in names)
         if total == 0:
             raise SettingsError(f"scorers={given!r} has no positive weight", "scorers")

@@ -71,7 +71,7 @@ class Centroids:
         if allowed is None:
             return top_k(rows, k)
         found, scores = top_k(rows[:, allowed], k)
-        return np.where(found < 0, -1, allowed[found]), scores
+        return np.append(allowed, -1)[found], scores
 
     def at(self, rows: Array, labels: Labels) -> Array:
         return np.where(labels < 0, -np.inf, np.take_along_axis(rows, np.maximum(labels, 0), axis=1))

@@ -130,7 +130,7 @@ class EmbeddingScorer:
         if allowed is None:
             return top_k(rows.scores, k)
         found, scores = top_k(rows.scores[:, allowed], k)
-        return np.where(found < 0, -1, allowed[found]), scores
+        return np.append(allowed, -1)[found], scores
 
     def at(self, rows: Projected, labels: Labels) -> Array:
         if self.shortlist is not None and self.index is not None:

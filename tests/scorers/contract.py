@@ -1,0 +1,153 @@
+"""What every scorer must do; a subclass says how it is fitted."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.metrics import precision_at_k, top_k
+from tests.estimators.problems import examples, words
+
+LABELS, FEATURES = 30, 120
+ABSENT = [0, 1, 2, 27, 28, 29]  # labels without an example
+
+
+def problem(seed=0, n=300):
+    """Rows of words with one label each; some labels have no example."""
+    X, Y = words(n, LABELS - len(ABSENT), FEATURES, seed)
+    wide = sparse.csr_array((n, LABELS), dtype=np.float32).tolil()
+    wide[:, [label for label in range(LABELS) if label not in ABSENT]] = Y
+    return X, sparse.csr_array(wide.tocsr())
+
+
+class ScorerContract:
+    """Tests of a scorer, given a fit."""
+
+    tolerance = 1e-5  # of scores that are computed in different ways
+    least = 0.8  # P@1 on new rows
+
+    @classmethod
+    def fit(cls, data):
+        raise NotImplementedError
+
+    def restored(self, scorer, arrays, facts):
+        return type(scorer).from_arrays(arrays, facts)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def scorer(cls):
+        return cls.fit(examples(*problem()))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def X(cls):
+        """New rows; the last two have no features."""
+        X = problem(1, 60)[0].tolil()
+        X[-2:] = 0
+        return sparse.csr_array(X.tocsr())
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def rows(cls, scorer, X):
+        return scorer.prepare(X)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def scores(cls, scorer, rows):
+        return scorer.all(rows)
+
+    def close(self, found, expected):
+        assert_allclose(found, expected, rtol=self.tolerance, atol=self.tolerance)
+
+    def test_sizes(self, scorer, scores):
+        assert (scorer.n_labels, scorer.n_features) == (LABELS, FEATURES)
+        assert scorer.nbytes > 0 and scorer.block_rows > 0
+        assert scores.shape == (60, LABELS) and scores.dtype.kind == "f"
+
+    def test_scores_are_finite_even_of_rows_without_features(self, scores):
+        assert np.isfinite(scores).all()
+
+    def test_it_finds_the_labels(self, scorer):
+        X, Y = problem(1, 200)
+        assert precision_at_k(Y, scorer.top(scorer.prepare(X), 1)[0], 1) > self.least
+
+    @pytest.mark.parametrize("k", [1, 5, LABELS])
+    def test_the_best_labels_are_the_best_of_all(self, scorer, rows, scores, k):
+        labels, best = scorer.top(rows, k)
+        assert labels.dtype == np.int64 and labels.shape == best.shape == (60, k)
+        self.close(best, top_k(scores, k)[1])
+        self.close(np.take_along_axis(scores, labels, axis=1), best)
+        assert all(len(set(row)) == k for row in labels.tolist())
+
+    def test_equal_scores_are_ranked_by_label_index(self, scorer, rows):
+        labels, best = scorer.top(rows, LABELS)
+        equal = np.diff(best, axis=1) == 0
+        assert equal.any() and (np.diff(labels, axis=1)[equal] > 0).all()
+        assert (np.diff(best, axis=1) <= 0).all()
+
+    def test_more_labels_than_there_are(self, scorer, rows):
+        labels, best = scorer.top(rows, LABELS + 3)
+        assert (labels[:, LABELS:] == -1).all() and np.isneginf(best[:, LABELS:]).all()
+        assert_array_equal(np.sort(labels[:, :LABELS], axis=1), np.tile(np.arange(LABELS), (60, 1)))
+
+    @pytest.mark.parametrize("allowed", [[4], [3, 9, 20, 29], list(range(LABELS)), []], ids=len)
+    def test_only_allowed_labels(self, scorer, rows, scores, allowed):
+        allowed = np.array(allowed, dtype=np.int64)
+        labels, best = scorer.top(rows, 4, allowed)
+        self.close(best, top_k(scores[:, allowed], 4)[1])
+        assert np.isin(labels, [*allowed, -1]).all()
+        assert_array_equal(labels < 0, np.isneginf(best))
+        self.close(np.where(labels < 0, -np.inf, np.take_along_axis(scores, labels, axis=1)), best)
+
+    def test_scores_of_given_labels(self, scorer, rows, scores):
+        labels = np.random.default_rng(3).integers(-1, LABELS, (60, 7))
+        expected = np.where(labels < 0, -np.inf, np.take_along_axis(scores, np.maximum(labels, 0), axis=1))
+        self.close(scorer.at(rows, labels), expected)
+
+    def test_likelihoods_are_finite_and_rise_with_the_score(self, scorer, rows, scores):
+        likely = scorer.likelihood(rows, scores)
+        assert likely.shape == scores.shape and np.isfinite(likely).all()
+        rising = np.take_along_axis(likely, np.argsort(scores, axis=1), axis=1)
+        assert (np.diff(rising, axis=1) >= 0).all()
+
+    def test_likelihoods_of_some_labels_are_those_among_all(self, scorer, rows, scores):
+        labels = np.random.default_rng(3).integers(0, LABELS, (60, 4))
+        found = scorer.likelihood(rows, scorer.at(rows, labels))
+        self.close(found, np.take_along_axis(scorer.likelihood(rows, scores), labels, axis=1))
+
+    @pytest.mark.parametrize("size", [1, 7])
+    def test_results_do_not_depend_on_the_rows_passed_at_a_time(self, scorer, X, scores, size):
+        parts = [scorer.prepare(X[start : start + size]) for start in range(0, 60, size)]
+        self.close(np.vstack([scorer.all(part) for part in parts]), scores)
+        best = np.vstack([scorer.top(part, 3)[1] for part in parts])
+        self.close(best, top_k(scores, 3)[1])
+
+    def test_no_rows(self, scorer, X):
+        rows = scorer.prepare(X[:0])
+        assert scorer.all(rows).shape == (0, LABELS)
+        assert [found.shape for found in scorer.top(rows, 3)] == [(0, 3), (0, 3)]
+
+    def test_dense_rows_have_the_scores_of_sparse_ones(self, scorer, X, scores):
+        self.close(scorer.all(scorer.prepare(X.toarray())), scores)
+
+    def test_explanations_add_up_to_the_score(self, scorer, X, rows):
+        labels = scorer.top(rows, 3)[0]
+        base, entries = scorer.explain(X, labels)
+        assert base.shape == labels.shape and entries.shape == (X.nnz, 3)
+        total = base.astype(np.float64)
+        np.add.at(total, np.repeat(np.arange(60), np.diff(X.indptr)), entries)
+        assert_allclose(total, scorer.at(rows, labels), rtol=1e-3, atol=1e-4)
+
+    def test_arrays_and_json_restore_it_to_the_bit(self, scorer, X, scores):
+        arrays, facts = scorer.arrays()
+        again = self.restored(scorer, arrays, json.loads(json.dumps(facts)))
+        rows = again.prepare(X)
+        assert_array_equal(again.all(rows), scores, strict=True)
+        for found, expected in zip(again.top(rows, 5), scorer.top(scorer.prepare(X), 5), strict=True):
+            assert_array_equal(found, expected, strict=True)
+        assert again.nbytes == scorer.nbytes
+
+    def test_the_same_examples_give_the_same_scorer(self, scorer, X, scores):
+        assert_array_equal(self.fit(examples(*problem())).all(scorer.prepare(X)), scores)

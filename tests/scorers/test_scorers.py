@@ -1,0 +1,176 @@
+"""The contract of scorers, for each of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from rembrandt.data.rows import as_rows
+from rembrandt.errors import ModelError, SettingsError
+from rembrandt.linalg.sparse import normalize_rows
+from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.scorers.centroids import fit_centroids, largest_entries
+from rembrandt.scorers.embedding_fit import fit_embedding_scorer
+from rembrandt.scorers.trees import fit_trees
+from tests.devices import PLACES
+from tests.estimators.problems import examples
+from tests.scorers.contract import LABELS, ScorerContract, problem
+
+SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
+TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0)
+
+
+def embedding_scorer(data, **changes):
+    return fit_embedding_scorer(data, replace(Recipe(n_components=20, embedding=SETTINGS), **changes))[0]
+
+
+class TestCentroids(ScorerContract):
+    least = 0.7
+
+    @classmethod
+    def fit(cls, data):
+        return fit_centroids(data.X, data.Y)
+
+    def test_a_score_is_the_cosine_with_the_mean_direction(self, X, scores):
+        features, Y = problem()
+        sums = Y.toarray().T @ normalize_rows(features).toarray()
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        expected = normalize_rows(X).toarray() @ (sums / np.where(lengths > 0, lengths, 1)).T
+        assert_allclose(scores, expected, atol=1e-5)
+
+    def test_weights_are_repetitions(self, X):
+        features, Y = problem()
+        w = np.random.default_rng(0).integers(0, 4, features.shape[0])
+        repeated = np.repeat(np.arange(len(w)), w)
+        found = fit_centroids(as_rows(features), Y, w)
+        expected = fit_centroids(as_rows(features[repeated]), Y[repeated])
+        assert_allclose(found.all(found.prepare(X)), expected.all(expected.prepare(X)), atol=1e-5)
+
+    def test_only_the_largest_entries_are_kept(self):
+        data = examples(*problem())
+        few = fit_centroids(data.X, data.Y, kept=3).centroids
+        assert np.diff(few.indptr).max() == 3
+        rng = np.random.default_rng(0)
+        A = sparse.csr_array(rng.standard_normal((20, 30)) * (rng.random((20, 30)) < 0.4))
+        expected = np.where(np.abs(A.toarray()) >= np.sort(np.abs(A.toarray()))[:, [-4]], A.toarray(), 0)
+        assert_array_equal(largest_entries(A, 4).toarray(), expected)
+
+
+class TestTrees(ScorerContract):
+    """Each label against all examples: there are no clusters."""
+
+    @classmethod
+    def fit(cls, data):
+        return fit_trees(data.X, data.Y, TREES, 0)
+
+
+class TestTreesWithClusters(TestTrees):
+    """Trees of clusters, all of which are visited."""
+
+    @classmethod
+    def fit(cls, data):
+        return fit_trees(data.X, data.Y, replace(TREES, pairs=1e3, beam=1000), 0)
+
+
+class TestRidge(ScorerContract):
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data)
+
+
+class TestTranspose(ScorerContract):
+    least = 0.7
+
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, decoder="transpose", normalize=True)
+
+
+class TestSoftmax(ScorerContract):
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(replace(data, multiclass=True), decoder="logistic", decoder_ridge=0.0)
+
+    def test_likelihoods_sum_to_one(self, scorer, rows, scores):
+        assert_allclose(scorer.likelihood(rows, scores).sum(axis=1), 1, rtol=1e-5)
+
+
+class TestSigmoid(ScorerContract):
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, decoder="logistic", decoder_ridge=0.0)
+
+    def test_likelihoods_are_probabilities(self, scorer, rows, scores):
+        likely = scorer.likelihood(rows, scores)
+        assert ((likely > 0) & (likely < 1)).all()
+
+
+class TestKernel(ScorerContract):
+    tolerance = 1e-4
+
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, kernel="gaussian")
+
+
+class TestGrowable(ScorerContract):
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, growable=True)
+
+    def test_moments_are_kept(self, scorer):
+        again = type(scorer).from_arrays(*scorer.arrays())
+        assert again.moments.total == scorer.moments.total
+        assert_array_equal(again.moments.scatter, scorer.moments.scatter)
+
+
+class TestShortlist(ScorerContract):
+    """Through the index, with as many candidates as there are labels."""
+
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data).with_shortlist(LABELS)
+
+    def restored(self, scorer, arrays, facts):
+        again = type(scorer).from_arrays(arrays, facts)
+        assert again.shortlist is None, "how many labels are scored is a question of prediction"
+        assert_array_equal(again.index.clusters, scorer.index.clusters)
+        return again.with_shortlist(LABELS)
+
+
+@pytest.mark.parametrize("place", PLACES, scope="class")
+class TestDevice(ScorerContract):
+    tolerance = 1e-4
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def scorer(cls, place):
+        return embedding_scorer(examples(*problem()), kernel="gaussian").on(place())
+
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, kernel="gaussian")
+
+    def restored(self, scorer, arrays, facts):
+        return type(scorer).from_arrays(arrays, facts).on(scorer.place)
+
+    def test_a_shortlist_is_refused(self, scorer):
+        with pytest.raises(SettingsError, match="cpu") as refused:
+            scorer.with_shortlist(10)
+        assert refused.value.parameter == "shortlist"
+
+
+class TestRegressor:
+    def test_a_scorer_with_a_regressor_predicts_and_cannot_be_written(self):
+        from sklearn.linear_model import Ridge
+
+        X, Y = problem()
+        scorer = embedding_scorer(examples(X.toarray(), Y), regressor=Ridge(alpha=0.1))
+        assert scorer.n_features == X.shape[1]
+        assert np.isfinite(scorer.all(scorer.prepare(X.toarray()))).all()
+        with pytest.raises(ModelError, match=r"Ridge.*regressor=None"):
+            scorer.arrays()
+        with pytest.raises(SettingsError, match="regressor=None"):
+            scorer.explain(X, np.zeros((X.shape[0], 1), dtype=np.int64))
