@@ -1,5 +1,7 @@
 """A fit that would not fit in memory is refused before it begins."""
 
+import os
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +58,17 @@ def test_the_refusal_names_the_estimate_and_what_lowers_it():
     assert "decoder='transpose'" in text
     assert "n_random_features" in text
     assert "kernel=None" in text
+    assert refused.value.parameters == ("n_components", "decoder", "n_random_features", "kernel")
+
+
+def test_systems_without_proc_or_sysconf(tmp_path, monkeypatch):
+    assert 0 < available(tmp_path) < sys.maxsize
+    monkeypatch.delattr(os, "sysconf")
+    assert available(tmp_path) == sys.maxsize
+    for name, size in (("memory.max", 5000), ("memory.current", 2000)):
+        (tmp_path / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys/fs/cgroup" / name).write_text(f"{size}\n")
+    assert available(tmp_path) == 3000
 
 
 def test_no_remedy_is_named_that_is_taken_already():

@@ -161,8 +161,9 @@ def check_updatable(model: Model) -> None:
     check_growable(model)
     if model.settings["decoder"] != "ridge" and model.sums is None:
         raise SettingsError(
-            f"this model's decoder is {model.settings['decoder']!r}, which new examples cannot be added to; fit one "
-            "with decoder='ridge' and growable=True, or fit anew with all examples"
+            f"this model's decoder is {model.settings['decoder']!r}, which cannot be updated; fit with "
+            "decoder='ridge' and growable=True, or refit on all examples",
+            ("decoder", "growable"),
         )
 
 
@@ -170,13 +171,14 @@ def check_growable(model: Model) -> None:
     """Refuse what cannot take new labels, and say what could."""
     if model.forest is not None:
         raise SettingsError(
-            "this model has a sparse part, whose trees have no place for new labels; fit one with sparse=False and "
-            "growable=True, or fit anew with all labels"
+            "this model has trees, which cannot be updated; fit with sparse=False and growable=True, or refit on all "
+            "examples",
+            ("sparse", "growable"),
         )
     if model.decoder.greedy:
-        raise SettingsError("decoder='greedy' picks labels by the embedding itself, which new labels are no part of")
+        raise SettingsError("decoder='greedy' cannot be updated; fit with decoder='ridge'", "decoder")
     if model.moments is None:
-        raise SettingsError("this model did not keep what more examples and labels need; fit it with growable=True")
+        raise SettingsError("this model did not keep what an update needs; fit it with growable=True", "growable")
 
 
 def _with_usual(threshold: float | NDArray[Any], n: int) -> float | NDArray[Any]:

@@ -75,7 +75,7 @@ def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path
 
 
 def test_what_cannot_be_is_refused_before_anything_is_read(data: Path, run: Run, tmp_path: Path, model: Path) -> None:
-    assert "write 90s, 5m or 1h" in " ".join(run("tune", data / "train.tsv", "--budget", "soon", code=2).err.split())
+    assert "write 90s, 5m or 1h" in run("tune", data / "train.tsv", "--budget", "soon", code=2).err
     assert "--budget" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--budget", "0", code=2).err
     assert "already exists" in run("tune", tmp_path / "nowhere", "-o", model, code=1).err
     assert "nowhere" in run("tune", tmp_path / "nowhere", code=1).err

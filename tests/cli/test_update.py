@@ -84,10 +84,10 @@ def test_a_store_is_taken_for_a_file(
 
 
 def test_what_cannot_be_updated_says_so(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    assert "--growable" in run("update", model, data / "test.tsv", code=1).err
+    assert "(option --growable of rembrandt fit)" in run("update", model, data / "test.tsv", code=1).err
     assert "not a model" in run("update", tmp_path, data / "test.tsv", code=1).err
     run("fit", data / "train.tsv", "-o", tmp_path / "t", *TABLE, *FAST, "--decoder", "greedy", "--growable")
-    assert "--decoder greedy" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
+    assert "--decoder of rembrandt fit" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
 
 
 def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """The verbs, put together."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from rembrandt import __version__
 from rembrandt.cli import (
@@ -27,16 +26,7 @@ from rembrandt.cli import (
     tune,
     update,
 )
-from rembrandt.cli.failure import explained
-
-
-class Verbs(TyperGroup):
-    """Verbs whose failures are said in one sentence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        with explained():
-            return super().invoke(ctx)
-
+from rembrandt.cli.failure import Verb, Verbs
 
 app = typer.Typer(
     cls=Verbs,
@@ -57,7 +47,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and leave.")
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
 
@@ -81,10 +71,11 @@ for verb in (
     serve.serve,
     reproduce.reproduce,
 ):
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 app.add_typer(data.app, name="data")
 # What follows is Annif's to read, its --help too.
 app.command(
+    cls=Verb,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )(annif.annif)

@@ -7,6 +7,7 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.describing import command
+from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.output import folder_size
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.screen import Screen, in_bytes
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 app = typer.Typer(
-    help="List and get the data sets that are known by name; convert files to stores.", no_args_is_help=True
+    cls=Verbs, help="List and get the data sets that are known by name; convert files to stores.", no_args_is_help=True
 )
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_sets(json: options.Json = False) -> None:
     """List the data sets and say which are here."""
     from rembrandt.data import catalogue
@@ -34,7 +35,7 @@ def list_sets(json: options.Json = False) -> None:
     screen.result([vars(one) for one in listings])
 
 
-@app.command("get")
+@app.command("get", cls=Verb)
 def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As the list has it.")],
     json: options.Json = False,
@@ -50,7 +51,7 @@ def get(
     screen.result({"name": name, "folder": str(folder)})
 
 
-@app.command("convert")
+@app.command("convert", cls=Verb)
 def convert(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of examples, in any readable format.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="The folder to write the store to.")],

@@ -140,7 +140,7 @@ def fit(
                 classifier = RembrandtClassifier(**settings, text=TextFeatures(**vectorizer))
                 classifier.fit_dataset(data, report, checkpoints)
             except ValueError as error:  # data or settings that the library refuses without knowing the file
-                raise RembrandtError(f"cannot fit {train}: {error}") from error
+                raise RembrandtError(f"cannot fit {train}: {error}", getattr(error, "parameters", ())) from error
             if shortlist:
                 classifier.make_shortlist(report)
             seconds = time.perf_counter() - start

@@ -12,7 +12,7 @@ import typer
 
 from rembrandt.progress import Report, bars
 
-_WIDTH_OF_A_FILE = 160  # columns, where there is no terminal to measure
+_UNLIMITED = 1 << 20  # columns; lines wrap on terminals only
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Screen:
             table.add_column(name, justify="left" if i < left or name in left_too else "right", overflow="fold")
         for row in rows:
             table.add_row(*row)
-        width = None if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+        width = None if sys.stdout.isatty() else _UNLIMITED
         Console(markup=False, highlight=False, emoji=False, width=width).print(table)
 
     def result(self, document: Any) -> None:

@@ -79,7 +79,7 @@ def tune(
             else:
                 found = classifier.fit_dataset(data, report, watch=display.watch).selection_
         except ValueError as error:  # data or settings that the library refuses without knowing the file
-            raise RembrandtError(f"cannot search on {train}: {error}") from error
+            raise RembrandtError(f"cannot search on {train}: {error}", getattr(error, "parameters", ())) from error
     seconds = time.perf_counter() - start
     chosen = next((parameters_of(trial) for trial in found if trial["outcome"] == "chosen"), None)
     settled = {name: value for name, value in known.items() if value != "auto"} | (chosen or {})

@@ -59,7 +59,7 @@ def update(
         try:
             (classifier.refit_dataset if anew else classifier.update_dataset)(data, report)
         except ValueError as error:  # data that the library refuses without knowing the file
-            raise RembrandtError(f"cannot learn from {file}: {error}") from error
+            raise RembrandtError(f"cannot learn from {file}: {error}", getattr(error, "parameters", ())) from error
         seconds = time.perf_counter() - start
         classifier.save(target, force=replaced, extra=extra)
     added = [str(name) for name in classifier.classes_ if str(name) not in known]

@@ -44,7 +44,7 @@ def detect(path: Path) -> str:
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
     raise DataError(
-        f"the format is not plain from the name or the first lines; say which it is, with format= one of "
-        f"{', '.join(FORMATS)}",
+        f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}",
         path,
+        parameter="format",
     )

@@ -185,6 +185,7 @@ def _detect(path: Path) -> str:
     raise DataError(
         f"the format is not plain from the first line; say which it is, with format= one of {', '.join(FORMATS[:3])}",
         path,
+        parameter="format",
     )
 
 

@@ -14,7 +14,7 @@ from rembrandt.errors import DataError
 def read_npz(path: Path, labels: Path | None, label_names: Sequence[str] | None = None) -> Dataset:
     """Read ``X.npz`` and, with ``labels="Y.npz"``, the 0/1 matrix that goes with it."""
     if labels is None:
-        raise DataError('the labels are in another file; name it, as in read("X.npz", labels="Y.npz")', path)
+        raise DataError('the labels are in another file; name it, as in read("X.npz", labels="Y.npz")', path, parameter="labels")
     X, Y = _load(path), _load(labels)
     if X.shape[0] != Y.shape[0]:
         raise DataError(f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree", labels)

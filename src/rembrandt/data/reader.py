@@ -76,7 +76,7 @@ def read_parts(
     """
     path = Path(path)
     if format != "auto" and format not in FORMATS:
-        raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
+        raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
     if format != "npz" and not path.is_file():
