@@ -23,7 +23,9 @@ class Shape:
     mapped: int  # input features of the decoder
     decoder: str
     itemsize: int = 4  # bytes per number of X
-    features: int | None = None  # upper bound on the bytes of mapped features in a logistic fit; None: those of all rows
+    features: int | None = (
+        None  # upper bound on the bytes of mapped features in a logistic fit; None: those of all rows
+    )
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # upper bound on the pairs of a label and a feature that occur together; 0 without trees
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
 
-from rembrandt.cli import options
+from rembrandt.cli import reading, settings
 from rembrandt.cli.app import app
 from rembrandt.cli.failure import options_of, with_options
 from rembrandt.data.generated import labelled_documents
@@ -59,7 +59,7 @@ def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -
         (["fit", folder / "ragged.tsv", *new, *TABLE], ["ragged.tsv, line 3"]),
         (["fit", folder / "plain.txt", *new], ["plain.txt", "--format"]),
         (["fit", folder / "plain.txt", *new, "--format", "lines"], ["plain.txt", "labels"]),
-        (["fit", data / "train.txt", *new, "--hashed"], ["train.txt", "--hashed"]),
+        (["fit", data / "train.txt", *new, "--hashed"], ["train.txt", "(option --hashed)"]),
         (["fit", data / "train.txt", *new, *FAST, "--method", "pca", "--decoder", "transpose"], ["train.txt", "pca"]),
         (["evaluate", folder / "nothing", test], [str(folder / "nothing"), "not a model"]),
         (["evaluate", model, data / "test.txt"], ["test.txt", "fitted on texts"]),
@@ -67,11 +67,11 @@ def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -
         (["predict", model, folder / "absent.tsv"], ["absent.tsv", "no such file"]),
         (
             ["predict", model, test, "--include", "topic-09/label-000"],
-            [str(model), "'topic-09/label-000'", "near it are"],
+            [str(model), "'topic-09/label-000'", "similar labels"],
         ),
         (["predict", model, test, "--output", folder / "no" / "where.tsv"], ["where.tsv", "no folder"]),
         (["neighbors", model, "topik-00/label-000"], [str(model), "'topik-00/label-000'", "topic-00/label-000"]),
-        (["neighbors", model, "@@@@@@@@@@"], [str(model), "nothing is like it"]),
+        (["neighbors", model, "@@@@@@@@@@"], [str(model), "none is similar"]),
         (["data", "get", "mnist"], ["'mnist'", "pubmed-mesh"]),
     ]
 
@@ -144,13 +144,20 @@ def test_errors_keep_their_parameters() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from rembrandt.data.detect import FORMATS
+    from rembrandt.data import detect
     from rembrandt.embeddings.fit import METHODS
     from rembrandt.features.fourier import KERNELS
     from rembrandt.fitting import DECODERS
+    from rembrandt.presets import PRESETS
 
-    assert [*options.Format] == ["auto", *FORMATS, "lines"] and [*options.Method] == [*METHODS]
-    assert [*options.Decoder] == ["auto", *DECODERS] and [*options.Kernel] == ["auto", "none", *KERNELS]
+    assert reading.FORMATS == detect.FORMATS
+    for choices, names in (
+        (settings.Preset, PRESETS),
+        (settings.Method, METHODS),
+        (settings.Decoder, ["auto", *DECODERS]),
+        (settings.Kernel, ["auto", "none", *KERNELS]),
+    ):
+        assert [*get_args(choices)] == [*names]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")

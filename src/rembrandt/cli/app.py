@@ -1,12 +1,11 @@
-"""The verbs, put together."""
+"""All commands in one application."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rembrandt import __version__
 from rembrandt.cli import (
-    add,
     annif,
     confusions,
     data,
@@ -19,23 +18,24 @@ from rembrandt.cli import (
     neighbors,
     predict,
     report,
-    reproduce,
     serve,
-    siblings,
     spectrum,
     tune,
     update,
 )
 from rembrandt.cli.failure import Verb, Verbs
+from rembrandt.cli.options import grouped
+
+_HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 
 app = typer.Typer(
     cls=Verbs,
     help="Extreme classification through label embeddings: thousands to millions of labels on one machine.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **_HELP,
 )
+data_app = typer.Typer(cls=Verbs, help="List and download data sets; convert files to stores.", **_HELP)
 
 
 def _version(wanted: bool) -> None:
@@ -56,7 +56,6 @@ for verb in (
     demo.demo,
     fit.fit,
     tune.tune,
-    add.add,
     update.update,
     predict.predict,
     evaluate.evaluate,
@@ -64,16 +63,17 @@ for verb in (
     explain.explain,
     confusions.confusions,
     neighbors.neighbors,
-    siblings.siblings,
     spectrum.spectrum,
     map.map,
     report.report,
     serve.serve,
-    reproduce.reproduce,
 ):
-    app.command(cls=Verb)(verb)
-app.add_typer(data.app, name="data")
-# What follows is Annif's to read, its --help too.
+    app.command(cls=Verb)(grouped(verb))
+data_app.command("list", cls=Verb)(grouped(data.list_sets))
+data_app.command("get", cls=Verb)(grouped(data.get))
+data_app.command("convert", cls=Verb)(grouped(data.convert))
+app.add_typer(data_app, name="data")
+# Annif parses the rest of the line, including --help.
 app.command(
     cls=Verb,
     add_help_option=False,

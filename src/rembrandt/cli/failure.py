@@ -96,6 +96,15 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
             raise _exit(f"error: {where}{error.strerror or error}", FAILED) from error
 
 
+@contextmanager
+def about(start: str) -> Iterator[None]:
+    """Begin the message of errors of the library, which does not know the file, with ``start``."""
+    try:
+        yield
+    except ValueError as error:
+        raise RembrandtError(f"{start}: {error}", getattr(error, "parameters", ())) from error
+
+
 def with_options(message: str, parameters: Iterable[str], options: Mapping[str, str]) -> str:
     """Append the options that set the parameters of a message, where this command has them."""
     found = [options[name] for name in parameters if name in options]

@@ -1,17 +1,18 @@
-"""Outputs that are whole or absent, refused before any work is done when they would replace something."""
+"""Checks of output paths before any work is done, and the sizes of outputs."""
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+
+from rich.filesize import decimal
 
 from rembrandt.errors import OutputExistsError, RembrandtError
+from rembrandt.files import whole_file as atomic_file
+
+__all__ = ["atomic_file", "check_file_target", "check_model_target", "decimal", "folder_size"]
 
 
 def check_model_target(path: Path, force: bool) -> None:
-    """Refuse a folder that a model could not be saved to."""
+    """Refuse a folder that a model cannot be saved to."""
     from rembrandt.model.folder import why_not_a_model
 
     _check_free(path, force)
@@ -20,7 +21,7 @@ def check_model_target(path: Path, force: bool) -> None:
 
 
 def check_file_target(path: Path, force: bool) -> None:
-    """Refuse a file that is there already, or whose folder is not."""
+    """Refuse a file that exists, or whose folder does not."""
     _check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")
@@ -28,35 +29,14 @@ def check_file_target(path: Path, force: bool) -> None:
         raise RembrandtError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name when the block ends well."""
-    with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as file:
-        unfinished = Path(file.name)
-        try:
-            yield file  # type: ignore[misc]
-            file.flush()
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-
-def folder_size(path: Path) -> int:
-    """Bytes in a folder's files."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
 def _check_free(path: Path, force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise OutputExistsError(f"{path} already exists; choose another name, or replace it with --force")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise RembrandtError(f"{path} cannot be written: {parent} takes no new files; choose another place")
+        raise RembrandtError(f"{path} cannot be written: {parent} is not a writable folder; choose another name")
 
 
-def _umask() -> int:
-    """What new files are not allowed; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def folder_size(path: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -117,7 +117,9 @@ def place_for(device: str) -> Place:
     ``auto`` is a GPU where there is one. Several CPUs (``cpu,cpu``) run as several GPUs do, to try what those would.
     """
     if not isinstance(device, str) or not device:
-        raise SettingsError(f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device")
+        raise SettingsError(
+            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+        )
     if device == "cpu":
         return CPU
     if device.startswith("dask"):

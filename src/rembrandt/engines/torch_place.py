@@ -102,7 +102,9 @@ def torch_place(device: str) -> TorchPlace | None:
     devices = tuple(_device(name.strip(), device) for name in device.split(","))
     kinds = {one.type for one in devices}
     if len(kinds) > 1:
-        raise SettingsError(f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device")
+        raise SettingsError(
+            f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device"
+        )
     return TorchPlace(devices, torch.bfloat16 if kinds == {"cuda"} else torch.float32)
 
 
