@@ -1,31 +1,20 @@
 """All commands in one application."""
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from rembrandt import __version__
-from rembrandt.cli import (
-    annif,
-    confusions,
-    data,
-    demo,
-    embed,
-    evaluate,
-    explain,
-    fit,
-    map,
-    neighbors,
-    predict,
-    report,
-    serve,
-    spectrum,
-    tune,
-    update,
-)
+from rembrandt.cli import annif, data
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
+# Each is a function in the module of the same name.
+VERBS = (
+    *("demo", "fit", "tune", "update", "predict", "evaluate", "embed", "explain"),
+    *("confusions", "neighbors", "spectrum", "map", "report", "serve"),
+)
 _HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 
 app = typer.Typer(
@@ -52,23 +41,8 @@ def _root(
 ) -> None: ...
 
 
-for verb in (
-    demo.demo,
-    fit.fit,
-    tune.tune,
-    update.update,
-    predict.predict,
-    evaluate.evaluate,
-    embed.embed,
-    explain.explain,
-    confusions.confusions,
-    neighbors.neighbors,
-    spectrum.spectrum,
-    map.map,
-    report.report,
-    serve.serve,
-):
-    app.command(cls=Verb)(grouped(verb))
+for name in VERBS:
+    app.command(cls=Verb)(grouped(getattr(import_module(f"rembrandt.cli.{name}"), name)))
 data_app.command("list", cls=Verb)(grouped(data.list_sets))
 data_app.command("get", cls=Verb)(grouped(data.get))
 data_app.command("convert", cls=Verb)(grouped(data.convert))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +12,7 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, command, data_lines, saved_line, show_measures
 from rembrandt.cli.output import check_model_target
-from rembrandt.cli.reading import Reading
+from rembrandt.cli.reading import Reading, data_set_reading
 from rembrandt.cli.saved import FIT_SECONDS, READING, SavedModel
 from rembrandt.cli.settings import Preset
 from rembrandt.errors import DataError
@@ -26,18 +24,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # articles
 _LONG = 300  # characters; shorter articles have no abstract
-
-
-@dataclass(frozen=True)
-class Material:
-    """Examples for the demonstration."""
-
-    name: str
-    train: Dataset
-    test: Dataset
-    reading: Reading
-    test_file: Path | None = None
-    why_generated: str | None = None
 
 
 def demo(
@@ -59,27 +45,28 @@ def demo(
     from rembrandt.evaluation import measure
 
     with console.progress() as report:
-        material = _articles(generated, report)
-    if material.why_generated:
-        console.say(f"No real data: {material.why_generated}.", "Generated documents are used instead.", "")
-    console.say(*data_lines(material.train, f"{material.name}, training part"))
+        train, test, reading, why_generated = _articles(generated, report)
+    if why_generated:
+        console.say(f"No real data: {why_generated}.", "Generated documents are used instead.", "")
+    name = "generated documents" if why_generated else "PubMed-MeSH"
+    console.say(*data_lines(train, f"{name}, training part"))
     with console.progress() as report:
         start = time.perf_counter()
-        classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(material.train, report)
+        classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train, report)
         seconds = time.perf_counter() - start
-        measured = measure(classifier, material.test, report)
-    saved = SavedModel(output, classifier, material.reading)
-    console.say(*choice_lines(classifier), "", f"On {material.test.n_examples:,} other examples:", "")
+        measured = measure(classifier, test, report)
+    saved = SavedModel(output, classifier, reading)
+    console.say(*choice_lines(classifier), "", f"On {test.n_examples:,} other examples:", "")
     show_measures(console, measured)
     _show_examples(console, saved, measured)
-    facts = {READING: material.reading.to_json(), FIT_SECONDS: seconds, "metrics": measured.model}
+    facts = {READING: reading.to_json(), FIT_SECONDS: seconds, "metrics": measured.model}
     classifier.save(output, force=force, extra=facts)
-    console.say("", saved_line(output, seconds), "", "Next:", *_next_steps(saved, material, measured))
+    console.say("", saved_line(output, seconds), "", "Next:", *_next_steps(saved, measured))
     console.result(
         {
             "model": str(output),
-            "data": material.name,
-            "generated": material.why_generated is not None,
+            "data": name,
+            "generated": why_generated is not None,
             "seconds": seconds,
             "settings": classifier.settings_,
             **measured.document(),
@@ -87,18 +74,16 @@ def demo(
     )
 
 
-def _articles(n_generated: int, report: Report) -> Material:
-    """Return PubMed articles, or generated documents and the reason for them."""
+def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Reading, str | None]:
+    """Return PubMed articles for training and test, or generated documents and the reason for them."""
     from rembrandt.data import catalogue, generated, pubmed
 
     try:
-        folder = pubmed.get(report)
-        train, test = (catalogue.load("pubmed-mesh", part, folder.parent, report) for part in ("train", "test"))
+        pubmed.get(report)
+        train, test = (catalogue.load("pubmed-mesh", part, report=report) for part in ("train", "test"))
+        return train, test, data_set_reading("pubmed-mesh"), None
     except (DataError, OSError) as error:
-        train, test = generated.labelled_documents(n_generated)
-        return Material("generated documents", train, test, Reading(), why_generated=str(error).rstrip("."))
-    reading = Reading(text=["title", "abstract"], labels="mesh", label_separator="|")
-    return Material("PubMed-MeSH", train, test, reading, test_file=folder / "test.tsv.gz")
+        return *generated.labelled_documents(n_generated), Reading(), str(error).rstrip(".")
 
 
 def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> None:
@@ -114,12 +99,12 @@ def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> N
         console.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
 
 
-def _next_steps(saved: SavedModel, material: Material, measured: Measured) -> list[str]:
+def _next_steps(saved: SavedModel, measured: Measured) -> list[str]:
     """Return commands to try."""
-    label = saved.title(measured.labels[0, 0]) or saved.names[measured.labels[0, 0]]
-    text = next((text for text in material.test.texts or [] if len(text) > _LONG), "")
+    column = measured.labels[0, 0]
+    text = next((text for text in measured.data.texts or [] if len(text) > _LONG), "")
     words = shlex.quote(" ".join(text.split()[:12]))
-    steps = [f"echo {words} | {command('predict', saved.path, '-')}", command("neighbors", saved.path, label)]
-    if material.test_file is not None:
-        steps.append(command("evaluate", saved.path, material.test_file))
+    steps = [f"echo {words} | {command('predict', saved.path, '-')}"]
+    steps.append(command("neighbors", saved.path, saved.title(column) or saved.names[column]))
+    steps += [command("evaluate", saved.path, "pubmed-mesh")] if saved.reading.text else []
     return [f"  {step}" for step in [*steps, command("spectrum", saved.path)]]

@@ -79,10 +79,7 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        known = {name: value for name, value in catalogue.ENTRIES[source].options.items() if name != "format"}
-        text = known.get("text")
-        known["text"] = text if text is None else [text] if isinstance(text, str) else list(text)
-        return catalogue.load(source, "train", report=report), Reading.from_json(known)
+        return catalogue.load(source, "train", report=report), data_set_reading(source)
     with _as_file(source) as path:
         return read(path, **reading.arguments(), report=report), reading
 
@@ -107,6 +104,15 @@ def is_data_set(source: str) -> bool:
     from rembrandt.data.catalogue import ENTRIES
 
     return source in ENTRIES and not Path(source).exists()
+
+
+def data_set_reading(name: str) -> Reading:
+    """Return how the files of a data set are read; their names tell the format."""
+    from rembrandt.data.catalogue import ENTRIES
+
+    known = {**ENTRIES[name].options, "format": None}
+    text = known.get("text")
+    return Reading.from_json(known | {"text": [text] if isinstance(text, str) else text and list(text)})
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
