@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 # Where tests and benchmarks look for the real data sets; they skip what is not there.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 DEVICE ?= cpu
+# Test processes that run in parallel, with one thread each.
+WORKERS ?= 2
 
 .PHONY: help demo test check format bench paper annif-env clean
 
@@ -25,7 +27,7 @@ demo: $(VENV)/.package ## raw articles to a trained, evaluated, saved model
 	$(BIN)/rembrandt demo --output demo-model --force
 
 test: $(VENV)/.installed ## everything that proves it works
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 check: $(VENV)/.installed ## lint, format, types
 	$(BIN)/ruff check .

@@ -66,7 +66,7 @@ def test_words_that_a_model_does_not_know(stores, run, model):
     other = stores / "other-words"
     run("data", "convert", stores / "test.tsv", "-o", other, *TABLE, "--hashed")
     refused = run("predict", model, other, code=1).err
-    assert "became other features" in refused and f"--like {model}" in refused
+    assert "text features are not those" in refused and f"--like {model}" in refused
 
 
 def test_refusals(stores, run, tmp_path):

@@ -116,9 +116,9 @@ def test_names_of_devices():
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ("gpu7", "is no device: use 'cpu', 'cuda'"),
+        ("gpu7", "is not a device: use 'cpu', 'cuda'"),
         ("mps", "is not supported"),
-        ("cuda:99", "is not there" if torch.cuda.is_available() else "finds no GPU"),
+        ("cuda:99", "does not exist" if torch.cuda.is_available() else "finds no GPU"),
         ("", "must be a name"),
         (3, "must be a name"),
     ],
