@@ -40,21 +40,13 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
     settings = classifier.settings_
-    chosen = [trial for trial in classifier.selection_ if trial.get("outcome") == "chosen"]
-    searched = chosen and classifier.n_components == "auto"
-    reason = settings.get("rank_reason") or ("chosen by the search" if searched else "as requested")
-    lines = [f"Rank {settings['rank']:,}: {reason}.", f"Decoder: {_decoder(settings)}."]
-    tried = len(classifier.selection_)
+    chosen = [trial for trial in classifier.selection_ if trial["outcome"] == "chosen"]
+    lines = [f"Scorers: {candidate(settings)}."]
+    if settings.get("rank_reason"):
+        lines.append(f"Rank {settings['rank']:,}: {settings['rank_reason']}.")
     if chosen:
-        lines.append(f"Chosen in {tried} trials on held-out examples, where it reached {chosen[0]['quality']:.1%}.")
-    elif classifier.selection_:
-        best = max(classifier.selection_, key=lambda trial: trial["quality"])
-        reached = f"the best reached {best['quality']:.1%} ({_decoder(best)})"
-        lines.append(f"Chosen among {tried} candidates on held-out examples; {reached}.")
-    if settings.get("tree"):
-        share, cost = settings["blend"], settings["tree"]["cost"]
-        tried_too = f"; chosen among {len(classifier.blends_)}" if classifier.blends_ else ""
-        lines.append(f"Trees: {share:.0%} of the score, cost {cost:g}{tried_too}.")
+        tried = f"{len(classifier.selection_)} trials on held-out examples"
+        lines.append(f"Chosen in {tried}, where it reached {chosen[0]['quality']:.1%}.")
     return lines
 
 
@@ -106,15 +98,27 @@ def _trial(trial: Mapping[str, Any]) -> tuple[str, ...]:
     return (*start, *(f"{100 * trial[name]:.2f}" for name in ("p@1", "p@3", "p@5")), trial["outcome"])
 
 
-def candidate(trial: Mapping[str, Any]) -> str:
-    """Return the model of a trial in a few words."""
+def candidate(facts: Mapping[str, Any]) -> str:
+    """Return a recipe in a few words."""
     parts = []
-    if trial["decoder"] is not None:
-        scale = f" × {trial['kernel_scale']:g}" if trial["kernel"] else ""
-        left_out = f", {trial['leave_out']:g} left out" if trial["leave_out"] else ""
-        parts.append(f"rank {trial['n_components']:,}, ridge {trial['ridge']:g}, {_decoder(trial)}{scale}{left_out}")
-    if trial["sparse"]:
-        share = "trees alone" if trial["decoder"] is None else f"trees {trial['sparse_share']:.0%}"
-        numbers = f"{trial['sparse_trees']}, cost {trial['sparse_cost']:g}, power {trial['sparse_power']:g}"
-        parts.append(f"{share}: {numbers}")
+    weights = facts["blend"] if facts["blend"] != "auto" else [None] * len(facts["scorers"])
+    for name, weight in zip(facts["scorers"], weights, strict=True):
+        share = "" if weight in (None, 1) else f" {weight:.0%}"
+        parts.append(f"{name}{share}{_PARTS[name](facts)}")
     return "; ".join(parts)
+
+
+def _embedding(facts: Mapping[str, Any]) -> str:
+    settings = facts["embedding"]
+    rank = facts.get("rank") or facts["n_components"]
+    scale = f" × {settings['kernel_scale']:g}" if facts["kernel"] else ""
+    left_out = f", {settings['leave_out']:g} left out" if settings["leave_out"] else ""
+    return f" (rank {rank}, ridge {facts['ridge']:g}, {_decoder(facts)}{scale}{left_out})"
+
+
+def _trees(facts: Mapping[str, Any]) -> str:
+    trees = facts["trees"]
+    return f" ({trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
+
+
+_PARTS = {"embedding": _embedding, "trees": _trees, "centroids": lambda facts: ""}

@@ -17,7 +17,10 @@ from rembrandt.errors import RembrandtError, RembrandtWarning
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 # Parameters of the library whose options have another name.
-ALIASES = {"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"}
+ALIASES = {
+    **{"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"},
+    **{"pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"},
+}
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
 

@@ -55,7 +55,7 @@ def fit(
                 classifier = RembrandtClassifier(**given, text=texts.features())
                 classifier.fit_dataset(data, report, checkpoints)
             if shortlist:
-                classifier.make_shortlist(report)
+                classifier.build_shortlist(report)
             seconds = time.perf_counter() - start
             classifier.save(output, force=force, extra={READING: known.to_json(), FIT_SECONDS: seconds})
             checkpoints.clear()
@@ -76,7 +76,6 @@ def fit(
             "notes": data.notes.sentences(),
             "settings": classifier.settings_,
             "selection": classifier.selection_,
-            "blends": classifier.blends_,
         }
     )
 

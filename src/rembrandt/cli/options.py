@@ -62,9 +62,11 @@ def as_words(group: Any) -> list[str]:
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, dict):
+        return ",".join(f"{name}={_word(weight)}" for name, weight in value.items())
+    if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
         return "-".join(map(str, value))
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ",".join(value)
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
@@ -103,6 +105,16 @@ def _number(text: str, most: float, objection: str) -> float:
     if not 0 <= value <= most or value == float("inf"):
         raise typer.BadParameter(f"{text!r} {objection}")
     return value
+
+
+def scorer_names(text: str) -> Any:
+    """Parse ``auto``, ``trees,embedding`` or, with weights, ``trees=0.25,embedding=0.75``."""
+    if text == "auto":
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not any(equals for _, equals, _ in pairs):
+        return tuple(name.strip() for name, _, _ in pairs)
+    return {name.strip(): _number(weight, float("inf"), "is not a weight") for name, _, weight in pairs}
 
 
 def candidates(text: str) -> int | bool:
@@ -165,9 +177,8 @@ class Ranking:
 def checked_device(device: str, scheduler: str | None, source: str) -> str:
     """Return the device for ``source``; a device that cannot be used is refused before anything is read."""
     from rembrandt.data.store import is_store
-    from rembrandt.engines.place import place_for
-    from rembrandt.engines.stored_place import stored_place
+    from rembrandt.engines.place import check_device
 
     device = device if scheduler is None else f"dask:{scheduler}"
-    (stored_place if is_store(source) else place_for)(device)
+    check_device(device, on_disk=is_store(source))
     return device

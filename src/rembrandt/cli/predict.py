@@ -51,7 +51,7 @@ def predict(
             "tail": (ranking.propensity_a, ranking.propensity_b) if ranking.tail else False,
             "shortlist": ranking.shortlist,
         }
-        saved.classifier.looked_at(ranking.shortlist, ranking.tail, report)  # before anything is read
+        saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
         data = saved.read(file, reading, report, unlabelled=True)
         rows = saved.classifier.dataset_rows(data, report)
         answers = list(_answers(saved, rows, top_k, chosen, report))
@@ -72,7 +72,7 @@ def _answers(
     n = X.shape[0]
     for start in range(0, n, _ROWS):
         report("predicting", start, n)
-        labels, scores = saved.classifier.model_topk(X[start : start + _ROWS], k, **chosen)
+        labels, scores = saved.classifier.top_columns(X[start : start + _ROWS], k, **chosen)
         for row, values in zip(labels.tolist(), scores.tolist(), strict=True):
             yield [saved.entry(i) | {"score": score} for i, score in zip(row, values, strict=True) if i >= 0]
     report("predicting", n, n)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,12 +10,17 @@ from rembrandt.cli.options import ADVANCED, MODEL, TEXT, flag, option
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
+    from rembrandt.recipe import Recipe
 
 # These names are the library's; importing them would slow down every command.
 Preset = Literal["fast", "balanced", "best"]
 Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
-Decoder = Literal["auto", "transpose", "ridge", "logistic", "greedy"]
+Decoder = Literal["auto", "transpose", "ridge", "logistic"]
 Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
+
+
+# Fields of TreeSettings and their options.
+TREES = {"n_trees": "n_trees", "pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"}
 
 
 def _auto(help: str, panel: str = ADVANCED, whole: bool = False) -> Any:
@@ -33,12 +37,20 @@ class Settings:
     budget: Annotated[
         Any, option("Search that long for what is auto: 90s, 5m, 1h.", MODEL, parser=options.seconds, metavar="TIME")
     ] = None
+    scorers: Annotated[
+        Any,
+        option(
+            "Scorers of the model, separated by commas: trees, centroids, embedding; NAME=WEIGHT fixes the blend.",
+            MODEL,
+            parser=options.scorer_names,
+            metavar="auto|NAMES",
+        ),
+    ] = "auto"
     n_components: options.Components = "auto"
     method: Annotated[Method, option("Label embedding.", MODEL)] = "rembrandt"
     ridge: Annotated[Any, _auto("Ridge penalty of the embedding's regression.", MODEL)] = "auto"
     decoder: Annotated[Decoder, option("From the embedding to labels.", MODEL)] = "auto"
     kernel: Annotated[Kernel, option("Kernel of the decoder.", MODEL)] = "auto"
-    sparse: Annotated[bool | None, flag("--sparse/--no-sparse", "Add trees of sparse classifiers.", MODEL)] = None
     calibrate: Annotated[bool, flag("--calibrate", "Calibrate probabilities on held-out examples.", MODEL)] = False
     threshold: Annotated[
         Any,
@@ -57,33 +69,42 @@ class Settings:
     kernel_scale: Annotated[Any, _auto("Bandwidth of the kernel, in median distances between examples.")] = "auto"
     n_random_features: Annotated[Any, _auto("Random features of the kernel.", whole=True)] = "auto"
     leave_out: Annotated[Any, _auto("Share of an example's own labels hidden from the decoder.")] = "auto"
-    sparse_trees: Annotated[Any, _auto("Number of trees.", whole=True)] = "auto"
-    sparse_pairs: Annotated[Any, _auto("Pairs of examples and nodes on the first level of a tree.")] = "auto"
-    sparse_cost: Annotated[Any, _auto("Inverse regularization of the trees.")] = "auto"
-    sparse_power: Annotated[Any, _auto("Power of the hinge in a tree's probability.")] = "auto"
-    sparse_share: Annotated[Any, _auto("Weight of the trees in the score, from 0 to 1.")] = "auto"
+    n_trees: Annotated[Any, _auto("Number of trees.", whole=True)] = "auto"
+    tree_pairs: Annotated[Any, _auto("Pairs of examples and nodes on the first level of a tree.")] = "auto"
+    tree_cost: Annotated[Any, _auto("Weight of the loss against the penalty in the trees.")] = "auto"
+    tree_power: Annotated[Any, _auto("Power of the hinge in a tree's probability.")] = "auto"
     n_iter: options.PowerIterations = 1
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the classifier."""
+        from rembrandt.recipe import EmbeddingSettings, TreeSettings
+
         found = dict(vars(self))
         found["random_state"] = found.pop("seed")
         found["kernel"] = None if self.kernel == "none" else self.kernel
         found["normalize"] = {"auto": "auto", "yes": True, "no": False}[self.normalize]
-        found["sparse"] = "auto" if self.sparse is None else self.sparse
-        found["n_random_features"] = None if self.n_random_features == "auto" else self.n_random_features
+        embedding = {name: found.pop(name) for name in ("kernel_scale", "n_random_features", "leave_out", "n_iter")}
+        embedding["n_random_features"] = None if self.n_random_features == "auto" else self.n_random_features
+        trees = {name: found.pop(option) for name, option in TREES.items()}
+        for name, kind, own in (("embedding", EmbeddingSettings, embedding), ("trees", TreeSettings, trees)):
+            made = kind(**own)
+            found[name] = None if made == kind() else made
         return found
 
-    def with_parameters(self, chosen: Mapping[str, Any]) -> Settings:
-        """Return the options for these settings with some parameters of the classifier replaced."""
-        found = dict(chosen)
-        if "kernel" in found:
-            found["kernel"] = found["kernel"] or "none"
-        if "normalize" in found:
-            found["normalize"] = "yes" if found["normalize"] else "no"
-        if found.get("sparse") == "alone":
-            found |= {"sparse": True, "sparse_share": 1.0}
-        return replace(self, **found)
+    def with_recipe(self, recipe: Recipe) -> Settings:
+        """Return the options that fit this recipe."""
+        weights = zip(recipe.scorers, recipe.weights, strict=True)
+        chosen: dict[str, Any] = {
+            "budget": None,
+            "scorers": recipe.scorers[0] if len(recipe.scorers) == 1 else dict(weights),
+        }
+        if "embedding" in recipe.scorers:
+            chosen |= {name: getattr(recipe, name) for name in ("n_components", "ridge", "decoder", "decoder_ridge")}
+            chosen |= {name: getattr(recipe.embedding, name) for name in ("kernel_scale", "leave_out")}
+            chosen |= {"kernel": recipe.kernel or "none", "normalize": "yes" if recipe.normalize else "no"}
+        if "trees" in recipe.scorers:
+            chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)

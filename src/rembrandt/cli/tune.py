@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from rembrandt.cli.saved import FIT_SECONDS, READING
 from rembrandt.cli.settings import Settings, TextSettings
 
 if TYPE_CHECKING:
-    from rembrandt.search import Progress
+    from rembrandt.selection import Progress
 
 _BUDGET = 300.0  # seconds
 
@@ -47,7 +48,7 @@ def tune(
     if output is not None:
         check_model_target(output, force)
     from rembrandt.estimators import RembrandtClassifier
-    from rembrandt.search import parameters_of
+    from rembrandt.recipe import Recipe
 
     with console.progress() as report:
         data, known = read_training(train, reading, report)
@@ -61,11 +62,11 @@ def tune(
         else:
             trials = classifier.fit_dataset(data, report, watch=watcher).selection_
     seconds = time.perf_counter() - start
-    chosen = next((parameters_of(trial) for trial in trials if trial["outcome"] == "chosen"), None)
-    groups = (reading, settings.with_parameters({"budget": None} | (chosen or {})), texts)
+    chosen = next((Recipe.from_json(trial) for trial in trials if trial["outcome"] == "chosen"), None)
+    groups = (reading, replace(settings, budget=None) if chosen is None else settings.with_recipe(chosen), texts)
     words = [word for group in groups for word in options.as_words(group)]
     fitting = command("fit", train, "--output", output or "MODEL", *words)
-    document = {"budget": budget, "chosen": chosen, "trials": trials, "command": fitting}
+    document = {"budget": budget, "chosen": None if chosen is None else chosen.to_json(), "trials": trials, "command": fitting}
     last = watcher.last
     if last is None:
         console.say("There was nothing to choose: all settings are given, or there are too few examples.")

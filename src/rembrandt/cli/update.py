@@ -37,7 +37,8 @@ def update(
     """
     target, replaced = (model, True) if output is None else (output, force)
     check_model_target(target, replaced)
-    from rembrandt.growing import check_updatable, refit_due
+    from rembrandt.recipe import Recipe
+    from rembrandt.updating import refit_due, updatable_scorer
 
     with console.progress() as report:
         saved = open_model(model)
@@ -45,13 +46,16 @@ def update(
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
-            check_updatable(classifier.model_)  # before anything is read
+            updatable_scorer(classifier.model_)  # before anything is read
             data = saved.read(file, reading, report)
     console.say(*data_lines(data, file))
     with console.progress() as report:
         start = time.perf_counter()
         with about(f"cannot learn from {file}"):
-            (classifier.refit_dataset if refit else classifier.update_dataset)(data, report)
+            if refit:
+                classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_))
+            else:
+                classifier.update_dataset(data, report)
         seconds = time.perf_counter() - start
         classifier.save(target, force=replaced, extra=extra)
     added = [str(name) for name in classifier.classes_ if str(name) not in known]
@@ -69,7 +73,7 @@ def update(
             "n_train": classifier.n_train_,
             "n_labels": len(classifier.classes_),
             "added": added,
-            "updates": classifier.settings_.get("updated", []),
+            "updates": classifier.settings_.get("updates", []),
             "refit_due": refit_due(classifier.model_),
         }
     )
