@@ -47,9 +47,9 @@ def explain(
     answers = []
     for row in range(data.n_examples):
         screen.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_SHOWN])
-        explained = [found.document(row, column, words) for column in range(found.labels.shape[1])]
+        explained = [each.document(words) for each in found[row]]
         answers.append(explained)
-        for index, entry in zip(found.labels[row].tolist(), explained, strict=True):
+        for index, entry in zip((each.column for each in found[row]), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
             said = ", ".join([*parts, f"the rest {entry['rest']:+.3f}"])
             screen.say(f"  {opened.shown(index)}: {entry['score']:.3f} = {entry['base']:.3f} at first, {said}")
