@@ -122,9 +122,7 @@ def test_a_model_on_a_device_has_the_same_explanations(kernel):
     model = random_model(kernel, True, "identity", rng)
     X = random_rows(6, rng)
     moved = model.on(TorchPlace((torch.device("cpu"),), torch.float32))
-    np.testing.assert_allclose(
-        explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=1e-5
-    )
+    np.testing.assert_allclose(explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=1e-5)
 
 
 TEXTS = {

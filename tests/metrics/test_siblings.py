@@ -11,7 +11,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rembrandt.errors import DataError
-from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
 from rembrandt.metrics import siblings
 from rembrandt.metrics.siblings import (
     asking_vectors,
@@ -178,20 +177,6 @@ def test_one_family_of_a_million_is_counted_at_once():
     start = time.perf_counter()
     assert most_fraternal(everyone) == (0, (c - 1) / c)
     assert time.perf_counter() - start < 5
-
-
-class Fitted:
-    method = "rembrandt"
-    embedding_ = np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 2.0]])
-    singular_values_ = np.array([4.0, 0.0])
-
-
-def test_the_geometry_is_that_of_the_predictions():
-    assert_array_equal(scaled_vectors(Fitted()), [[2, 0], [2, 0], [0, 0]])
-    random = Fitted()
-    random.method = "cs"
-    assert scaled_vectors(random) is Fitted.embedding_
-    assert nearest_rows(scaled_vectors(Fitted()), 0, np.ones(3, bool), 5) == [(1, 1.0)]
 
 
 @pytest.mark.parametrize("seed", range(3))

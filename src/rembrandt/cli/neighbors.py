@@ -19,15 +19,17 @@ def neighbors(
     json: options.Json = False,
 ) -> None:
     """Print the labels nearest to one in the embedding, by cosine."""
-    from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
+    from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
     screen = Screen(json)
     opened = open_model(model)
     index = opened.find(label)
     counts = opened.classifier.label_counts_
+    columns, cosines = nearest_labels(unit_vectors(opened.classifier), k, [index], counts >= min_count)
     found = [
         (i, cosine, int(counts[i]))
-        for i, cosine in nearest_rows(scaled_vectors(opened.classifier), index, counts >= min_count, k)
+        for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
+        if i >= 0
     ]
     screen.say(f"Nearest to {opened.shown(index)}, {counts[index]:,} times in training:")
     screen.table(

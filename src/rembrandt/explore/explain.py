@@ -147,7 +147,9 @@ def _directions(decoder: Decoder, empty: Array, change: Array, labels: NDArray[n
     return np.cos(start) @ cosines + empty @ linear, directions
 
 
-def _as_probability(model: Model, row: sparse.csr_array, labels: NDArray[np.int64], part: Contributions) -> Contributions:
+def _as_probability(
+    model: Model, row: sparse.csr_array, labels: NDArray[np.int64], part: Contributions
+) -> Contributions:
     """Turn a sum of scores into a sum of probabilities, by the slope between the empty row and the row.
 
     Under a softmax, the change of the other labels' scores belongs to no single feature and is part of the base.

@@ -372,7 +372,7 @@ if (data.map) {
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
 const labelRows = (rows) => table(["label", "in training", "in the test", "precision", "recall", "F1"],
   rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
-section("labels", "Labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.least)} times or more in the test, among the first ${model.top_k} suggestions.`,
+section("labels", "Labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.min_count)} times or more in the test, among the first ${model.top_k} suggestions.`,
   make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows(data.labels.best)),
     make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows(data.labels.worst))));
 
