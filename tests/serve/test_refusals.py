@@ -175,7 +175,7 @@ def test_bodies_under_way_are_bounded_together() -> None:
 
 
 def test_slow_bodies_are_given_up(model: Path) -> None:
-    with served({"words": model}, Limits(seconds=0.5)) as url:
+    with served({"words": model}, Limits(timeout=0.5)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(

@@ -17,16 +17,16 @@ import httpx
 import pytest
 
 from rembrandt.serve.batching import Batcher
+from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
-from rembrandt.serve.refusals import Refusal
 from tests.serve.conftest import TOKEN, fit, served, started, texts_of
 
 
 @dataclass(frozen=True)
 class Job:
     value: int
-    rows: int = 1
+    n_rows: int = 1
 
 
 def test_what_waits_becomes_one_batch() -> None:
@@ -42,10 +42,10 @@ def test_what_waits_becomes_one_batch() -> None:
         batcher = Batcher(work, Limits(batch=4), Metrics())
         first = asyncio.create_task(batcher.submit(Job(0)))
         await asyncio.sleep(0.01)
-        rest = [batcher.submit(Job(i, rows=9 if i == 6 else 1)) for i in range(1, 8)]
+        rest = [batcher.submit(Job(i, n_rows=9 if i == 6 else 1)) for i in range(1, 8)]
         found = await asyncio.gather(first, *rest, return_exceptions=True)
         await batcher.close()
-        with pytest.raises(Refusal, match="shutting down"):
+        with pytest.raises(RequestError, match="shutting down"):
             await batcher.submit(Job(9))
         return found
 
@@ -62,16 +62,16 @@ def test_a_full_queue_and_a_late_answer_are_refused() -> None:
         return [job.value for job in jobs]
 
     async def main() -> None:
-        batcher = Batcher(work, Limits(queue=3, seconds=0.3), Metrics())
+        batcher = Batcher(work, Limits(queue=3, timeout=0.3), Metrics())
         under_way = [asyncio.create_task(batcher.submit(Job(0)))]
         await asyncio.sleep(0.05)
         under_way += [asyncio.create_task(batcher.submit(Job(i))) for i in range(1, 4)]
         await asyncio.sleep(0)
-        with pytest.raises(Refusal) as full:
+        with pytest.raises(RequestError) as full:
             await batcher.submit(Job(9))
         assert full.value.status == 429 and int(full.value.headers["Retry-After"]) >= 1
         for late in await asyncio.gather(*under_way, return_exceptions=True):
-            assert isinstance(late, Refusal) and late.status == 503
+            assert isinstance(late, RequestError) and late.status == 503
         free.set()
         await batcher.close()
 
@@ -143,7 +143,7 @@ def test_a_model_is_swapped_without_a_failed_request(tmp_path: Path) -> None:
 
         (path / "weights.safetensors").write_bytes(b"damaged")
         refused = client.post("/v1/models/swapped/reload")
-        assert refused.status_code == 422 and "old version stays" in refused.json()["error"]["message"]
+        assert refused.status_code == 422 and "old one stays" in refused.json()["error"]["message"]
         assert client.post("/v1/predict", json={"texts": [text]}).json()["version"] == reloaded["version"]
         assert client.post("/v1/models/nobody/reload").status_code == 404
 

@@ -56,7 +56,7 @@ def serve(
         characters=max_characters,
         batch=max_batch,
         queue=max_queue,
-        seconds=timeout,
+        timeout=timeout,
     )
     with screen.progress() as report:
         report("loading models", 0, None)

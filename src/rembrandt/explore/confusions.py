@@ -75,13 +75,13 @@ def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int
     evidence = total * np.log(total / expected) - (total - expected)
     above = np.flatnonzero(total > expected)
     n_true = np.bincount(Y.indices, minlength=Y.shape[1])
-    missed, wrong = sparse.csc_array(missed), sparse.csc_array(wrong)
+    missed_rows, wrong_rows = sparse.csc_array(missed), sparse.csc_array(wrong)
 
     def confusion(i: int) -> Confusion:
         a, b = int(first[i]), int(second[i])
         if counts[b, a] > counts[a, b]:
             a, b = b, a
-        rows = np.intersect1d(missed[:, [a]].indices, wrong[:, [b]].indices)[:n_examples].tolist()
+        rows = np.intersect1d(missed_rows[:, [a]].indices, wrong_rows[:, [b]].indices)[:n_examples].tolist()
         count = int(counts[a, b])
         return Confusion(a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), float(expected[i]), rows)
 

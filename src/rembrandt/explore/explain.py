@@ -34,6 +34,7 @@ from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 
 Array = NDArray[Any]
+Columns = NDArray[np.int64]
 
 
 def explain(
@@ -80,7 +81,7 @@ def explain(
 def explain_columns(
     classifier: RembrandtClassifier,
     row: Any,
-    columns: NDArray[np.int64],
+    columns: Columns,
     names: Sequence[str] | None,
     text: str | None = None,
 ) -> list[Explanation]:
@@ -103,8 +104,8 @@ def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
     return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_
 
 
-def explain_row(model: Model, row: sparse.csr_array, labels: NDArray[np.int64]) -> Contributions:
-    """Join the explanations of the model's scorers, weighted by the blend; ``row`` is 1 × d, as `Model.rows` returns."""
+def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contributions:
+    """Join the explanations of the scorers, weighted by the blend; ``row`` is 1 × d, as `Model.rows` returns."""
     if model.lift is not None:
         raise SettingsError("contributions are known for a linear regression only; fit with regressor=None to explain")
     if model.forest is None:
@@ -121,7 +122,7 @@ def explain_row(model: Model, row: sparse.csr_array, labels: NDArray[np.int64]) 
     )
 
 
-def explain_embedding(model: Model, row: sparse.csr_array, labels: NDArray[np.int64]) -> Contributions:
+def explain_embedding(model: Model, row: sparse.csr_array, labels: Columns) -> Contributions:
     """Return what each stored entry of ``row`` (1 × d) adds to the decoder's score ``φ(xW) Q + b`` of ``labels``."""
     empty = as_numpy(model.projection[-1]).astype(np.float64)
     added = row.data[:, None] * as_numpy(model.projection[row.indices]).astype(np.float64)
@@ -129,7 +130,7 @@ def explain_embedding(model: Model, row: sparse.csr_array, labels: NDArray[np.in
     return Contributions(base + as_numpy(model.decoder.bias[labels]), added @ directions)
 
 
-def _directions(decoder: Decoder, empty: Array, change: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+def _directions(decoder: Decoder, empty: Array, change: Array, labels: Columns) -> tuple[Array, Array]:
     """Return the scores of the empty row without the bias (m), and the directions along which rows add to them (k × m).
 
     ``empty`` and ``change`` are the empty row in the embedding and what the row adds to it.
@@ -147,9 +148,7 @@ def _directions(decoder: Decoder, empty: Array, change: Array, labels: NDArray[n
     return np.cos(start) @ cosines + empty @ linear, directions
 
 
-def _as_probability(
-    model: Model, row: sparse.csr_array, labels: NDArray[np.int64], part: Contributions
-) -> Contributions:
+def _as_probability(model: Model, row: sparse.csr_array, labels: Columns, part: Contributions) -> Contributions:
     """Turn a sum of scores into a sum of probabilities, by the slope between the empty row and the row.
 
     Under a softmax, the change of the other labels' scores belongs to no single feature and is part of the base.

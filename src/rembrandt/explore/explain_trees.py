@@ -29,9 +29,8 @@ def explain_trees(forest: Forest, row: sparse.csr_array, labels: NDArray[np.int6
     """Return what each stored entry of ``row`` (1 × d) adds to the mean score of the trees for ``labels``."""
     unit = normalize_rows(as_csr(row, np.float32)).astype(np.float64)
     parts = [_explain_tree(tree, unit, labels) for tree in forest.trees]
-    return Contributions(
-        np.mean([part.base for part in parts], axis=0), np.mean([part.values for part in parts], axis=0)
-    )
+    base, values = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
+    return Contributions(base, values)
 
 
 def _explain_tree(tree: LabelTree, unit: sparse.csr_array, labels: NDArray[np.int64]) -> Contributions:

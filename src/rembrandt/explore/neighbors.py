@@ -53,7 +53,7 @@ def nearest_labels(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the ``k`` other labels with the largest cosine to each label, and the cosines; -1 where there are fewer.
 
-    ``unit`` is what `unit_vectors` returns. By default the neighbours of all labels are returned; ``rows`` chooses some,
+    ``unit`` is what `unit_vectors` returns. ``rows`` are the labels whose neighbours are wanted, all by default;
     ``allowed`` restricts the neighbours.
     """
     wanted = np.arange(len(unit)) if rows is None else np.asarray(rows)
