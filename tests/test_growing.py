@@ -124,7 +124,8 @@ def test_new_labels_are_found_and_old_ones_still(settings, several, tmp_path):
     assert_allclose(again.model_.scores(X), classifier.model_.scores(X), rtol=1e-6, atol=1e-8)
     if several:
         exact = explain(again, X[:4], [99, 3, 11])
-        assert_allclose(exact.score, again.model_.scores(X[:4])[:, [12, 3, 11]], atol=1e-6)
+        scores = [[each.score for each in row] for row in exact]
+        assert_allclose(scores, again.model_.scores(X[:4])[:, [12, 3, 11]], atol=1e-6)
 
 
 def test_rows_added_before_count_against_later_labels():

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is 4xx with a sentence, and the service goes on."""
+"""Bad requests get a 4xx status and a message, and the service goes on."""
 
 import asyncio
 import json
@@ -54,39 +54,39 @@ BODIES: list[tuple[bytes, int, str]] = [
 ]
 
 
-def sentence(response: httpx.Response) -> str:
+def message(response: httpx.Response) -> str:
     error = response.json()["error"]
     assert error["status"] == response.status_code and response.headers["content-type"] == "application/json"
     return str(error["message"])
 
 
 @pytest.mark.parametrize(("body", "status", "mention"), BODIES, ids=range(len(BODIES)))
-def test_bodies_that_cannot_be_answered(client: httpx.Client, body: bytes, status: int, mention: str) -> None:
+def test_invalid_bodies(client: httpx.Client, body: bytes, status: int, mention: str) -> None:
     response = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
-    assert response.status_code == status and mention in sentence(response), response.text
+    assert response.status_code == status and mention in message(response), response.text
 
 
 def test_scores_that_overflow_are_refused(client: httpx.Client, model: Path) -> None:
     words = load(model).text_.get_feature_names_out()
     refused = client.post("/v1/predict", json={"vectors": [{"a": 1.0}, dict.fromkeys(words, 3.4e38)]})
-    assert refused.status_code == 422 and "too large" in sentence(refused)
+    assert refused.status_code == 422 and "too large" in message(refused)
 
 
 def test_a_body_of_another_type_is_refused(client: httpx.Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         response = client.post("/v1/predict", content=b'{"texts": ["a"]}', headers={"Content-Type": kind})
-        assert response.status_code == 415 and "application/json" in sentence(response)
+        assert response.status_code == 415 and "application/json" in message(response)
 
 
 def test_unknown_paths_and_methods(client: httpx.Client) -> None:
-    assert "/nowhere" in sentence(client.get("/nowhere"))
+    assert "/nowhere" in message(client.get("/nowhere"))
     refused = client.get("/v1/predict")
-    assert refused.status_code == 405 and "POST" in refused.headers["allow"] and "GET" in sentence(refused)
+    assert refused.status_code == 405 and "POST" in refused.headers["allow"] and "GET" in message(refused)
     assert client.get("/page/..%2fapp.py").status_code == 404
 
 
-def test_a_bad_neighbour_in_a_batch_harms_nobody(client: httpx.Client) -> None:
-    """Requests are sent together; those that cannot be answered fail alone."""
+def test_a_bad_request_in_a_batch_fails_alone(client: httpx.Client) -> None:
+    """Requests are computed together; those with an error fail alone."""
 
     def post(i: int) -> int:
         vector = {"9": 1.0} if i % 3 == 0 else {"0": 1.0}
@@ -113,15 +113,15 @@ def test_a_bad_neighbour_in_a_batch_harms_nobody(client: httpx.Client) -> None:
         ).map(lambda value: json.dumps(value).encode()),
     )
 )
-def test_nothing_that_is_sent_breaks_it(client: httpx.Client, body: bytes) -> None:
+def test_no_body_breaks_the_service(client: httpx.Client, body: bytes) -> None:
     response = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code < 500
     if response.status_code >= 400:
-        assert sentence(response)
+        assert message(response)
 
 
-def test_huge_bodies_are_cut_off_while_they_arrive(model: Path) -> None:
-    """Announced or not, no more than the limit is read."""
+def test_large_bodies_are_refused_while_they_arrive(model: Path) -> None:
+    """No more than the limit is read, whether the length was announced or not."""
     with served({"words": model}, Limits(body=1000)) as url:
         assert httpx.post(f"{url}/v1/predict", content=b"x" * 1001).status_code == 413
 
@@ -131,14 +131,14 @@ def test_huge_bodies_are_cut_off_while_they_arrive(model: Path) -> None:
 
         try:
             response = httpx.post(f"{url}/v1/predict", content=endless())
-            assert response.status_code == 413 and "1,000 bytes" in sentence(response)
-        except httpx.WriteError:  # the connection was closed while we went on sending
+            assert response.status_code == 413 and "1,000 bytes" in message(response)
+        except httpx.WriteError:  # the connection was closed while the client was sending
             pass
         assert httpx.post(f"{url}/v1/predict", json={"texts": ["a"]}).status_code == 200
 
 
-def test_bodies_under_way_are_bounded_together() -> None:
-    """Bodies that have not arrived whole count together, each within its own limit; when they end, others may come."""
+def test_all_bodies_together_are_limited() -> None:
+    """Incomplete bodies count together; when they are complete, others are accepted."""
 
     async def main() -> list[int]:
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -173,19 +173,20 @@ def test_bodies_under_way_are_bounded_together() -> None:
     assert asyncio.run(main()) == [200, 200, 429, 200]
 
 
-def test_slow_bodies_are_given_up(model: Path) -> None:
-    with served({"words": model}, Limits(seconds=0.5)) as url:
+def test_slow_bodies_time_out(model: Path) -> None:
+    with served({"words": model}, Limits(timeout=0.5)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(
                 b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Content-Length: 100\r\n\r\n{"
             )
+            connection.settimeout(60)
             assert b" 408 " in connection.recv(1 << 16).splitlines()[0]
 
 
-def test_a_foreign_name_is_refused_without_a_token(client: httpx.Client) -> None:
-    """A web page elsewhere that points its own name at this machine gets nothing."""
+def test_other_host_names_are_refused_without_a_token(client: httpx.Client) -> None:
+    """A web page whose host name points at this machine gets nothing."""
     for name in ("attacker.example", "localhost.attacker.example", ""):
         assert client.get("/v1/models", headers={"Host": name}).status_code == 403
     for name in ("localhost", "localhost:80", "127.0.0.1:8000", "[::1]:8000", "[::1]"):
@@ -197,11 +198,13 @@ def test_tokens(model: Path) -> None:
         right = {"Authorization": f"Bearer {TOKEN}"}
         for path in ("/v1/models", "/metrics", "/v1/labels"):
             assert client.get(path, headers=right).status_code == 200
-            assert client.get(path, auth=("anyone", TOKEN)).status_code == 200  # for callers that only know passwords
+            assert (
+                client.get(path, auth=("anyone", TOKEN)).status_code == 200
+            )  # for clients that can only send passwords
             for wrong in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Basic %%%"}):
                 refused = client.get(path, headers=wrong)
                 assert refused.status_code == 401 and "Bearer" in refused.headers["www-authenticate"]
-                assert "token" in sentence(refused) and TOKEN not in refused.text
+                assert "token" in message(refused) and TOKEN not in refused.text
         for path in ("/", "/healthz", "/readyz", "/openapi.json"):
             assert client.get(path).status_code == 200
         assert client.get("/openapi.json").json()["security"] == [{"token": []}]
@@ -209,10 +212,10 @@ def test_tokens(model: Path) -> None:
 
 def test_reloading_needs_a_token(client: httpx.Client) -> None:
     refused = client.post("/v1/models/words/reload")
-    assert refused.status_code == 403 and "token" in sentence(refused)
+    assert refused.status_code == 403 and "token" in message(refused)
 
 
-def test_where_it_may_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_and_tokens_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
         running.check_address(host, None, False)
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):

@@ -39,11 +39,11 @@ def explain(
         data = data.rows(range(min(rows, data.n_examples)))
         found = explain_examples(saved.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
     documents = []
-    for row, columns in enumerate(found.labels.tolist()):
+    for row, explanations in enumerate(found):
         console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_SHOWN])
-        explained = [found.document(row, position, words) for position in range(len(columns))]
+        explained = [each.document(words) for each in explanations]
         documents.append(explained)
-        for column, entry in zip(columns, explained, strict=True):
+        for column, entry in zip((each.column for each in explanations), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
             sum_of = ", ".join([f"base {entry['base']:.3f}", *parts, f"the rest {entry['rest']:+.3f}"])
             console.say(f"  {saved.shown(column)}: {entry['score']:.3f} = {sum_of}")

@@ -18,11 +18,12 @@ def neighbors(
     console: Console,
 ) -> None:
     """Print the labels nearest to one in the embedding, by cosine."""
-    from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
+    from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
     saved = open_model(model)
     column, counts = saved.find(label), saved.classifier.label_counts_
-    found = nearest_rows(scaled_vectors(saved.classifier), column, counts >= min_count, k)
+    columns, cosines = nearest_labels(unit_vectors(saved.classifier), k, [column], counts >= min_count)
+    found = [(i, cosine) for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True) if i >= 0]
     console.say(f"Nearest to {saved.shown(column)}, {counts[column]:,} times in training:")
     rows = ([saved.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
     console.table(["label", "cosine", "in training"], rows)

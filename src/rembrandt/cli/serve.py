@@ -50,7 +50,7 @@ def serve(
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)
     limits = Limits(
-        body=max_body, texts=max_texts, characters=max_characters, batch=max_batch, queue=max_queue, seconds=timeout
+        body=max_body, texts=max_texts, characters=max_characters, batch=max_batch, queue=max_queue, timeout=timeout
     )
     with console.progress() as report:
         report("loading models", 0, None)

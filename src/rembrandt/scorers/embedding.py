@@ -20,7 +20,7 @@ from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.metrics import top_k
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.explanations import Contributions, explain_decoder
+from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Labels
 from rembrandt.scorers.shortlist import Shortlist, usual_size
 from rembrandt.storage.arrays import Arrays
@@ -146,15 +146,17 @@ class EmbeddingScorer:
             return np.asarray(np.exp(scores - rows.log_total))
         return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
 
-    def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
+    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
         if self.regressor is not None:
             raise SettingsError(
                 "contributions of features are defined for a linear regression; fit with regressor=None", "regressor"
             )
-        rows = as_csr(self.rows(X))
-        return explain_decoder(
-            self.decoder, self.projection, rows, as_numpy(self.place.project(rows, self.projection)), labels
-        )
+        part = explain_decoder(self.decoder, self.projection, as_csr(self.rows(row)), labels)
+        if not likelihood or self.decoder.link == "identity":
+            return part
+        rows = self.prepare(row)
+        full = self.likelihood(rows, self.at(rows, labels[None]))[0].astype(np.float64)
+        return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property
     def _ranker(self) -> Any:

@@ -174,20 +174,6 @@ def test_a_family_of_a_million_fits_in_memory():
     assert most_fraternal(everyone) == (0, (c - 1) / c)  # one by one there would be 10¹² pairs
 
 
-class Fitted:
-    method = "rembrandt"
-    embedding_ = np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 2.0]])
-    singular_values_ = np.array([4.0, 0.0])
-
-
-def test_the_geometry_is_that_of_the_predictions():
-    assert_array_equal(scaled_vectors(Fitted()), [[2, 0], [2, 0], [0, 0]])
-    random = Fitted()
-    random.method = "cs"
-    assert scaled_vectors(random) is Fitted.embedding_
-    assert nearest_rows(scaled_vectors(Fitted()), 0, np.ones(3, bool), 5) == [(1, 1.0)]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_cosines_of_prediction_vectors_are_correlations_with_scores(seed: int) -> None:
     rng = np.random.default_rng(seed)
