@@ -88,7 +88,7 @@ def explain_columns(
     """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that is given."""
     model = classifier.model_
     prepared = as_csr(model.rows(row))
-    base, values = explain_row(model, prepared, columns)
+    values, base = explain_row(model, prepared, columns)
     located = None if text is None or classifier.text_ is None else classifier.text_.locate([text])
     words = Words(names, text, located)
     return [
@@ -117,8 +117,8 @@ def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contrib
             part = _as_probability(model, row, labels, part)
         weighted.append((1 - model.blend, part))
     return Contributions(
-        np.sum([weight * part.base for weight, part in weighted], axis=0),
         np.sum([weight * part.values for weight, part in weighted], axis=0),
+        np.sum([weight * part.base for weight, part in weighted], axis=0),
     )
 
 
@@ -127,7 +127,7 @@ def explain_embedding(model: Model, row: sparse.csr_array, labels: Columns) -> C
     empty = as_numpy(model.projection[-1]).astype(np.float64)
     added = row.data[:, None] * as_numpy(model.projection[row.indices]).astype(np.float64)
     base, directions = _directions(model.decoder, empty, added.sum(axis=0), labels)
-    return Contributions(base + as_numpy(model.decoder.bias[labels]), added @ directions)
+    return Contributions(added @ directions, base + as_numpy(model.decoder.bias[labels]))
 
 
 def _directions(decoder: Decoder, empty: Array, change: Array, labels: Columns) -> tuple[Array, Array]:
@@ -161,4 +161,4 @@ def _as_probability(model: Model, row: sparse.csr_array, labels: Columns, part: 
         empty, derivative = np.exp(np.log(np.maximum(full, 1e-300)) - change), full
     else:
         empty, derivative = 1 / (1 + np.exp(-np.clip(part.base, -60, 60))), full * (1 - full)
-    return Contributions(empty, part.values * secant(empty, full, change, derivative))
+    return Contributions(part.values * secant(empty, full, change, derivative), empty)

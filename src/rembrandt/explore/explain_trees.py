@@ -29,8 +29,8 @@ def explain_trees(forest: Forest, row: sparse.csr_array, labels: NDArray[np.int6
     """Return what each stored entry of ``row`` (1 × d) adds to the mean score of the trees for ``labels``."""
     unit = normalize_rows(as_csr(row, np.float32)).astype(np.float64)
     parts = [_explain_tree(tree, unit, labels) for tree in forest.trees]
-    base, values = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
-    return Contributions(base, values)
+    values, base = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
+    return Contributions(values, base)
 
 
 def _explain_tree(tree: LabelTree, unit: sparse.csr_array, labels: NDArray[np.int64]) -> Contributions:
@@ -46,7 +46,7 @@ def _explain_tree(tree: LabelTree, unit: sparse.csr_array, labels: NDArray[np.in
         start += empty
         end += full
         nodes = level.parent[nodes]
-    return Contributions(np.exp(start), values * secant(np.exp(start), np.exp(end), end - start, np.exp(end)))
+    return Contributions(values * secant(np.exp(start), np.exp(end), end - start, np.exp(end)), np.exp(start))
 
 
 def secant(first: Array, second: Array, change: Array, derivative: Array) -> Array:

@@ -14,10 +14,10 @@ Array = NDArray[Any]
 
 
 class Contributions(NamedTuple):
-    """Scores of some labels of one row as sums over its features: ``base + values.sum(axis=0)``."""
+    """The scores of m labels for one row as sums over its features: ``values.sum(axis=0) + base``."""
 
+    values: Array  # stored entries of the row × m: what each feature adds
     base: Array  # m: the scores of an empty row
-    values: Array  # stored entries of the row × m
 
 
 class Segment(NamedTuple):
