@@ -21,9 +21,9 @@ from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.data import Dataset
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import RembrandtClassifier, load
-from rembrandt.recipe import Recipe
 from rembrandt.linalg.threads import at_most
 from rembrandt.progress import Report, bars
+from rembrandt.recipe import Recipe
 
 _STEP = 1e-6  # Annif sorts by score alone: ranks reduce scores by this fraction, so that equal ones keep their order
 

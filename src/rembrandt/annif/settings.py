@@ -9,6 +9,7 @@ from typing import Any
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
 _BOOLEANS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
 
@@ -33,7 +34,7 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-Table = Mapping[str, tuple[str, Callable[[str], Any]]]  # by setting: the parameter, and how its value is parsed
+Table = dict[str, tuple[str, Callable[[str], Any]]]  # by setting: the parameter, and how its value is parsed
 
 _CLASSIFIER: Table = {
     "preset": ("preset", str),
@@ -43,16 +44,17 @@ _CLASSIFIER: Table = {
     "decoder": ("decoder", str),
     "decoder_ridge": ("decoder_ridge", _or_auto(float)),
     "kernel": ("kernel", lambda text: None if text.lower() == "none" else text),
+    "scorers": ("scorers", _or_auto(lambda text: tuple(name.strip() for name in text.split(",")))),
+    "seed": ("random_state", int),
+    "device": ("device", str),
+}
+_EMBEDDING: Table = {
     "kernel_scale": ("kernel_scale", float),
     "n_random_features": ("n_random_features", int),
     "n_iter": ("n_iter", int),
     "max_epochs": ("max_epochs", int),
-    "sparse": ("sparse", _boolean),
-    "sparse_trees": ("sparse_trees", int),
-    "sparse_pairs": ("sparse_pairs", float),
-    "seed": ("random_state", int),
-    "device": ("device", str),
 }
+_TREES: Table = {"n_trees": ("n_trees", int), "tree_pairs": ("pairs", float), "tree_cost": ("cost", float)}
 _TEXT: Table = {
     "terms": ("analyzer", str),  # `analyzer` is a setting of Annif
     "ngrams": ("ngram_range", _range),
@@ -64,13 +66,17 @@ _TEXT: Table = {
 
 def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:
     """Return the classifier that a project's settings describe; the seed is 0 by default."""
-    text = TextFeatures(**_parameters(_TEXT, settings))
-    return RembrandtClassifier(**{"random_state": 0} | _parameters(_CLASSIFIER, settings), text=text)
+    given: dict[str, Any] = {"random_state": 0, "text": TextFeatures(**_parameters(_TEXT, settings))}
+    for name, table, kind in (("embedding", _EMBEDDING, EmbeddingSettings), ("trees", _TREES, TreeSettings)):
+        if own := _parameters(table, settings):
+            given[name] = kind(**own)
+    return RembrandtClassifier(**given | _parameters(_CLASSIFIER, settings))
 
 
 def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
     """Return the settings that neither this backend nor Annif reads, such as misspelled ones."""
-    return sorted(settings.keys() - _CLASSIFIER.keys() - _TEXT.keys() - _ANNIF_SETTINGS)
+    known = _CLASSIFIER | _EMBEDDING | _TREES | _TEXT
+    return sorted(settings.keys() - known.keys() - _ANNIF_SETTINGS)
 
 
 def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:

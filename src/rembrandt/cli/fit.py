@@ -40,8 +40,8 @@ def fit(
     """
     device = options.checked_device(settings.device, scheduler, train)
     check_model_target(output, force)
-    from rembrandt.storage.checkpoints import checkpoints_in
     from rembrandt.estimators import RembrandtClassifier
+    from rembrandt.storage.checkpoints import checkpoints_in
 
     with checkpoints_in(checkpoint) as checkpoints:
         with console.progress() as report:

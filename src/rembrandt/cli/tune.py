@@ -66,7 +66,12 @@ def tune(
     groups = (reading, replace(settings, budget=None) if chosen is None else settings.with_recipe(chosen), texts)
     words = [word for group in groups for word in options.as_words(group)]
     fitting = command("fit", train, "--output", output or "MODEL", *words)
-    document = {"budget": budget, "chosen": None if chosen is None else chosen.to_json(), "trials": trials, "command": fitting}
+    document = {
+        "budget": budget,
+        "chosen": None if chosen is None else chosen.to_json(),
+        "trials": trials,
+        "command": fitting,
+    }
     last = watcher.last
     if last is None:
         console.say("There was nothing to choose: all settings are given, or there are too few examples.")

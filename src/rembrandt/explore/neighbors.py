@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.metrics import top_k
+from rembrandt.linalg.ranking import top_k
 from rembrandt.progress import Report, silent
 
 _COSINES = 1 << 24  # entries of the largest block: 64 MB
@@ -30,6 +30,16 @@ def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
 
     The columns of an embedding are orthonormal, so at full rank all labels are orthogonal. Scaled by the square roots
     of the eigenvalues, the inner product of two labels is that of their predictions over the training examples.
+
+    Parameters
+    ----------
+    fitted : RembrandtClassifier or LabelEmbedder
+        A fitted estimator.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_components)
+        The scaled vectors.
     """
     vectors = np.asarray(fitted.embedding_)
     if fitted.method in ("pca", "cs"):  # label means over the features, and random directions
@@ -38,7 +48,18 @@ def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
 
 
 def unit_vectors(fitted: Embedded) -> NDArray[Any]:
-    """Return the scaled label vectors divided by their length; rows of NaN for labels whose vector is zero."""
+    """Return label vectors of unit length.
+
+    Parameters
+    ----------
+    fitted : RembrandtClassifier or LabelEmbedder
+        A fitted estimator.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_components)
+        The vectors of `scaled_vectors` divided by their length; rows of NaN for labels whose vector is zero.
+    """
     vectors = scaled_vectors(fitted)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
@@ -51,10 +72,27 @@ def nearest_labels(
     allowed: NDArray[np.bool_] | None = None,
     report: Report = silent,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the ``k`` other labels with the largest cosine to each label, and the cosines; -1 where there are fewer.
+    """Return the labels with the largest cosine to each label.
 
-    ``unit`` is what `unit_vectors` returns. ``rows`` are the labels whose neighbours are wanted, all by default;
-    ``allowed`` restricts the neighbours.
+    Parameters
+    ----------
+    unit : ndarray of shape (n_labels, n_components)
+        What `unit_vectors` returns.
+    k : int
+        Number of neighbours.
+    rows : sequence of int, optional
+        The labels whose neighbours are wanted; all by default.
+    allowed : ndarray of bool, of shape (n_labels,), optional
+        Labels that may be neighbours; all by default.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows, k)
+        The neighbours, nearest first; -1 where there are fewer than ``k``.
+    cosines : ndarray of shape (n_rows, k)
+        Their cosines, -inf where the label is -1.
     """
     wanted = np.arange(len(unit)) if rows is None else np.asarray(rows)
     nearest = np.full((len(wanted), k), -1, dtype=np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.metrics.hits import as_ranked, as_truth, hits
+from rembrandt.metrics.hits import label_counts
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,18 @@ class LabelQuality:
 
 
 def label_quality(truth: Any, labels: ArrayLike) -> LabelQuality:
-    """Count over the true labels (n × c) and the predicted columns (n × k)."""
-    Y = as_truth(truth)
-    ranked = as_ranked(labels, Y)
-    c = Y.shape[1]
-    return LabelQuality(
-        true=np.bincount(Y.indices, minlength=c),
-        predicted=np.bincount(ranked[ranked >= 0], minlength=c),
-        found=np.bincount(ranked[hits(Y, ranked)], minlength=c),
-    )
+    """Count true and predicted labels.
+
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    labels : ndarray of shape (n_samples, k)
+        Predicted columns, -1 for none.
+
+    Returns
+    -------
+    LabelQuality
+        The counts of every label.
+    """
+    return LabelQuality(*label_counts(truth, labels))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rembrandt.errors import DataError
-from rembrandt.metrics.hits import as_truth, hits
+from rembrandt.metrics.hits import label_counts
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,10 @@ def coverage_by_decile(truth: Any, labels: ArrayLike, train_counts: ArrayLike) -
     list of Decile
         The groups, the most frequent labels first.
     """
-    Y = as_truth(truth)
     counts = np.asarray(train_counts)
-    c = Y.shape[1]
-    if counts.shape != (c,):
-        raise DataError(f"{counts.size} training counts for {c} labels; pass one count per column")
-    ranked = np.asarray(labels)
-    found = np.bincount(ranked[hits(Y, ranked)], minlength=c)
-    predicted = np.bincount(ranked[ranked >= 0], minlength=c)
-    true = np.bincount(Y.indices, minlength=c)
+    true, predicted, found = label_counts(truth, labels)
+    if counts.shape != true.shape:
+        raise DataError(f"{counts.size} training counts for {true.size} labels; pass one count per column")
     groups = np.array_split(np.argsort(-counts, kind="stable"), 10)
     return [_decile(counts[group], true[group], found[group], predicted[group]) for group in groups if len(group)]
 

@@ -57,6 +57,17 @@ def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
     return (nearest == wanted) & (ranked >= 0)
 
 
+def label_counts(truth: Any, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return how often each label is true, predicted, and both."""
+    Y = as_truth(truth)
+    ranked = as_ranked(labels, Y)
+    true, predicted, found = (
+        np.bincount(entries, minlength=Y.shape[1])
+        for entries in (Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)])
+    )
+    return true, predicted, found
+
+
 def rows_of(Y: sparse.csr_array) -> NDArray[np.int64]:
     """Return the row of every stored entry."""
     return np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))

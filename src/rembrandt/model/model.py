@@ -18,9 +18,10 @@ from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.eigen import gaussian, randomized_eigh
+from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
-from rembrandt.metrics import inverse_propensity, rank
+from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import Blend, union
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -121,9 +122,7 @@ class Model:
     def _prepared(self, X: Matrix) -> dict[str, Any]:
         return {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
 
-    def _best(
-        self, rows: dict[str, Any], k: int, allowed: Labels | None, worth: Array | None
-    ) -> tuple[Labels, Array]:
+    def _best(self, rows: dict[str, Any], k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
         if len(self.scorers) == 1 and worth is None:
             return self._first.top(*rows.values(), k, allowed)
         proposed = [self.scorers[name].top(rows[name], max(k, CANDIDATES), allowed)[0] for name in rows]

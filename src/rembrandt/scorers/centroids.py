@@ -12,9 +12,9 @@ from scipy import sparse
 from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists
+from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, scale_rows
 from rembrandt.linalg.threads import for_each
-from rembrandt.metrics import top_k
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Labels

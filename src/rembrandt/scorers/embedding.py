@@ -17,8 +17,8 @@ from rembrandt.decoders.moments import Moments
 from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import ModelError, SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
-from rembrandt.metrics import top_k
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Labels

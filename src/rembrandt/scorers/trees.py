@@ -33,7 +33,7 @@ class Trees:
 
     def top(self, rows, k, allowed=None):
         l, v = self.forest.top_k(rows, k, allowed)
-        from rembrandt.metrics import rank
+        from rembrandt.linalg.ranking import rank
 
         return rank(l, np.where(l < 0, -np.inf, v))
 

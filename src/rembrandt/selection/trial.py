@@ -11,8 +11,9 @@ from rembrandt.data.splits import draw_rows
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.fitting import check_memory, fit_model
+from rembrandt.linalg.ranking import rank
 from rembrandt.metrics.hits import hits
-from rembrandt.metrics.ranking import ndcg, precision, rank
+from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe

@@ -17,7 +17,7 @@ from rembrandt.serve.schemas import PredictRequest
 
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
-_FEW = 64  # excluded labels that are dropped from a longer list; for more, the model is told which labels are allowed
+_FEW = 64  # excluded labels that are removed from a longer list; for more, the other labels are passed to the model
 
 
 @dataclass(frozen=True)

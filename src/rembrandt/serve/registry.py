@@ -4,7 +4,6 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path

@@ -31,17 +31,12 @@ class PredictRequest(BaseModel):
     )
     model: str = Field(default=_ABSENT, description="Name of the model; the first model by default.")
     top_k: int = Field(default=5, ge=1, description="Maximum number of labels per text.")
-    threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a lower score.")
+    threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a lower score, or probability.")
     include: list[str] = Field(
-        default=_ABSENT,
-        min_length=1,
-        max_length=MAX_LABELS,
-        description="Choose among these labels only; names or titles.",
+        default=_ABSENT, min_length=1, max_length=MAX_LABELS, description="Predict these labels only; names or titles."
     )
     exclude: list[str] = Field(default=[], max_length=MAX_LABELS, description="Never predict these labels.")
-    probabilities: bool = Field(
-        default=False, description="Return probabilities as scores, and compare the threshold with them."
-    )
+    probabilities: bool = Field(default=False, description="Return probabilities as scores.")
     explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
 
     @model_validator(mode="after")
@@ -76,9 +71,7 @@ class SuggestRequest(BaseModel):
 class Word(BaseModel):
     word: str
     contribution: float = Field(description="What it adds to the score.")
-    spans: list[tuple[int, int]] = Field(
-        description="Its occurrences in the text: start and end in code points, the end exclusive."
-    )
+    spans: list[tuple[int, int]] = Field(description="Its occurrences in the text: start and end in code points.")
 
 
 class Explanation(BaseModel):
@@ -88,9 +81,7 @@ class Explanation(BaseModel):
     base: float = Field(description="The score of an empty text.")
     words: list[Word] = Field(description="The words with the largest contributions.")
     rest: float = Field(description="The contribution of all other words.")
-    segments: list[tuple[int, int, float]] = Field(
-        description="The segments of the text that contribute: start, end, contribution."
-    )
+    segments: list[tuple[int, int, float]] = Field(description="Segments of the text: start, end, contribution.")
 
 
 class Prediction(BaseModel):
