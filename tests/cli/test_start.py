@@ -50,3 +50,8 @@ def test_progress_and_answers_do_not_mix(model: Path, data: Path, shell: Shell) 
     assert json.loads(out)["n_examples"] == 200 and "predicting ..." in err.splitlines()
     out, err = shell("evaluate", model, data / "test.tsv", "--json", "--quiet").communicate()
     assert json.loads(out)["n_examples"] == 200 and err == ""
+
+
+def test_terminals_without_unicode(model: Path, shell: Shell) -> None:
+    out, err = shell("spectrum", model, env={"PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}).communicate()
+    assert "rank 20" in out and r"\u2588" in out and "Error" not in err
