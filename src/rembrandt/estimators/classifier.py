@@ -380,7 +380,7 @@ class RembrandtClassifier(Prediction):
         resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
-        with place.held():
+        with place.session():
             choice = (
                 Choice(recipe)
                 if recipe is not None
@@ -396,7 +396,7 @@ class RembrandtClassifier(Prediction):
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
         self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
-        self.tallies_ = getattr(place, "tallies", {})
+        self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 

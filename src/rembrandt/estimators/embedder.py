@@ -146,11 +146,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         recipe = self._recipe()
         place = place_for(self.device, rows)
         check_memory(data, recipe, place)
-        with bars(self.verbose > 0) as report, place.held():
+        with bars(self.verbose > 0) as report, place.session():
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
         warn_if_fewer(int(e.sigma.shape[0]), recipe)
-        self.tallies_ = getattr(place, "tallies", {})
+        self.tallies_ = place.tallies
         self.classes_ = data.classes
         self.embedding_ = as_numpy(e.V)
         self.singular_values_ = as_numpy(e.sigma)
@@ -237,7 +237,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used] if self.center else self.projection_[kept]
-        with place.exactly():
+        with place.session():
             engine = place.engine(rows, data.Y, data.weights, self.center)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.fitting import check_memory, fit_model
@@ -29,7 +30,7 @@ from rembrandt.scorers.embedding_fit import (
     n_random_features,
 )
 from rembrandt.scorers.protocol import Labels, Scorer
-from rembrandt.scorers.trees import fit_trees
+from rembrandt.scorers.tree_fit import fit_trees
 
 Array = NDArray[Any]
 Weights = tuple[float, ...]
@@ -55,7 +56,7 @@ class Trial:
 
     def __init__(self, fit: Examples, held: Examples, n: int, place: Place = CPU) -> None:
         """``n`` is the number of all training examples."""
-        self.fit, self.held, self.n, self.place = fit, held, n, place
+        self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
         self._embedded: dict[Any, tuple[int, Embedded]] = {}  # by ridge and scaling, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
@@ -105,11 +106,11 @@ class Trial:
         if recipe.decoder == "ridge":
             alike = replace(recipe, decoder_ridge=0.0)
             if self._statistics is None or self._statistics[0] != alike:
-                with place.exactly():
+                with place.session():
                     H = leave_out(embedded, H, fit, recipe, place)
                     found = place.statistics(H, fit.Y, fourier_map(H, recipe), fit.weights)
                 self._statistics = alike, found
-            decoder = self._statistics[1].solve(recipe.decoder_ridge)
+            decoder = fit_ridge(self._statistics[1], recipe.decoder_ridge)
         else:
             decoder = fit_decoder(embedded, H, fit, recipe, place)
         e = embedded.embedding
@@ -161,7 +162,7 @@ def calibration_trial(data: Examples, recipe: Recipe, place: Place = CPU, report
     if recipe.n_components != "auto":
         limit = largest_rank(fit.n, fit.X.shape[1] + 1, fit.n_labels)
         recipe = replace(recipe, n_components=min(recipe.n_components, limit))
-    return fit_model(fit, replace(recipe, growable=False), place, report, held=held)
+    return fit_model(fit, replace(recipe, growable=False), place.in_memory(), report, held=held)
 
 
 def _embedding_key(candidate: Recipe) -> tuple[Any, Any]:
