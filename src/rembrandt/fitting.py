@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import fit_forest
@@ -267,7 +268,7 @@ def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -
     used = data.X.used_columns() if isinstance(data.X, StoredRows) else used_columns(data.X)
     if len(used) == d:
         return fit_embedding(data, recipe, report)
-    return fit_embedding(replace(data, X=data.X[:, used]), recipe, report).over(used, d)
+    return fit_embedding(replace(data, X=as_rows(data.X).select(used).X), recipe, report).over(used, d)
 
 
 def make_engine(data: Labelled, center: bool) -> Engine:
@@ -357,8 +358,8 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
     n, d = data.X.shape
     if isinstance(data.X, StoredRows):
         # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
-        rows, most = data.X.largest_shard
-        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
+        rows, most = data.X.resident()
+        nonzeros = most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
     else:
         rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
     k = recipe.embedding.n_components
@@ -390,7 +391,7 @@ def check_memory(data: Labelled, recipe: Recipe) -> int:
 def _together(data: Labelled) -> int:
     """Pairs of a label and a feature of one example: no sparse part has more weights."""
     if isinstance(data.X, StoredRows):
-        return data.X.label_feature_pairs()
+        return data.X.label_feature_pairs(data.Y)
     widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
     return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
 

@@ -127,7 +127,8 @@ def _widened(data: Dataset, n_features: int) -> Dataset:
     stored: Any = data.X
     if data.feature_names is not None or stored.shape[1] >= n_features:
         return data
-    return replace(data, X=stored.moved(np.arange(stored.shape[1]), n_features))
+    columns = np.arange(n_features)
+    return replace(data, X=stored.select(np.where(columns < stored.shape[1], columns, -1)))
 
 
 def _equal(one: Arrays, other: Arrays) -> bool:

@@ -125,11 +125,11 @@ def _read_lines(path: Path, report: Report) -> Dataset:
     from scipy.sparse import csr_array
 
     from rembrandt.data import Dataset
-    from rembrandt.data.compressed import decode, line_chunks
+    from rembrandt.data.compressed import line_chunks
 
     texts: list[str] = []
     for chunk in line_chunks(path, report):
-        texts.extend(line.strip() for line in decode(chunk, path, len(texts) + 1).removesuffix("\n").split("\n"))
+        texts.extend(line.strip() for line in chunk.text().removesuffix("\n").split("\n"))
     if not texts:
         raise DataError("there is nothing in it; expected one text per line", path)
     return Dataset.build(csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[])

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from rembrandt.data.compressed import decode, head, line_chunks
-from rembrandt.data.sparse import Vocabulary
+from rembrandt.data.compressed import head, line_chunks
+from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -55,7 +55,7 @@ class Hierarchy:
     @classmethod
     def from_edges(cls, edges: Sequence[tuple[str, str]], alone: Sequence[str] = ()) -> Hierarchy:
         """A hierarchy from pairs ``(parent, child)``, and labels that may have no parent; repeated pairs count once."""
-        labels, parents = Vocabulary(), Vocabulary()
+        labels, parents = LabelIndex(), LabelIndex()
         labels.add(alone)
         rows = labels.add(child for _, child in edges)
         labels.add(parent for parent, _ in edges)
@@ -190,12 +190,10 @@ def _detect(path: Path) -> str:
 
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """Lines that are not blank, with their numbers."""
-    number = 1
     for chunk in line_chunks(path, report):
-        for place, row in enumerate(decode(chunk, path, number).split("\n")):
+        for number, row in enumerate(chunk.text().split("\n"), chunk.line):
             if row.strip():
-                yield number + place, row.rstrip("\r")
-        number += chunk.count(b"\n")
+                yield number, row.rstrip("\r")
 
 
 def _edge(row: str) -> list[str]:

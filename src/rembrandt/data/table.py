@@ -2,11 +2,9 @@
 
 import csv
 import json
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,103 +14,60 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from rembrandt.data.compressed import decode, first_line_not_utf8, head, line_chunks, not_utf8, open_bytes
-from rembrandt.data.dataset import Dataset, Notes
-from rembrandt.data.sparse import Vocabulary, label_rows
+from rembrandt.data.batches import Batch, Ids, datasets
+from rembrandt.data.compressed import Chunk, head, line_chunks, open_bytes
+from rembrandt.data.dataset import Dataset
+from rembrandt.data.detect import ReadOptions
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
 # Arrow wants a block to hold at least one row, so a file with a longer row is read again in larger blocks.
 _BLOCKS = (8 << 20, 128 << 20, (1 << 31) - 1)
 _LONGEST_HEADER = 1 << 20
+_SPACE = pa.scalar(" ", pa.large_string())
 
 
-def read_table(
-    path: Path,
-    format: str,
-    text: str | Sequence[str] | None,
-    labels: str | None,
-    label_separator: str | None = None,
-    unlabelled: bool = False,
-    report: Report = silent,
-) -> Dataset:
-    """Read the text columns, joined by a space, and the label column, split at ``label_separator`` when it is given.
+def table_parts(path: Path, format: str, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
+    """Read a table in parts of about ``rows`` examples, each over its own labels.
 
-    Without a separator a cell is one label; a cell that is a list (JSON lines, Parquet) is a list of labels. A missing
-    value is an empty text, or no label.
+    Text columns are joined by a space. Labels are split at the separator; without one a cell is one label. A cell that
+    is a list (JSON lines, Parquet) is a list of labels. A missing value is an empty text, or no label.
     """
-    return next(table_parts(path, format, text, labels, label_separator, unlabelled, report))
-
-
-def table_parts(
-    path: Path,
-    format: str,
-    text: str | Sequence[str] | None,
-    labels: str | None,
-    label_separator: str | None = None,
-    unlabelled: bool = False,
-    report: Report = silent,
-    rows: float = math.inf,
-) -> Iterator[Dataset]:
-    """The table in parts of about ``rows`` examples, each over its own labels."""
+    text, labels, separator = options.text, options.labels, options.label_separator
     chosen = [text] if isinstance(text, str) else list(text or ())
-    if not chosen or (labels is None and not unlabelled):
+    if not chosen or (labels is None and not options.unlabelled):
         found = ", ".join(columns(path, format))
         missing = "text" if not chosen else "labels"
         raise DataError(f"say which column holds the {missing}, with {missing}=...; the columns are {found}", path)
-    if label_separator == "":
+    if separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
-    wanted = [*chosen, *([] if labels is None else [labels])]
+    batches = _read(path, format, chosen, None if labels is None else str(labels), separator, report)
+    return datasets(path, batches, rows, "at least one row below the column names")
 
-    part = _Part(several=label_separator is not None)
-    begun = False
-    for batch in _batches(path, format, wanted, report):
+
+def _read(
+    path: Path, format: str, chosen: list[str], labels: str | None, separator: str | None, report: Report
+) -> Iterator[Batch]:
+    for batch in _record_batches(path, format, [*chosen, *([] if labels is None else [labels])], report):
         joined = [_as_text(path, batch, name) for name in chosen]
-        whole = (
-            joined[0] if len(joined) == 1 else pc.binary_join_element_wise(*joined, pa.scalar(" ", pa.large_string()))
-        )
-        part.texts.extend(pc.utf8_trim_whitespace(whole).to_pylist())
-        if labels is None:
-            part.per_row.append(np.zeros(batch.num_rows, np.int64))
-        else:
-            part.add_labels(*_as_lists(path, batch, labels, label_separator), batch.num_rows)
-        if len(part.texts) >= rows:
-            yield part.assembled()
-            part, begun = _Part(part.several), True
-    if part.texts:
-        yield part.assembled()
-    elif not begun:
-        raise DataError("there are no rows in this table; expected at least one below the column names", path)
+        whole = joined[0] if len(joined) == 1 else pc.binary_join_element_wise(*joined, _SPACE)
+        texts = pc.utf8_trim_whitespace(whole).to_pylist()
+        several = separator is not None
+        found = Ids(np.zeros(batch.num_rows, np.int64), np.empty(0, np.int64), [])
+        if labels is not None:
+            lists, are_lists = _as_lists(path, batch, labels, separator)
+            several |= are_lists
+            found = _label_ids(lists, batch.num_rows)
+        yield Batch(found, texts, task="multilabel" if several else "multiclass")
 
 
-class _Part:
-    """Batches on their way to a dataset."""
-
-    def __init__(self, several: bool) -> None:
-        self.several = several
-        self.texts: list[str] = []
-        self.names = Vocabulary()
-        self.ids, self.per_row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-
-    def add_labels(self, lists: pa.Array, are_lists: bool, n_rows: int) -> None:
-        self.several |= are_lists
-        cells = pc.utf8_trim_whitespace(pc.fill_null(pc.list_flatten(lists), ""))
-        rows = pc.list_parent_indices(lists).to_numpy()
-        kept = pc.not_equal(cells, "").to_numpy(zero_copy_only=False)
-        encoded = cells.filter(pa.array(kept)).dictionary_encode()
-        self.ids.append(self.names.add(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
-        self.per_row.append(np.bincount(rows[kept], minlength=n_rows))
-
-    def assembled(self) -> Dataset:
-        names, place = self.names.in_order()
-        Y, repeated = label_rows(np.concatenate(self.per_row), place[np.concatenate(self.ids)], len(names))
-        return Dataset.build(
-            Y,
-            texts=self.texts,
-            label_names=names,
-            task="multilabel" if self.several else "multiclass",
-            notes=Notes(duplicate_labels=repeated),
-        )
+def _label_ids(lists: pa.Array, n_rows: int) -> Ids:
+    cells = pc.utf8_trim_whitespace(pc.fill_null(pc.list_flatten(lists), ""))
+    rows = pc.list_parent_indices(lists).to_numpy()
+    kept = pc.not_equal(cells, "").to_numpy(zero_copy_only=False)
+    encoded = cells.filter(pa.array(kept)).dictionary_encode()
+    counts = np.bincount(rows[kept], minlength=n_rows)
+    return Ids(counts, encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
 
 
 def columns(path: Path, format: str) -> list[str]:
@@ -124,7 +79,7 @@ def columns(path: Path, format: str) -> list[str]:
         first = next(_json_rows(path), None)
         return [] if first is None else list(first[1])
     top = head(path, _LONGEST_HEADER).lstrip(b"\r\n")
-    names = decode(re.split(rb"[\r\n]", top, maxsplit=1)[0], path, 1)
+    names = Chunk(re.split(rb"[\r\n]", top, maxsplit=1)[0], path, 1).text()
     if format == "tsv":
         return names.split("\t")
     try:
@@ -135,7 +90,7 @@ def columns(path: Path, format: str) -> list[str]:
         ) from error
 
 
-def _batches(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+def _record_batches(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
     if format == "jsonl":
         yield from _json_batches(path, wanted, report)
         return
@@ -182,7 +137,8 @@ def _delimited_batches(path: Path, format: str, wanted: list[str], report: Repor
 
 def _delimited_error(path: Path, said: str, quoted: bool) -> DataError:
     if "UTF8" in said:
-        return not_utf8(path, first_line_not_utf8(path))
+        for chunk in line_chunks(path):
+            chunk.text()  # raises, with the line
     row = re.search(r"Row #(\d+): (.*)", said, re.DOTALL)
     detail = (row.group(2) if row else said).split("\n")[0][:200]
     line = _line_of_row(path, int(row.group(1)), quoted) if row else None
@@ -194,7 +150,7 @@ def _line_of_row(path: Path, wanted: int, quoted: bool) -> int:
     row, line, start = 0, 0, 1
     inside_quotes = False
     for chunk in line_chunks(path):
-        for text in chunk.splitlines():
+        for text in chunk.data.splitlines():
             line += 1
             if not inside_quotes:
                 start = line
@@ -207,21 +163,17 @@ def _line_of_row(path: Path, wanted: int, quoted: bool) -> int:
 
 def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each line's number and object; empty lines are passed over."""
-    line = 1
     for chunk in line_chunks(path, report):
-        for number, row in zip(count(line), decode(chunk, path, line).split("\n"), strict=False):
+        for line, row in enumerate(chunk.text().split("\n"), chunk.line):
             if not row.strip():
                 continue
             try:
                 value = json.loads(row)
             except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"this line is not JSON ({error}); expected one object per line", path, number
-                ) from error
+                raise DataError(f"this line is not JSON ({error}); expected one object per line", path, line) from error
             if not isinstance(value, dict):
-                raise DataError(f"found {row.strip()[:40]!r}; expected one object per line", path, number)
-            yield number, value
-        line += chunk.count(b"\n")
+                raise DataError(f"found {row.strip()[:40]!r}; expected one object per line", path, line)
+            yield line, value
 
 
 def _json_batches(path: Path, wanted: list[str], report: Report, size: int = 10_000) -> Iterator[pa.RecordBatch]:

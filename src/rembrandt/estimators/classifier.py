@@ -16,7 +16,7 @@ from rembrandt.calibrating import Threshold, calibrate
 from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
-from rembrandt.data.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
+from rembrandt.data.targets import Targets, joined_labels, named_like, new_labels, read_targets
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
@@ -320,7 +320,7 @@ class RembrandtClassifier(Asking, Predicting):
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
                 return self._fit(
-                    X, lambda: read_first(y, classes), sample_weight, report, NO_CHECKPOINTS, growable=True
+                    X, lambda: read_targets(y, classes), sample_weight, report, NO_CHECKPOINTS, growable=True
                 )
             rows = self.model_rows(X)
             Y, names = joined_labels(y, classes, self.classes_)
