@@ -5,6 +5,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ from rembrandt.progress import Report, silent
 # Arrow wants a block to hold at least one row, so a file with a longer row is read again in larger blocks.
 _BLOCKS = (8 << 20, 128 << 20, (1 << 31) - 1)
 _LONGEST_HEADER = 1 << 20
-_SPACE = pa.scalar(" ", pa.large_string())
+_ROWS = 10_000  # in a batch
+
+Cell = str | list[str | None] | None
 
 
 def table_parts(path: Path, format: str, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
@@ -41,33 +45,29 @@ def table_parts(path: Path, format: str, options: ReadOptions, report: Report, r
         raise DataError(f"say which column holds the {missing}, with {missing}=...; the columns are {found}", path)
     if separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
-    batches = _read(path, format, chosen, None if labels is None else str(labels), separator, report)
+    batches = _batches(path, format, chosen, None if labels is None else str(labels), separator, report)
     return datasets(path, batches, rows, "at least one row below the column names")
 
 
-def _read(
-    path: Path, format: str, chosen: list[str], labels: str | None, separator: str | None, report: Report
+def _batches(
+    path: Path, format: str, texts: list[str], labels: str | None, separator: str | None, report: Report
 ) -> Iterator[Batch]:
-    for batch in _record_batches(path, format, [*chosen, *([] if labels is None else [labels])], report):
-        joined = [_as_text(path, batch, name) for name in chosen]
-        whole = joined[0] if len(joined) == 1 else pc.binary_join_element_wise(*joined, _SPACE)
-        texts = pc.utf8_trim_whitespace(whole).to_pylist()
-        several = separator is not None
-        found = Ids(np.zeros(batch.num_rows, np.int64), np.empty(0, np.int64), [])
-        if labels is not None:
-            lists, are_lists = _as_lists(path, batch, labels, separator)
-            several |= are_lists
-            found = _label_ids(lists, batch.num_rows)
-        yield Batch(found, texts, task="multilabel" if several else "multiclass")
+    for cells in _cells(path, format, [*texts, *([] if labels is None else [labels])], report):
+        if any(isinstance(cell, list) for name in texts for cell in cells[name]):
+            raise DataError(f"column {' or '.join(map(repr, texts))} holds lists; expected text", path)
+        joined = [" ".join(cell or "" for cell in row).strip() for row in zip(*(cells[t] for t in texts), strict=True)]
+        found = [_labels(cell, separator) for cell in cells[labels]] if labels is not None else [[]] * len(joined)
+        several = separator is not None or any(isinstance(cell, list) for cell in cells.get(labels or "", ()))
+        names = [name for each in found for name in each]
+        counts = np.array([len(each) for each in found], np.int64)
+        yield Batch(Ids(counts, np.arange(len(names)), names), joined, task="multilabel" if several else "multiclass")
 
 
-def _label_ids(lists: pa.Array, n_rows: int) -> Ids:
-    cells = pc.utf8_trim_whitespace(pc.fill_null(pc.list_flatten(lists), ""))
-    rows = pc.list_parent_indices(lists).to_numpy()
-    kept = pc.not_equal(cells, "").to_numpy(zero_copy_only=False)
-    encoded = cells.filter(pa.array(kept)).dictionary_encode()
-    counts = np.bincount(rows[kept], minlength=n_rows)
-    return Ids(counts, encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
+def _labels(cell: Cell, separator: str | None) -> list[str]:
+    """The labels in a cell."""
+    if isinstance(cell, str):
+        cell = [cell] if separator is None else list(cell.split(separator))
+    return [label for item in cell or () if (label := (item or "").strip())]
 
 
 def columns(path: Path, format: str) -> list[str]:
@@ -90,9 +90,10 @@ def columns(path: Path, format: str) -> list[str]:
         ) from error
 
 
-def _record_batches(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+def _cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[dict[str, list[Cell]]]:
+    """The wanted columns of batches of rows."""
     if format == "jsonl":
-        yield from _json_batches(path, wanted, report)
+        yield from _json_cells(path, wanted, report)
         return
     found = columns(path, format)
     for name in wanted:
@@ -100,19 +101,28 @@ def _record_batches(path: Path, format: str, wanted: list[str], report: Report) 
             raise DataError(f"there is no column {name!r}; the columns are {', '.join(found)}", path, 1)
         if found.count(name) > 1:
             raise DataError(f"two columns are called {name!r}; rename one of them", path, 1)
-    if format == "parquet":
-        yield from _parquet_batches(path, wanted, report)
-    else:
-        yield from _delimited_batches(path, format, wanted, report)
+    batches = _parquet_batches if format == "parquet" else partial(_delimited_batches, format == "csv")
+    for batch in batches(path, list(dict.fromkeys(wanted)), report):
+        yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
 
 
-def _delimited_batches(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
-    quoted = format == "csv"  # a TSV has no quoting: a quote in it is part of the text
+def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
+    kind = pa.large_string()
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        kind = pa.list_(kind)
+    try:
+        return pc.cast(column, kind).to_pylist()
+    except pa.ArrowException as error:
+        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error
+
+
+def _delimited_batches(quoted: bool, path: Path, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    """Batches of a CSV file, or of a TSV file, which has no quoting: a quote in it is part of the text."""
     parse = pa.csv.ParseOptions(
         delimiter="," if quoted else "\t", quote_char='"' if quoted else False, newlines_in_values=quoted
     )
     convert = pa.csv.ConvertOptions(
-        include_columns=list(dict.fromkeys(wanted)),
+        include_columns=wanted,
         column_types=dict.fromkeys(wanted, pa.string()),
         strings_can_be_null=False,
     )
@@ -176,28 +186,21 @@ def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[
             yield line, value
 
 
-def _json_batches(path: Path, wanted: list[str], report: Report, size: int = 10_000) -> Iterator[pa.RecordBatch]:
-    """Rows of cells in batches. A name that some rows lack is a missing value; one that no row has is a mistake."""
-    cells: dict[str, list[Any]] = {name: [] for name in wanted}
-    seen: set[str] = set()
-    met: dict[str, None] = {}
-    for number, row in _json_rows(path, report):
-        seen.update(name for name in wanted if name in row)
-        if len(seen) < len(cells):
-            met.update(dict.fromkeys(row))
-        for name, column in cells.items():
-            column.append(_json_cell(path, number, name, row.get(name)))
-        if len(cells[wanted[0]]) == size:
-            yield _json_batch(cells)
-            cells = {name: [] for name in wanted}
-    if cells[wanted[0]]:
-        yield _json_batch(cells)
+def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[dict[str, list[Cell]]]:
+    """Batches of rows. A name that some rows lack is a missing value; one that no row has is an error."""
+    rows, names, seen = _json_rows(path, report), dict[str, None](), set[str]()
+    while batch := list(islice(rows, _ROWS)):
+        for _, row in batch:
+            seen.update(name for name in wanted if name in row)
+            if len(seen) < len(set(wanted)):
+                names.update(dict.fromkeys(row))
+        yield {name: [_json_cell(path, line, name, row.get(name)) for line, row in batch] for name in wanted}
     for name in wanted:
-        if met and name not in seen:
-            raise DataError(f"no row has {name!r}; the names found are {', '.join(met)}", path)
+        if names and name not in seen:
+            raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
 
 
-def _json_cell(path: Path, line: int, name: str, value: Any) -> str | list[str] | None:
+def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
     if value is None:
         return None
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
@@ -214,18 +217,6 @@ def _printable(path: Path, line: int, name: str, value: Any) -> str:
     return text
 
 
-def _json_batch(cells: dict[str, list[Any]]) -> pa.RecordBatch:
-    """A batch of strings, or of lists of strings where any cell of a column is a list."""
-    arrays = []
-    for column in cells.values():
-        if any(isinstance(cell, list) for cell in column):
-            lists = [cell if cell is None or isinstance(cell, list) else [cell] for cell in column]
-            arrays.append(pa.array(lists, pa.list_(pa.large_string())))
-        else:
-            arrays.append(pa.array(column, pa.large_string()))
-    return pa.record_batch(arrays, names=list(cells))
-
-
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
     """An open Parquet file whose troubles come out as errors of ours."""
@@ -239,40 +230,7 @@ def _parquet(path: Path) -> Iterator[Any]:
 def _parquet_batches(path: Path, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
     with _parquet(path) as file:
         done, total = 0, file.metadata.num_rows
-        for batch in file.iter_batches(batch_size=10_000, columns=list(dict.fromkeys(wanted))):
+        for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
             done += batch.num_rows
             report(f"Reading {path.name}", done, total)
             yield batch
-
-
-def _as_text(path: Path, batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column as strings, missing values being empty."""
-    column = batch.column(name)
-    if _is_list(column.type):
-        raise DataError(f"column {name!r} holds lists; expected text", path)
-    return pc.fill_null(_to_strings(path, column, name), "")
-
-
-def _as_lists(path: Path, batch: pa.RecordBatch, name: str, separator: str | None) -> tuple[pa.Array, bool]:
-    """A column as lists of strings, and whether its cells were lists already."""
-    column = batch.column(name)
-    if _is_list(column.type):
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        values = _to_strings(path, pc.list_flatten(column), name)
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values), True
-    strings = pc.fill_null(_to_strings(path, column, name), "")
-    if separator is not None:
-        return pc.split_pattern(strings, separator), False
-    return pa.LargeListArray.from_arrays(pa.array(np.arange(len(strings) + 1)), strings), False
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def _to_strings(path: Path, column: pa.Array, name: str) -> pa.Array:
-    try:
-        return pc.cast(column, pa.large_string())
-    except pa.ArrowException as error:
-        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.checks import plain
-from rembrandt.features.places import Places
+from rembrandt.features.spans import TermSpans
 
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ class Words:
         None  # of each column; None where it has a number only or, hashed, the text's own word
     )
     texts: list[str] | None = None
-    places: Places | None = None
+    places: TermSpans | None = None
 
 
 @dataclass(frozen=True)
