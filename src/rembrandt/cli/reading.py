@@ -116,7 +116,7 @@ def _read_known(name: str, part: Literal["train", "test"], report: Report) -> tu
     options = dict(catalogue.ENTRIES[name].options)
     options.pop("format")  # a file's own name tells it
     text = options.pop("text", None)
-    reading = Reading(text=(text,) if isinstance(text, str) else text, **options)
+    reading = Reading(text=text if text is None else tuple(text), **options)
     return catalogue.load(name, part, report=report), reading
 
 
