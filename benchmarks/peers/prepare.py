@@ -66,9 +66,7 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
 def fingerprint(name: str, folder: str | Path | None = None) -> str:
     """Changes with the set's files and with the code that makes features of them."""
     entry = catalogue.ENTRIES[name]
-    place = catalogue._parts_folder(entry, folder)
-    if place is None:
-        raise catalogue._absent(entry, "train", folder)
+    place = catalogue.require_folder(entry, "train", folder)
     digest = hashlib.sha256()
     for part in (entry.train, entry.test):
         status = (place / part).stat()
