@@ -42,7 +42,8 @@ def table_parts(path: Path, format: str, options: ReadOptions, report: Report, r
     if not chosen or (labels is None and not options.unlabelled):
         found = ", ".join(columns(path, format))
         missing = "text" if not chosen else "labels"
-        raise DataError(f"say which column holds the {missing}, with {missing}=...; the columns are {found}", path)
+        message = f"the column with the {missing} is not known; set {missing} to one of the columns: {found}"
+        raise DataError(message, path, parameter=missing)
     if separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
     batches = _batches(path, format, chosen, None if labels is None else str(labels), separator, report)
