@@ -4,8 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Where tests and benchmarks look for the real data sets; they skip what is not there.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
+DEVICE ?= cpu
+# Test processes that run in parallel, with one thread each.
+WORKERS ?= 2
 
-.PHONY: help demo test check format bench annif-env clean
+.PHONY: help demo test check format bench paper annif-env clean
 
 help: ## what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +27,7 @@ demo: $(VENV)/.package ## raw articles to a trained, evaluated, saved model
 	$(BIN)/rembrandt demo --output demo-model --force
 
 test: $(VENV)/.installed ## everything that proves it works
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 check: $(VENV)/.installed ## lint, format, types
 	$(BIN)/ruff check .
@@ -37,6 +40,9 @@ format: $(VENV)/.installed ## rewrite the sources in the house format
 
 bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
 	$(BIN)/python -m benchmarks
+
+paper: $(VENV)/.installed ## the paper's experiments; updates the report in docs/reproduction (DEVICE=cuda for a GPU)
+	$(BIN)/python -m benchmarks.paper all --output docs/reproduction --device $(DEVICE)
 
 annif-env: $(VENV)/.installed ## an environment with Annif, for its tests and benchmark
 	$(BIN)/python -m benchmarks.annif --install

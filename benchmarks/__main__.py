@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from rembrandt.reproduce.runner import described, machine
+from benchmarks.results import described, machine
 
 NAMES = (
     "sparse_products",

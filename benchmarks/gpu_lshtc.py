@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.gpu_data import Data, generate
+from benchmarks.results import machine
 from rembrandt import RembrandtClassifier
 from rembrandt.data import catalogue
 from rembrandt.decoders.decoder import Decoder
@@ -35,7 +36,6 @@ from rembrandt.features.fourier import draw
 from rembrandt.fitting import Labelled, Recipe, fit_decoder, fit_embedding, fit_model
 from rembrandt.metrics import error, precision_at_k, top_k
 from rembrandt.model.model import Model
-from rembrandt.reproduce.runner import machine
 
 PARTS = ("embed", "epoch", "job", "inference", "precision", "aloi", "pubmed")
 

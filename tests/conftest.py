@@ -1,15 +1,24 @@
-"""What every test may ask for."""
+"""Fixtures of all tests, and what parallel runs need."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; this file is imported before NumPy
+    for variable in ("REMBRANDT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the slow tests, so that parallel workers end at about the same time."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real data sets, or a skip that says how to name one."""
+    """The folder of real data sets; skips the test where there is none."""
     folder = Path(os.environ.get("REMBRANDT_DATA", ""))
     if not os.environ.get("REMBRANDT_DATA") or not folder.is_dir():
-        pytest.skip("no real data here: set REMBRANDT_DATA to the folder that holds aloi/, bibtex/, ...")
+        pytest.skip("no real data: set REMBRANDT_DATA to the folder that contains aloi/, bibtex/, ...")
     return folder

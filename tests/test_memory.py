@@ -1,5 +1,7 @@
 """A fit that would not fit in memory is refused before it begins."""
 
+import os
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +58,17 @@ def test_the_refusal_names_the_estimate_and_what_lowers_it():
     assert "decoder='transpose'" in text
     assert "n_random_features" in text
     assert "kernel=None" in text
+    assert refused.value.parameters == ("n_components", "decoder", "n_random_features", "kernel")
+
+
+def test_systems_without_proc_or_sysconf(tmp_path, monkeypatch):
+    assert 0 < available(tmp_path) < sys.maxsize
+    monkeypatch.delattr(os, "sysconf")
+    assert available(tmp_path) == sys.maxsize
+    for name, size in (("memory.max", 5000), ("memory.current", 2000)):
+        (tmp_path / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys/fs/cgroup" / name).write_text(f"{size}\n")
+    assert available(tmp_path) == 3000
 
 
 def test_no_remedy_is_named_that_is_taken_already():
@@ -95,11 +108,11 @@ def test_nothing_begins_that_will_not_fit(nothing_free, estimator):
 
 
 def test_an_absurd_shape_is_refused():
-    """Sixteen million labels, each with a vector of 5,000: refused, not tried."""
+    """A million labels, each with a vector of 100,000: refused, not tried."""
     X = sparse.random_array((60, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
-    Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**5)), shape=(60, 16 * 10**6))
-    with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 5000\)"):
-        RembrandtClassifier(5000, **SETTLED).fit(X, Y)
+    Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**4)), shape=(60, 10**6))
+    with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 100000\)"):
+        RembrandtClassifier(100_000, **SETTLED).fit(X, Y)
 
 
 def test_a_device_has_a_memory_of_its_own(monkeypatch):

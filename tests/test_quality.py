@@ -1,4 +1,4 @@
-"""What the README promises, on real data: precision, and the cost of it in processor time and memory."""
+"""What the README promises, on real data: precision, and the memory that it takes."""
 
 import json
 import os
@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 
-# Each run in a process of its own, so that its processor time and memory are its own. The limits on time leave room
-# for a busy machine: they are there to notice work that is done twice, not a slow day.
+# Least precisions in per cent, and the most GB. Each fit runs in a process of its own, so that its memory is its own.
 BARS = {
-    "aloi, k = 50, linear": ((90.5,), 45, 3),
-    "bibtex": ((66.0, 41.0, 29.8), 60, 3),
-    "delicious": ((67.5, 61.5, 56.8), 60, 3),
-    "pubmed-mesh": ((87.0, 71.5, 60.0), 140, 3),
+    "aloi, k = 50, linear": ((90.5,), 3),
+    "bibtex": ((66.0, 41.0, 29.8), 3),
+    "delicious": ((67.5, 61.5, 56.8), 3),
+    "pubmed-mesh": ((87.0, 71.5, 60.0), 3),
 }
 
 
 @pytest.mark.parametrize("name", BARS)
 def test_promises(name: str, real_data: Path) -> None:
-    precisions, processor_seconds, gigabytes = BARS[name]
+    precisions, gigabytes = BARS[name]
     command = [sys.executable, "-m", "benchmarks.quality", "--one", name]
     root = Path(__file__).parent.parent
     environment = os.environ | {"REMBRANDT_DATA": str(real_data)}
@@ -30,5 +29,4 @@ def test_promises(name: str, real_data: Path) -> None:
     found = json.loads(done.stdout)
     for k, bar in zip((1, 3, 5), precisions, strict=False):
         assert 100 * found[f"p@{k}"] >= bar
-    assert found["cpu"] <= processor_seconds
     assert found["gigabytes"] <= gigabytes

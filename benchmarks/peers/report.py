@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.roster import SETS, everyone
-from rembrandt.reproduce.runner import described, write_json
+from benchmarks.results import described, write_json
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"

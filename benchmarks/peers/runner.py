@@ -20,9 +20,9 @@ from scipy import sparse
 from benchmarks.peers.environments import python_of
 from benchmarks.peers.prepare import sources
 from benchmarks.peers.roster import Peer
+from benchmarks.results import machine, write_json
 from rembrandt.linalg.threads import n_threads
 from rembrandt.metrics import evaluate
-from rembrandt.reproduce.runner import machine, write_json
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = "benchmarks.peers.adapters"

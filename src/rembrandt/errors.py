@@ -1,29 +1,37 @@
-"""What can go wrong, in sentences: what was found, where, what was expected, and what to do."""
+"""Exceptions and warnings. Messages say what was found, where, what was expected, and what to do."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 
 class RembrandtError(Exception):
-    """Anything this package refuses to do; the message ends in what to do about it."""
+    """Base class of all errors raised on purpose.
+
+    ``parameters`` are the names of the parameters that the message is about, for example ``("n_components",)``.
+    The command line shows them as options.
+    """
+
+    def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
 
 
 class DataError(RembrandtError, ValueError):
-    """Input that cannot be read as what it claims to be."""
+    """Input that cannot be read, or that does not match the model."""
 
-    def __init__(self, message: str, path: str | Path | None = None, line: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        path: str | Path | None = None,
+        line: int | None = None,
+        parameter: str | Iterable[str] = (),
+    ) -> None:
         where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
-        super().__init__(where + message)
+        super().__init__(where + message, parameter)
 
 
 class SettingsError(RembrandtError, ValueError):
-    """A setting that is out of range, or settings that do not go together.
-
-    ``parameter`` is the name of the parameter to change, where there is one.
-    """
-
-    def __init__(self, message: str, parameter: str | None = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
+    """A parameter with an invalid value, or parameters that cannot be combined."""
 
 
 class StorageError(RembrandtError):
@@ -35,16 +43,20 @@ class ModelError(RembrandtError, ValueError):
 
 
 class OutputExistsError(RembrandtError, FileExistsError):
-    """An output that is already there and was not to be overwritten."""
+    """An output that already exists and was not to be overwritten."""
 
 
 class EngineError(RembrandtError, RuntimeError):
-    """The machines that were to do the work are not there, or gone."""
+    """Workers or devices that cannot be reached or stopped responding."""
 
 
 class MemoryEstimateError(RembrandtError, MemoryError):
-    """Work that would not fit in memory, refused before it began."""
+    """Work that would not fit in memory, refused before it starts."""
 
 
 class RembrandtWarning(UserWarning):
-    """Something was changed or is poor; the message says what and what to do."""
+    """A result that is poor, or a setting that was changed; ``parameters`` as in `RembrandtError`."""
+
+    def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)

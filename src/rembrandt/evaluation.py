@@ -1,8 +1,12 @@
-"""How good a classifier is on labelled examples, beside the baseline that needs no model."""
+"""Measure a classifier on labelled examples, next to the baseline of the most popular labels."""
 
+import math
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rembrandt.data import Dataset
 from rembrandt.estimators import RembrandtClassifier
@@ -14,18 +18,32 @@ KS = (1, 3, 5)
 
 @dataclass(frozen=True)
 class Measured:
-    """The measures of the papers, for the model and for the most popular labels."""
+    """Predictions on labelled examples and their measures.
 
-    data: Dataset  # over the model's labels
-    labels: Any  # predicted, n × 5
-    scores: Any  # of them
+    Attributes
+    ----------
+    data : Dataset
+        The examples, with one label column for each label of the model.
+    labels, scores : ndarray of shape (n_samples, 5)
+        Predicted columns and their scores, best first.
+    model, popular : dict of str to float
+        Measures of the model and of the most popular labels; see `rembrandt.metrics.evaluate`.
+    examples_per_second : float
+        Speed of prediction, including text features.
+    deciles : list of Decile
+        Recall and precision by the frequency of labels.
+    """
+
+    data: Dataset
+    labels: NDArray[np.int64]
+    scores: NDArray[Any]
     model: dict[str, float]
     popular: dict[str, float]
     examples_per_second: float
     deciles: list[Decile]
 
     def document(self) -> dict[str, Any]:
-        """Everything but the predictions, for JSON."""
+        """Return the measures and the size of the data as JSON values."""
         return {
             **self.model,
             "examples_per_second": self.examples_per_second,
@@ -37,6 +55,7 @@ class Measured:
         }
 
     def decile_documents(self) -> list[dict[str, Any]]:
+        """Return the deciles as JSON values."""
         return [asdict(decile) for decile in self.deciles]
 
 
@@ -49,21 +68,36 @@ def measure(
     tail: bool = False,
     shortlist: int | bool = False,
 ) -> Measured:
-    """Predict and compare with the truth; labels that training never saw count as true and are never found.
+    """Predict labels and compare them with the true ones.
 
-    ``tail`` ranks labels for PSP@k, with the same propensities that it is measured by. ``shortlist`` is that of
-    `RembrandtClassifier.predict_topk`.
+    Parameters
+    ----------
+    classifier : RembrandtClassifier
+        A fitted classifier.
+    data : Dataset
+        Labelled examples. Labels that training never saw count as true and are never predicted.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+    A, B : float, default=0.55, 1.5
+        Constants of the propensities; see `rembrandt.metrics.inverse_propensity`.
+    tail : bool, default=False
+        Rank labels for PSP@k, with the propensities given by ``A`` and ``B``.
+    shortlist : int or bool, default=False
+        As in `RembrandtClassifier.predict_topk`.
+
+    Returns
+    -------
+    Measured
+        Predictions and measures.
     """
     known = data.align_labels([str(name) for name in classifier.classes_])
-    look_at = classifier.looked_at(shortlist, tail, report)
-    model = classifier.placed_model()
+    k = max(KS)
+    model = classifier.device_model(shortlist, report)
     worth = model.worth(A, B) if tail else None
-    model.top_k(
-        classifier.dataset_rows(known.rows([0])), max(KS), worth=worth, look_at=look_at
-    )  # what loads once is not the speed
+    # A first prediction loads compiled code, which should not count as prediction time.
+    model.top_k(classifier.dataset_rows(known.rows([0])), k, worth=worth)
     start = time.perf_counter()
-    X = classifier.dataset_rows(known, report)
-    labels, scores = model.top_k(X, max(KS), report=report, worth=worth, look_at=look_at)
+    labels, scores = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
@@ -72,7 +106,18 @@ def measure(
         labels,
         scores,
         model=evaluate(known.Y, labels, scores, counts, n_train, **rest),
-        popular=evaluate(known.Y, *most_popular(counts, known.n_examples, max(KS)), counts, n_train, **rest),
+        popular=evaluate(known.Y, *most_popular(counts, known.n_examples, k), counts, n_train, **rest),
         examples_per_second=known.n_examples / seconds,
         deciles=coverage_by_decile(known.Y, labels, counts),
     )
+
+
+def finite(value: Any) -> Any:
+    """Return a document as JSON values: lists for arrays, None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if hasattr(value, "tolist"):  # an array, or one of its elements
+        return finite(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

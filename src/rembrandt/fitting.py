@@ -11,7 +11,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.blocks import spans
-from rembrandt.metrics import top_k
+from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import hits
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent

@@ -1,7 +1,7 @@
-"""How long work reports where it is.
+"""Progress of long work.
 
-Long functions take ``report: Report = silent`` and call ``report(stage, done, total)`` as they go
-(``total=None`` when it is not known). The library is silent; the command line draws bars.
+Long functions take ``report: Report = silent`` and call ``report(stage, done, total)`` as they go, with ``total=None``
+if it is not known. The library reports nothing by default; the command line draws bars.
 """
 
 import sys
@@ -18,22 +18,22 @@ def silent(stage: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def bars(enabled: bool = True) -> Iterator[Report]:
-    """Draw a bar for each stage on standard error; where that is no terminal, write a line when a stage begins."""
+    """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a stage starts."""
     if not enabled:
         yield silent
     elif sys.stderr.isatty():
         with _drawn() as report:
             yield report
     else:
-        yield _written()
+        yield _printed()
 
 
-def _written() -> Report:
-    begun: set[str] = set()
+def _printed() -> Report:
+    started: set[str] = set()
 
     def report(stage: str, done: int, total: int | None) -> None:
-        if stage not in begun:
-            begun.add(stage)
+        if stage not in started:
+            started.add(stage)
             print(f"{stage} ...", file=sys.stderr, flush=True)
 
     return report
@@ -44,10 +44,10 @@ def _drawn() -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    # Stages name files, so square brackets in them are not mark-up.
+    # No markup: stages contain file names, which may contain square brackets.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     tasks: dict[str, Any] = {}
-    # Standard output is left alone: rich would send what is printed meanwhile to standard error.
+    # Without redirection, because rich would send what is printed to standard output to standard error.
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as display:
 
         def report(stage: str, done: int, total: int | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
 from rembrandt.data.examples import Examples
 from rembrandt.errors import SettingsError
-from rembrandt.features.fourier import KERNELS, Kernel
+from rembrandt.features.fourier import KERNELS
 
 Auto = Literal["auto"]
 Preset = Literal["fast", "balanced", "best"]
@@ -18,6 +18,7 @@ Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
 DecoderName = Literal["transpose", "ridge", "logistic"]
 SolverName = Literal["auto", "cholesky", "pcg"]
 Threshold = float | Literal["micro", "macro"]
+Open = Any  # a value, or "auto" until it is chosen
 
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -55,9 +56,9 @@ class EmbeddingSettings:
         Maximum number of passes of the logistic decoder.
     """
 
-    kernel_scale: float | Auto = "auto"
+    kernel_scale: Open = "auto"
     n_random_features: int | None = None
-    leave_out: float | Auto = "auto"
+    leave_out: Open = "auto"
     n_oversamples: int = 20
     n_iter: int = 1
     solver: SolverName = "auto"
@@ -108,10 +109,10 @@ class TreeSettings:
         Number of clusters that prediction visits for each row.
     """
 
-    n_trees: int | Auto = "auto"
-    pairs: float | Auto = "auto"
-    cost: float | Auto = "auto"
-    power: float | Auto = "auto"
+    n_trees: Open = "auto"
+    pairs: Open = "auto"
+    cost: Open = "auto"
+    power: Open = "auto"
     threshold: float = 0.05
     tolerance: float = 0.3
     passes: int = 12
@@ -137,13 +138,13 @@ class Recipe:
 
     scorers: tuple[ScorerName, ...] = ("embedding",)
     blend: tuple[float, ...] | Auto = "auto"
-    n_components: int | Auto = "auto"
+    n_components: Open = "auto"
     method: Method = "rembrandt"
-    ridge: float | Auto = 1.0
-    decoder: DecoderName | Auto = "ridge"
-    decoder_ridge: float | Auto = 0.1
-    kernel: Kernel | Auto | None = None
-    normalize: bool | Auto = False
+    ridge: Open = 1.0
+    decoder: Open = "ridge"
+    decoder_ridge: Open = 0.1
+    kernel: Open = None
+    normalize: Open = False
     regressor: Any = None
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     trees: TreeSettings = field(default_factory=TreeSettings)
@@ -193,7 +194,7 @@ class _PresetValues:
     scorers: tuple[ScorerName, ...]
     n_trees: int
     pairs: float
-    power: float | Auto = "auto"
+    power: Open = "auto"
 
 
 PRESETS: dict[str, _PresetValues] = {
@@ -327,7 +328,7 @@ def _scorers(
     """Return the names of the scorers in their order, and their weights where they are given or there is one."""
     given = params["scorers"]
     if given == "auto":
-        wanted = set(preset.scorers)
+        wanted: set[Any] = set(preset.scorers)
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
         on_disk = data.X.resident()[0] < data.n
         if params["budget"] is not None:  # a search tries both, but trees need all rows in memory

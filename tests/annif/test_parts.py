@@ -1,4 +1,4 @@
-"""What of the backend needs no Annif: its settings, the documents it keeps, and the sentence where Annif is missing."""
+"""The parts of the backend that do not need Annif: settings, stored documents, and the error without Annif."""
 
 import importlib.util
 from pathlib import Path
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rembrandt.annif.documents import joined, load_documents, save_documents
-from rembrandt.annif.settings import classifier_of, device_of, strangers
+from rembrandt.annif.documents import concatenate, load_documents, save_documents
+from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.cli.app import app
 from rembrandt.data import Dataset
 from rembrandt.errors import ModelError, SettingsError
@@ -27,30 +27,29 @@ OURS = {
 
 
 def test_settings_are_read_from_strings_and_from_toml() -> None:
-    classifier = classifier_of(OURS | {"vocab": "v", "analyzer": "simple"})
+    classifier = classifier_from(OURS | {"vocab": "v", "analyzer": "simple"})
     assert (classifier.n_components, classifier.decoder_ridge, classifier.kernel) == (50, 0.1, None)
     assert classifier.random_state == 3
     text = classifier.text
     assert (text.analyzer, text.ngram_range, text.weighting, text.min_count) == ("char", (3, 5), "hashed", 1)
-    typed = classifier_of(OURS | {"n_components": 50, "decoder_ridge": 0.1, "seed": 3, "hashed": True, "min_df": 1})
+    typed = classifier_from(OURS | {"n_components": 50, "decoder_ridge": 0.1, "seed": 3, "hashed": True, "min_df": 1})
     assert typed.get_params() | {"text": None} == classifier.get_params() | {"text": None}
     assert typed.text.get_params() == text.get_params()
-    plain = classifier_of({"ngrams": "2", "hashed": False, "n_components": "auto"})
+    plain = classifier_from({"ngrams": "2", "hashed": False, "n_components": "auto"})
     assert plain.random_state == 0 and plain.text.ngram_range == (2, 2) and plain.text.weighting == "tfidf"
-    assert device_of({}) == "cpu" and device_of({"device": "cuda"}) == "cuda"
 
 
 @pytest.mark.parametrize(("name", "value"), [("n_components", "many"), ("hashed", "perhaps"), ("ngrams", "1-x")])
-def test_a_setting_without_sense_is_refused_by_name(name: str, value: str) -> None:
+def test_an_invalid_setting_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"{name}={value}"):
-        classifier_of({name: value})
+        classifier_from({name: value})
 
 
-def test_misspelled_settings_are_noticed() -> None:
-    assert strangers({"name": "x", "limit": 5, "n_component": 3} | OURS) == ["n_component"]
+def test_misspelled_settings_are_found() -> None:
+    assert unknown_settings({"name": "x", "limit": 5, "n_component": 3} | OURS) == ["n_component"]
 
 
-def test_kept_documents_come_back(tmp_path: Path) -> None:
+def test_stored_documents_are_loaded(tmp_path: Path) -> None:
     data = Dataset.from_arrays(texts=["a b", "", "ü\n\tz"], Y=[["u:1", "u:2"], ["u:2"], ["u:3"]])
     for _ in range(2):  # a second time replaces the first
         save_documents(tmp_path / "kept", data)
@@ -58,20 +57,20 @@ def test_kept_documents_come_back(tmp_path: Path) -> None:
     assert back.texts == data.texts and back.label_names == data.label_names and back.task == "multilabel"
     assert (back.Y != data.Y).nnz == 0
     save_folder(tmp_path / "other", {"x": np.zeros(1)}, {})
-    with pytest.raises(ModelError, match="no documents"):
+    with pytest.raises(ModelError, match="not documents"):
         load_documents(tmp_path / "other")
 
 
-def test_documents_join_over_all_labels() -> None:
+def test_concatenated_documents_have_all_labels() -> None:
     first = Dataset.from_arrays(texts=["a", "b"], Y=[["x"], ["y"]])
     second = Dataset.from_arrays(texts=["c"], Y=[["z", "x"]])
-    both = joined(first, second)
+    both = concatenate(first, second)
     assert both.texts == ["a", "b", "c"] and both.task == "multilabel"
     sets = [{both.label_names[label] for label in both.Y[[row]].indices} for row in range(3)]
     assert sets == [{"x"}, {"y"}, {"z", "x"}]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("annif") is not None, reason="annif is installed here")
-def test_without_annif_one_sentence_says_what_to_install() -> None:
+def test_without_annif_the_error_says_what_to_install() -> None:
     said = CliRunner().invoke(app, ["annif", "train", "project", "--help"])
     assert said.exit_code == 1 and "pip install 'rembrandt[annif]'" in said.stderr and said.stderr.count("\n") == 1

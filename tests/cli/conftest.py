@@ -1,4 +1,4 @@
-"""Small data on disk, and the command line called as a user calls it."""
+"""Small data on disk, and the command line called as a user calls it, in an environment that is always the same."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import rich_utils
 from typer.testing import CliRunner
 
 from rembrandt.cli.app import app
@@ -31,6 +32,22 @@ FAST = (
     "20",
 )
 
+# Variables that change what terminal libraries write; the width of help texts is fixed.
+TERMINAL = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PY_COLORS")
+ENVIRONMENT: dict[str, str | None] = {**dict.fromkeys(TERMINAL), "COLUMNS": "200"}
+START = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from rembrandt.__main__ import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_terminal() -> None:
+    """Undo what typer read from the environment when it was imported."""
+    rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL = None, False
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -50,8 +67,9 @@ Run = Callable[..., Ran]
 def run() -> Run:
     """Call the command line in this process."""
 
-    def call(*arguments: Any, code: int = 0, input: str | None = None) -> Ran:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+    def call(*arguments: Any, code: int = 0, input: str | None = None, env: dict[str, str] | None = None) -> Ran:
+        words = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(app, words, input=input, env=ENVIRONMENT | (env or {}))
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.output
@@ -62,13 +80,16 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def shell() -> Callable[..., subprocess.Popen[str]]:
-    """Start the command line as a process of its own."""
+    """Start the command line in a new process, with Ctrl-C enabled also where the parent ignores it."""
 
-    def start(*arguments: Any, cwd: Path | None = None) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rembrandt", *map(str, arguments)]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    def start(*arguments: Any, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", START, *map(str, arguments)]
+        environment = {name: value for name, value in os.environ.items() if name not in TERMINAL}
+        environment |= {"PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"} | (env or {})
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=environment)
+        return subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", cwd=cwd, env=environment
+        )
 
     return start
 

@@ -1,17 +1,15 @@
-"""The demonstration, on made-up documents as where there is no network."""
+"""The demonstration, on generated documents as where there is no network."""
 
 import shlex
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rembrandt import estimators
-from rembrandt.cli import demo
 from rembrandt.data import pubmed
 from rembrandt.errors import DataError
-from rembrandt.estimators import RembrandtClassifier
 from tests.cli.conftest import Run
+
+SMALL = ("--preset", "fast", "--generated", "400")
 
 
 @pytest.fixture
@@ -20,18 +18,14 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DataError("pip could not fetch it: no network.")
 
     monkeypatch.setattr(pubmed, "get", refuse)
-    monkeypatch.setattr(demo, "_GENERATED", 400)
-    # Settled settings instead of a search for them, which takes most of the time.
-    settled = {"n_components": 20, "decoder": "ridge", "kernel": None, "decoder_ridge": 0.01, "normalize": False}
-    monkeypatch.setattr(estimators, "RembrandtClassifier", partial(RembrandtClassifier, **settled))
 
 
 @pytest.mark.usefixtures("offline")
-def test_without_a_network_made_up_documents_serve(run: Run, tmp_path: Path) -> None:
-    said = run("demo", "--output", tmp_path / "model").out
-    assert "No real data: pip could not fetch it: no network." in said and "Made-up documents" in said
+def test_without_a_network_documents_are_generated(run: Run, tmp_path: Path) -> None:
+    said = run("demo", "--output", tmp_path / "model", *SMALL).out
+    assert "No real data: pip could not fetch it: no network." in said and "Generated documents" in said
     assert "most popular labels" in said and "* topic-" in said
-    commands = [line.strip() for line in said.split("Use it:")[1].splitlines() if "rembrandt" in line]
+    commands = [line.strip() for line in said.split("Next:")[1].splitlines() if "rembrandt" in line]
     assert len(commands) == 3
     for command in commands:
         words = shlex.split(command.split(" | ")[-1])
@@ -41,7 +35,7 @@ def test_without_a_network_made_up_documents_serve(run: Run, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("offline")
 def test_it_gives_one_json_document(run: Run, tmp_path: Path) -> None:
-    answer = run("demo", "--output", tmp_path / "model", "--json").json
+    answer = run("demo", "--output", tmp_path / "model", *SMALL, "--json").json
     assert answer["generated"] and answer["p@1"] > answer["most_popular"]["p@1"]
 
 

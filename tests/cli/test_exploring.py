@@ -23,7 +23,7 @@ def test_explain_takes_a_label_and_standard_input(data: Path, model: Path, run: 
     text = (data / "test.tsv").read_text().splitlines()[1].split("\t")[1]
     said = run("explain", model, "-", "--label", "topic-00/label-000", input=text + "\n").out
     assert "topic-00/label-000: " in said and text.split()[0].lower() in said and "the rest" in said
-    assert "knows no label" in run("explain", model, "-", "--label", "no such", input="x\n", code=1).err
+    assert "has no label" in run("explain", model, "-", "--label", "no such", input="x\n", code=1).err
 
 
 def test_explain_names_features_by_number(data: Path, feature_model: Path, run: Run) -> None:
@@ -40,16 +40,16 @@ def test_confusions_come_with_counts_and_examples(data: Path, model: Path, run: 
         assert pair["true"] != pair["predicted"] and pair["count"] >= pair["reverse"] >= 0 and 0 < pair["rate"] <= 1
         assert 1 <= len(pair["texts"]) == len(pair["examples"]) <= 2
     said = run("confusions", model, data / "test.tsv", "--top-k", 3).out
-    assert "predicted instead" in said and "taken for" in said
+    assert "predicted instead" in said and "predicted as" in said
 
 
 def test_map_writes_places_and_a_picture(model: Path, run: Run, tmp_path: Path) -> None:
     files = [tmp_path / f"map.{suffix}" for suffix in ("csv", "npz", "png")]
     said = run("map", model, *(part for file in files for part in ("-o", file)), "--labels", 30).out
-    assert said.count("places of 30 labels") == 3 and all(file.stat().st_size for file in files)
+    assert said.count("positions of 30 labels") == 3 and all(file.stat().st_size for file in files)
     assert len(files[0].read_text().splitlines()) == 31
     assert "already exists" in run("map", model, "-o", files[0], code=1).err
-    assert "none of .csv" in run("map", model, "-o", tmp_path / "map.gif", code=2).err
+    assert "does not end in .csv" in run("map", model, "-o", tmp_path / "map.gif", code=2).err
 
 
 @pytest.mark.parametrize(("kind", "file"), [("model", "test.tsv"), ("feature_model", "test.txt")])

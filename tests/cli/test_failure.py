@@ -1,18 +1,23 @@
 """Whatever goes wrong is one sentence that names what and where, and leaves nothing half done."""
 
+import pickle
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import typer
 
-from rembrandt.cli import options
-from rembrandt.cli.failure import as_options
+from rembrandt.cli import reading, settings
+from rembrandt.cli.app import app
+from rembrandt.cli.failure import options_of, with_options
 from rembrandt.data.generated import labelled_documents
+from rembrandt.errors import DataError, SettingsError
+from rembrandt.estimators import RembrandtClassifier
 from tests.cli.conftest import FAST, TABLE, Run, table
 
 Shell = Callable[..., subprocess.Popen[str]]
@@ -54,7 +59,7 @@ def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -
         (["fit", folder / "ragged.tsv", *new, *TABLE], ["ragged.tsv, line 3"]),
         (["fit", folder / "plain.txt", *new], ["plain.txt", "--format"]),
         (["fit", folder / "plain.txt", *new, "--format", "lines"], ["plain.txt", "labels"]),
-        (["fit", data / "train.txt", *new, "--hashed"], ["train.txt", "--hashed"]),
+        (["fit", data / "train.txt", *new, "--hashed"], ["train.txt", "(option --hashed)"]),
         (["fit", data / "train.txt", *new, *FAST, "--method", "pca", "--decoder", "transpose"], ["train.txt", "pca"]),
         (["evaluate", folder / "nothing", test], [str(folder / "nothing"), "not a model"]),
         (["evaluate", model, data / "test.txt"], ["test.txt", "fitted on texts"]),
@@ -62,11 +67,11 @@ def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -
         (["predict", model, folder / "absent.tsv"], ["absent.tsv", "no such file"]),
         (
             ["predict", model, test, "--include", "topic-09/label-000"],
-            [str(model), "'topic-09/label-000'", "near it are"],
+            [str(model), "'topic-09/label-000'", "similar labels"],
         ),
         (["predict", model, test, "--output", folder / "no" / "where.tsv"], ["where.tsv", "no folder"]),
         (["neighbors", model, "topik-00/label-000"], [str(model), "'topik-00/label-000'", "topic-00/label-000"]),
-        (["neighbors", model, "@@@@@@@@@@"], [str(model), "nothing is like it"]),
+        (["neighbors", model, "@@@@@@@@@@"], [str(model), "none is similar"]),
         (["data", "get", "mnist"], ["'mnist'", "pubmed-mesh"]),
     ]
 
@@ -99,23 +104,60 @@ def test_commands_that_make_no_sense_exit_with_2(command: list[str], run: Run) -
 def test_warnings_are_notes(data: Path, run: Run, tmp_path: Path) -> None:
     ran = run("embed", data / "train.tsv", "-o", tmp_path / "v.npz", *TABLE, "--n-components", 500, "--json")
     notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
-    assert len(notes) == 1 and "--n-components 500" in notes[0] and ran.json["n_components"] <= 40
+    assert len(notes) == 1 and notes[0].endswith("(option --n-components)") and ran.json["n_components"] <= 40
 
 
-def test_arguments_are_spelled_as_options() -> None:
-    assert as_options("say it, with text=...; or kernel=None") == "say it, with --text ...; or --kernel none"
-    assert as_options("with format= one of vw") == "with --format one of vw"
-    assert as_options("decoder='ridge' or n_components=5") == "--decoder ridge or --n-components 5"
+def commands() -> dict[str, Any]:
+    """Every command by its words."""
+    root: Any = typer.main.get_command(app)
+    data = root.commands["data"].commands
+    verbs = {name: verb for name, verb in root.commands.items() if name not in ("data", "annif")}
+    return verbs | {f"data {name}": verb for name, verb in data.items()}
+
+
+@pytest.mark.parametrize("verb", commands())
+def test_errors_name_options_that_exist(verb: str, run: Run) -> None:
+    """Every parameter with an option is shown as an option of this command; others are not shown as options."""
+    options = options_of(commands()[verb])
+    shown = run(*verb.split(), "--help").out
+    for parameter, option in options.items():
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", shown), (parameter, option)
+        assert with_options("bad value", [parameter], options) == f"bad value (option {option})"
+    assert with_options("bad value", ["no_such_parameter"], options) == "bad value"
+
+
+def test_parameters_of_the_estimators_have_options() -> None:
+    """A parameter that the library checks has an option in ``fit`` or none, and both are known."""
+    options = options_of(commands()["fit"])
+    constructor = set(RembrandtClassifier().get_params(deep=False))
+    without = {"n_oversamples", "solver", "tol", "max_iter", "center", "regressor", "max_epochs", "text", "verbose"}
+    assert constructor - set(options) == without - {"text"}
+    assert options["random_state"] == "--seed" and options["n_components"] == "--n-components"
+
+
+def test_errors_keep_their_parameters() -> None:
+    with pytest.raises(SettingsError) as refused:
+        RembrandtClassifier(n_components=0).fit([[1.0], [2.0]], [0, 1])
+    assert refused.value.parameters == ("n_components",)
+    assert pickle.loads(pickle.dumps(refused.value)).parameters == ("n_components",)
+    assert DataError("no labels", "a.tsv", 3, parameter=("text", "labels")).parameters == ("text", "labels")
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from rembrandt.data.detect import FORMATS
+    from rembrandt.data import detect
     from rembrandt.embeddings.fit import METHODS
     from rembrandt.features.fourier import KERNELS
     from rembrandt.fitting import DECODERS
+    from rembrandt.presets import PRESETS
 
-    assert [*options.Format] == ["auto", *FORMATS, "lines"] and [*options.Method] == [*METHODS]
-    assert [*options.Decoder] == ["auto", *DECODERS] and [*options.Kernel] == ["auto", "none", *KERNELS]
+    assert reading.FORMATS == detect.FORMATS
+    for choices, names in (
+        (settings.Preset, PRESETS),
+        (settings.Method, METHODS),
+        (settings.Decoder, ["auto", *DECODERS]),
+        (settings.Kernel, ["auto", "none", *KERNELS]),
+    ):
+        assert [*get_args(choices)] == [*names]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
@@ -125,12 +167,11 @@ def test_an_interrupted_fit_leaves_nothing(shell: Shell, tmp_path: Path) -> None
     started = shell("fit", "train.tsv", "--output", "model", *TABLE, "--decoder", "logistic", cwd=tmp_path)
     assert started.stderr is not None
     for line in started.stderr:
-        if line.startswith("choosing settings"):
+        if not line.startswith("reading"):  # the fit has begun
             break
-    time.sleep(0.3)
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
-    assert started.returncode == 130 and "interrupted; nothing is left half written" in err and "Traceback" not in err
+    assert started.returncode == 130 and "interrupted; no incomplete output was left" in err and "Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["train.tsv"]
 
 

@@ -54,11 +54,11 @@ def test_without_an_output_the_model_is_replaced_when_all_is_done(
     (tmp_path / "bad.tsv").write_text("id\ttitle\tbody\n1\ta\tb\n")
     assert "tags" in run("update", model, tmp_path / "bad.tsv", code=1).err
     with monkeypatch.context() as patch:
-        patch.setattr("rembrandt.model.folder.write_arrays", _full)
-        assert "disk is full" in run("update", model, parts[1], code=1).err
+        patch.setattr("rembrandt.model.folder.write_weights", _full)
+        assert "No space" in run("update", model, parts[1], code=1).err
     assert (model / "weights.safetensors").read_bytes() == before
     out = run("update", model, parts[1]).out
-    assert "now seen 800 examples and knows 40 labels, 1 of them new" in out and f"saved as {model}" in out
+    assert "now seen 800 examples and has 40 labels, 1 of them new" in out and f"saved as {model}" in out
     assert load(model).n_train_ == 800
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -84,10 +84,10 @@ def test_a_store_is_taken_for_a_file(
 
 
 def test_what_cannot_be_updated_says_so(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    assert "--growable" in run("update", model, data / "test.tsv", code=1).err
+    assert "(option --growable of rembrandt fit)" in run("update", model, data / "test.tsv", code=1).err
     assert "not a model" in run("update", tmp_path, data / "test.tsv", code=1).err
     run("fit", data / "train.tsv", "-o", tmp_path / "t", *TABLE, *FAST, "--decoder", "greedy", "--growable")
-    assert "--decoder greedy" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
+    assert "--decoder of rembrandt fit" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
 
 
 def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
     assert np.isfinite(load(tmp_path / "model").model_.decoder.weights).all()
 
 
-def test_anew_is_a_fit_to_all_examples_with_the_settings_found_before(
+def test_refit_is_a_fit_to_all_examples_with_the_settings_found_before(
     data: Path, parts: tuple[Path, Path], run: Run, tmp_path: Path
 ) -> None:
-    """A model that did not keep anything can be fitted anew too, and the file is read as the first one was."""
+    """A model fitted without --growable can be refitted too; the file is read as the first one was."""
     plain, all_at_once = tmp_path / "model", tmp_path / "all"
     run("fit", parts[0], "-o", plain, *TABLE, *FAST)
-    answer = run("update", plain, data / "train.tsv", "--anew", "--json").json
+    answer = run("update", plain, data / "train.tsv", "--refit", "--json").json
     assert answer["added"] == [LABEL] and answer["n_train"] == 800 and answer["updates"] == []
     run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST)
     again, expected = load(plain), load(all_at_once)
@@ -124,7 +124,7 @@ def test_a_store_that_grows_is_the_list_of_shards_for_the_day_of_a_fit(
     run("data", "convert", parts[0], "--output", store, *TABLE)
     run("fit", store, "-o", model, *FAST, "--growable")
     run("data", "convert", parts[1], "--output", store, "--append", *TABLE)
-    answer = run("update", model, store, "--anew", "--json").json
+    answer = run("update", model, store, "--refit", "--json").json
     assert answer["n_train"] == 800 and answer["added"] == [LABEL] and load(model).model_.sums is not None
     run("data", "convert", data / "test.tsv", "--output", tmp_path / "test", "--like", model, *TABLE)
     assert run("update", model, tmp_path / "test", "--json").json["n_train"] == 1000

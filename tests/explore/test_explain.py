@@ -1,4 +1,4 @@
-"""Contributions add up to the score, and point at the words that they come from."""
+"""Contributions sum to the score and point to the words they come from."""
 
 from dataclasses import replace
 
@@ -14,16 +14,16 @@ from rembrandt.data.generated import labelled_documents
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.tree import TreeSettings
-from rembrandt.errors import DataError
-from rembrandt.explore.explain import explain, explain_rows
+from rembrandt.explore.explain import explain, explain_row
 from rembrandt.features.fourier import KERNELS, draw
+from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 
 EXACT = 1e-4
 D, K, C = 60, 12, 25
 
 
-def random_model(kernel, normalize, link, rng, greedy=False):
+def random_model(kernel, normalize, link, rng):
     """A model of random weights, whose scores lie within about ten of zero."""
     projection = rng.standard_normal((D + 1, K)).astype(np.float32)
     rows = random_rows(200, rng)
@@ -31,7 +31,7 @@ def random_model(kernel, normalize, link, rng, greedy=False):
     fourier = None if kernel is None else draw(kernel, hidden, 150, seed=3)
     size = K if fourier is None else fourier.size
     weights = (rng.standard_normal((size, C)) / np.sqrt(size)).astype(np.float32)
-    decoder = Decoder(weights, rng.standard_normal(C).astype(np.float32), link, fourier, greedy)
+    decoder = Decoder(weights, rng.standard_normal(C).astype(np.float32), link, fourier)
     return Model(
         classes=np.arange(C),
         multiclass=False,
@@ -49,6 +49,14 @@ def random_rows(n, rng):
     return sparse.random_array((n, D), density=0.2, rng=rng, dtype=np.float32, format="csr")
 
 
+def explained(model, X, labels):
+    """Scores of the labels (n × m) as sums of contributions, and the contributions of every row."""
+    rows = as_csr(model.rows(X))
+    labels = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
+    parts = [explain_row(model, rows[[i]], np.array(own)) for i, own in enumerate(labels)]
+    return np.array([part.base + part.values.sum(axis=0) for part in parts]), parts
+
+
 @pytest.mark.parametrize("kernel", [None, *KERNELS])
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("link", ["identity", "softmax"])
@@ -57,18 +65,14 @@ def test_contributions_sum_to_the_score(kernel, normalize, link):
     model = random_model(kernel, normalize, link, rng)
     X = random_rows(100, rng)
     labels = rng.integers(0, C, (100, 3))
-    explanation = explain_rows(model, X, labels)
-    rows = np.repeat(np.arange(100), np.diff(X.indptr))
-    summed = explanation.base.copy()
-    np.add.at(summed, rows, explanation.contributions)
-    np.testing.assert_allclose(summed, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
-    np.testing.assert_allclose(explanation.score, summed, atol=1e-9)
+    found, _ = explained(model, X, labels)
+    np.testing.assert_allclose(found, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
 
 
 @pytest.mark.parametrize("blend", [1.0, 0.5])
 @pytest.mark.parametrize("pairs", [1e9, 500.0], ids=["one-vs-all", "clusters"])
 @pytest.mark.parametrize("link", ["identity", "softmax", "sigmoid"])
-def test_a_sparse_part_is_explained_too(link, pairs, blend):
+def test_contributions_to_a_blend_sum_to_the_score(link, pairs, blend):
     rng = np.random.default_rng(9)
     learned = random_rows(200, rng)
     Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
@@ -76,20 +80,9 @@ def test_a_sparse_part_is_explained_too(link, pairs, blend):
     model = replace(random_model("gaussian", True, link, rng), forest=forest, blend=blend)
     X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
     labels = rng.integers(0, C, (41, 4))
-    explanation = explain_rows(model, X, labels)
-    np.testing.assert_allclose(explanation.score, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
-    assert np.abs(explanation.contributions).max() > EXACT
-
-
-@pytest.mark.parametrize("kernel", [None, "gaussian"])
-def test_labels_for_all_rows_are_labels_of_each_row(kernel):
-    rng = np.random.default_rng(6)
-    model = random_model(kernel, True, "identity", rng)
-    X = random_rows(7, rng)
-    shared = explain_rows(model, X, np.array([4, 1]))
-    own = explain_rows(model, X, np.tile([4, 1], (7, 1)))
-    np.testing.assert_array_equal(shared.contributions, own.contributions)
-    np.testing.assert_array_equal(shared.base, own.base)
+    found, parts = explained(model, X, labels)
+    np.testing.assert_allclose(found, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
+    assert max(np.abs(part.values).max(initial=0) for part in parts) > EXACT
 
 
 def test_the_base_is_the_score_of_an_empty_row_and_absent_features_add_nothing():
@@ -97,9 +90,10 @@ def test_the_base_is_the_score_of_an_empty_row_and_absent_features_add_nothing()
     model = random_model("gaussian", False, "identity", rng)
     X = random_rows(4, rng).toarray()
     X[0] = 0
-    explanation = explain_rows(model, X, np.arange(C))
-    np.testing.assert_allclose(explanation.base, np.tile(model.scores(X[:1])[0], (4, 1)), atol=EXACT)
-    assert explanation.indptr[1] == explanation.indptr[0]
+    _, parts = explained(model, X, np.arange(C))
+    for part in parts:
+        np.testing.assert_allclose(part.base, model.scores(X[:1])[0], atol=EXACT)
+    assert len(parts[0].values) == 0
 
 
 def test_kernel_contributions_are_integrated_gradients():
@@ -114,43 +108,21 @@ def test_kernel_contributions_are_integrated_gradients():
     slopes = -np.sin(hidden @ fourier.frequencies + fourier.offsets) * q[: len(fourier.offsets)]
     gradient = (slopes @ fourier.frequencies.T).mean(axis=0) + fourier.linear * q[len(fourier.offsets) :]
     wanted = x[0] * (W[:-1] @ gradient)
-    explanation = explain_rows(model, sparse.csr_array(x), np.array([3]))
-    np.testing.assert_allclose(explanation.contributions[:, 0], wanted[explanation.features], atol=1e-5)
-
-
-def test_a_greedy_decoder_is_explained_by_its_match_with_the_whole_row():
-    rng = np.random.default_rng(9)
-    model = random_model(None, False, "identity", rng, greedy=True)
-    X = random_rows(5, rng)
-    score = explain_rows(model, X, np.arange(C)).score
-    np.testing.assert_allclose(score, model.scores(X), atol=EXACT)
-
-
-def test_blocks_do_not_change_the_result(monkeypatch):
-    rng = np.random.default_rng(10)
-    model = random_model("matern3", True, "identity", rng)
-    X = random_rows(9, rng)
-    whole = explain_rows(model, X, np.arange(C)).contributions
-    monkeypatch.setattr("rembrandt.explore.explain._ENTRIES", 1000)
-    np.testing.assert_allclose(explain_rows(model, X, np.arange(C)).contributions, whole, atol=1e-12)
+    row = sparse.csr_array(x)
+    found = explain_row(model, row, np.array([3])).values[:, 0]
+    np.testing.assert_allclose(found, wanted[row.indices], atol=1e-5)
 
 
 @pytest.mark.parametrize("kernel", [None, "gaussian"])
-def test_a_model_on_a_device_is_explained_alike(kernel):
+def test_a_model_on_a_device_has_the_same_explanations(kernel):
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'rembrandt[gpu]'")
     from rembrandt.engines.torch_place import TorchPlace
 
     rng = np.random.default_rng(12)
     model = random_model(kernel, True, "identity", rng)
     X = random_rows(6, rng)
-    moved = explain_rows(model.on(TorchPlace((torch.device("cpu"),), torch.float32)), X, np.arange(C))
-    np.testing.assert_allclose(moved.contributions, explain_rows(model, X, np.arange(C)).contributions, atol=1e-5)
-
-
-def test_labels_that_are_none_are_refused():
-    model = random_model(None, True, "identity", np.random.default_rng(0))
-    with pytest.raises(DataError, match="from 0 to 24"):
-        explain_rows(model, np.ones((1, D)), np.array([25]))
+    moved = model.on(TorchPlace((torch.device("cpu"),), torch.float32))
+    np.testing.assert_allclose(explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=1e-5)
 
 
 TEXTS = {
@@ -172,28 +144,28 @@ def fitted(request):
 
 def test_texts_are_explained_by_their_own_words(fitted):
     classifier, texts = fitted
-    explanation = explain(classifier, texts, k=3)
-    np.testing.assert_array_equal(explanation.labels, classifier.model_topk(texts, 3)[0])
-    np.testing.assert_allclose(explanation.score, classifier.predict_topk(texts, 3)[1], atol=EXACT)
-    for entry in range(*explanation.indptr[:2]):
-        spelled = {texts[0][start:stop].lower() for start, stop in explanation.spans(entry)}
-        assert set(explanation.word(entry).strip().split(" / ")) == spelled
+    found = explain(classifier, texts, k=3)
+    columns, scores = classifier.model_topk(texts, 3)
+    np.testing.assert_array_equal([[each.column for each in row] for row in found], columns)
+    np.testing.assert_allclose([[each.score for each in row] for row in found], scores, atol=EXACT)
+    words = found[0][0].words
+    for feature in found[0][0].features.tolist():
+        spelled = {texts[0][start:stop].lower() for start, stop in words.spans(feature)}
+        assert set(words.name(feature).strip().split(" / ")) == spelled
 
 
-def test_highlights_do_not_overlap_and_hold_everything(fitted):
+def test_segments_do_not_overlap_and_hold_every_contribution(fitted):
     classifier, texts = fitted
-    explanation = explain(classifier, texts, k=2)
-    for row, text in enumerate(texts):
-        pieces = explanation.highlights(row, 1)
+    for text, (_, second) in zip(texts, explain(classifier, texts, k=2), strict=True):
+        pieces = second.segments()
         bounds = [bound for piece in pieces for bound in piece[:2]]
         assert bounds == sorted(bounds) and bounds[0] >= 0 and bounds[-1] <= len(text)
-        added = explanation.score[row, 1] - explanation.base[row, 1]
-        assert sum(piece.contribution for piece in pieces) == pytest.approx(added, abs=1e-9)
+        assert sum(piece.contribution for piece in pieces) == pytest.approx(second.score - second.base, abs=1e-9)
 
 
 def test_a_document_adds_up(fitted):
     classifier, texts = fitted
-    found = explain(classifier, texts[:2], [classifier.classes_[3]]).document(1, k=4)
+    found = explain(classifier, texts[:2], [classifier.classes_[3]])[1][0].document(k=4)
     assert found["label"] == classifier.classes_[3] and len(found["words"]) == 4
     total = found["base"] + found["rest"] + sum(word["contribution"] for word in found["words"])
     assert total == pytest.approx(found["score"], abs=1e-9)
@@ -203,7 +175,7 @@ def test_a_document_adds_up(fitted):
 
 @given(st.lists(st.text(alphabet="aA bİß_-é\n", max_size=12), min_size=1, max_size=4))
 def test_terms_are_found_where_they_were_written(texts):
-    """Every occurrence, made lower case, is its term: also where lower case is longer than what was written."""
+    """Every occurrence in lower case is its term, even where lower case is longer than the original."""
     features = TextFeatures(weighting="hashed", n_features=2**20)
     places = features.fit(texts).locate(texts)
     for document, column, start, stop in zip(*places, strict=True):
@@ -217,9 +189,10 @@ def test_features_without_texts_have_names_or_numbers():
     rng = np.random.default_rng(1)
     X, y = random_rows(50, rng), rng.integers(0, 4, 50)
     classifier = RembrandtClassifier(n_components=3, decoder="transpose", random_state=0).fit(X, y)
-    assert explain(classifier, X[:1], [2]).word(0) == str(X[:1].indices[0])
+    own = X[[0]].indices.tolist()
+    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {str(i) for i in own}
     classifier.feature_names_ = [f"feature {i}" for i in range(D)]
-    assert explain(classifier, X[:1], [2]).word(0) == f"feature {X[:1].indices[0]}"
+    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {f"feature {i}" for i in own}
 
 
 @pytest.mark.data
@@ -240,5 +213,5 @@ def test_real_predictions_are_explained(real_data, decoder, kernel):
     )
     classifier.fit_dataset(train.rows(np.arange(2000)))
     texts = test.texts[:340]
-    explanation = explain(classifier, texts, k=3)
-    np.testing.assert_allclose(explanation.score, classifier.predict_topk(texts, 3)[1], atol=EXACT)
+    scores = [[each.score for each in row] for row in explain(classifier, texts, k=3)]
+    np.testing.assert_allclose(scores, classifier.predict_topk(texts, 3)[1], atol=EXACT)

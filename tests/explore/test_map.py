@@ -1,4 +1,4 @@
-"""Neighbours of all labels, their places in the plane, and files of them."""
+"""Neighbours of labels, maps of labels, and the files that hold them."""
 
 import io
 
@@ -7,7 +7,7 @@ import pytest
 
 from rembrandt.explore.layout import lay_out
 from rembrandt.explore.mapping import WRITERS, LabelMap
-from rembrandt.explore.neighbors import nearest_of_each, nearest_rows
+from rembrandt.explore.neighbors import nearest_labels, scaled_vectors, unit_vectors
 from rembrandt.explore.quality import label_quality
 from rembrandt.storage.arrays import unpack_strings
 
@@ -19,58 +19,78 @@ def clusters(n=300, k=8, groups=6):
     return (centres[group] + 0.15 * rng.standard_normal((n, k))).astype(np.float32), group
 
 
-def test_neighbours_of_all_are_the_neighbours_of_each():
+class Embedded:
+    """A fitted estimator, as far as its label vectors go."""
+
+    def __init__(self, vectors, values=None, method="rembrandt"):
+        self.embedding_, self.method = vectors, method
+        self.singular_values_ = np.ones(vectors.shape[1]) if values is None else values
+
+
+def test_vectors_are_scaled_so_that_inner_products_are_those_of_predictions():
+    V, values = np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 2.0]]), np.array([4.0, 0.0])
+    np.testing.assert_array_equal(scaled_vectors(Embedded(V, values)), [[2, 0], [2, 0], [0, 0]])
+    assert scaled_vectors(Embedded(V, values, "cs")) is V
+    assert nearest_labels(unit_vectors(Embedded(V, values)), 5, [0])[0].tolist() == [[1, -1, -1, -1, -1]]
+
+
+def test_neighbours_have_the_largest_cosines():
     vectors, _ = clusters(60)
     vectors[7] = 0
-    near, cosines = nearest_of_each(vectors, 4)
+    unit = unit_vectors(Embedded(vectors))
+    cosine = np.nan_to_num(unit @ unit.T, nan=-np.inf)
+    np.fill_diagonal(cosine, -np.inf)
+    near, found = nearest_labels(unit, 4)
     assert (near[7] == -1).all() and not (near == 7).any()
     for row in (0, 13, 59):
-        wanted = nearest_rows(vectors, row, np.ones(60, bool), 4)
-        assert near[row].tolist() == [i for i, _ in wanted]
-        np.testing.assert_allclose(cosines[row], [cosine for _, cosine in wanted], rtol=1e-5)
+        np.testing.assert_array_equal(near[row], np.argsort(-cosine[row])[:4])
+        np.testing.assert_allclose(found[row], np.sort(cosine[row])[::-1][:4], rtol=1e-5)
+    allowed = np.arange(60) >= 50
+    chosen, _ = nearest_labels(unit, 12, [13, 51, 7], allowed)
+    assert (chosen[0] >= 50).sum() == 10 and (chosen[1] >= 50).sum() == 9 and (chosen[2] == -1).all()
 
 
-def test_groups_stay_together_and_the_seed_decides():
+def test_groups_stay_together_and_the_seed_fixes_the_layout():
     vectors, group = clusters()
     told = []
-    places = lay_out(vectors, 3, lambda *step: told.append(step))
-    distance = np.linalg.norm(places[:, None] - places[None], axis=2)
+    positions = lay_out(vectors, 3, lambda *step: told.append(step))
+    distance = np.linalg.norm(positions[:, None] - positions[None], axis=2)
     np.fill_diagonal(distance, np.inf)
     assert (group[distance.argmin(axis=1)] == group).mean() > 0.95
-    np.testing.assert_array_equal(lay_out(vectors, 3), places)
+    np.testing.assert_array_equal(lay_out(vectors, 3), positions)
     assert told[0][1] == 0 and told[-1][1] == told[-1][2]
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 7])
-def test_few_labels_have_places_too(n):
-    places = lay_out(np.random.default_rng(0).standard_normal((n, 3)))
-    assert places.shape == (n, 2) and np.isfinite(places).all()
+def test_few_labels_get_positions_too(n):
+    positions = lay_out(np.random.default_rng(0).standard_normal((n, 3)))
+    assert positions.shape == (n, 2) and np.isfinite(positions).all()
 
 
-def test_a_label_without_a_direction_has_a_place():
+def test_a_vector_of_zeros_gets_a_position():
     vectors, _ = clusters(40)
     vectors[5] = 0
     assert np.isfinite(lay_out(vectors)).all()
 
 
-def test_every_writer_writes_what_can_be_read_back():
+def test_what_is_written_can_be_read_back():
     import pyarrow.csv
     import pyarrow.feather
 
     names = ["a,b", 'say "x"', "$\\frac$", "Ärger", "e"]
-    placed = LabelMap(
+    labels = LabelMap(
         np.arange(5), names, [None, "title", None, None, None], np.arange(5)[::-1], np.eye(5, 2, dtype=np.float32)
     )
     files = {suffix: io.BytesIO() for suffix in WRITERS}
     for suffix, file in files.items():
-        WRITERS[suffix](placed, file)
+        WRITERS[suffix](labels, file)
         file.seek(0)
     assert pyarrow.csv.read_csv(files[".csv"])["label"].to_pylist() == names
     table = pyarrow.feather.read_table(files[".arrow"])
-    assert table["label"].to_pylist() == names and table["x"].to_pylist() == placed.places[:, 0].tolist()
+    assert table["label"].to_pylist() == names and table["x"].to_pylist() == labels.positions[:, 0].tolist()
     arrays = np.load(files[".npz"])
     assert unpack_strings("names", arrays) == names
-    np.testing.assert_array_equal(arrays["places"], placed.places)
+    np.testing.assert_array_equal(arrays["positions"], labels.positions)
     assert files[".png"].read(8) == b"\x89PNG\r\n\x1a\n"
 
 
@@ -80,5 +100,5 @@ def test_quality_of_labels_counts_what_is_true_predicted_and_both():
     assert quality.true.tolist() == [3, 1, 1, 0] and quality.predicted.tolist() == [2, 2, 1, 0]
     assert quality.found.tolist() == [2, 1, 0, 0] and quality.f1.tolist() == [0.8, 2 / 3, 0, 0]
     assert np.isnan(quality.recall[3]) and quality.precision.tolist()[:3] == [1.0, 0.5, 0.0]
-    best, worst = quality.extremes(1, least=1)
+    best, worst = quality.extremes(1, min_count=1)
     assert best.tolist() == [0] and worst.tolist() == [2]

@@ -1,4 +1,4 @@
-"""The page holds what was measured, needs nothing else, and is not fooled by what labels and texts are called."""
+"""The page holds what was measured, loads nothing, and shows labels and texts as text whatever they contain."""
 
 import json
 import re
@@ -104,7 +104,7 @@ def test_a_large_map_loses_rare_labels_until_the_page_is_small(contents):
     kept = json.loads(Elements(page).scripts[0])["map"]
     n = len(kept["names"])
     assert 500 < n < 4000 and len(kept["x"]) == n and max(max(near) for near in kept["neighbours"]) < n
-    with pytest.raises(RembrandtError, match="the most"):
+    with pytest.raises(RembrandtError, match="the limit is"):
         render({**contents, "map": None}, limit=1000)
 
 

@@ -1,6 +1,7 @@
 """How many threads work."""
 
 import pytest
+import scipy.linalg  # noqa: F401  so that BLAS is loaded before it is counted
 from threadpoolctl import threadpool_info
 
 from rembrandt.linalg.threads import at_most, n_threads

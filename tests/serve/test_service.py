@@ -1,4 +1,4 @@
-"""The service under load, while a model is swapped, and at its end."""
+"""The service under load, while a model is replaced, and at shutdown."""
 
 import asyncio
 import re
@@ -17,44 +17,48 @@ import httpx
 import pytest
 
 from rembrandt.serve.batching import Batcher
+from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
-from rembrandt.serve.refusals import Refusal
 from tests.serve.conftest import TOKEN, fit, served, started, texts_of
 
 
 @dataclass(frozen=True)
 class Job:
     value: int
-    rows: int = 1
+    n_rows: int = 1
 
 
-def test_what_waits_becomes_one_batch() -> None:
-    """The first is worked on alone; those that arrive meanwhile are together, in order, up to the bound."""
+def test_jobs_that_wait_become_one_batch() -> None:
+    """The first job is computed alone; jobs that arrive in the meantime are batched in order, up to the limit."""
     batches: list[list[int]] = []
+    submitted = threading.Event()
 
     def work(jobs: Sequence[Job]) -> list[Any]:
         batches.append([job.value for job in jobs])
-        time.sleep(0.05)
+        submitted.wait(30)
         return [ValueError(str(job.value)) if job.value == 3 else 10 * job.value for job in jobs]
 
     async def main() -> list[Any]:
         batcher = Batcher(work, Limits(batch=4), Metrics())
         first = asyncio.create_task(batcher.submit(Job(0)))
-        await asyncio.sleep(0.01)
-        rest = [batcher.submit(Job(i, rows=9 if i == 6 else 1)) for i in range(1, 8)]
+        while not batches:
+            await asyncio.sleep(0.001)
+        rest = [asyncio.create_task(batcher.submit(Job(i, n_rows=9 if i == 6 else 1))) for i in range(1, 8)]
+        await asyncio.sleep(0)  # all of them are in the queue
+        submitted.set()
         found = await asyncio.gather(first, *rest, return_exceptions=True)
         await batcher.close()
-        with pytest.raises(Refusal, match="shutting down"):
+        with pytest.raises(RequestError, match="shutting down"):
             await batcher.submit(Job(9))
         return found
 
     found = asyncio.run(main())
-    assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # six is larger than a batch, and goes alone
+    assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # 6 is larger than a batch
     assert isinstance(found.pop(3), ValueError) and found == [0, 10, 20, 40, 50, 60, 70]
 
 
-def test_a_full_queue_and_a_late_answer_are_refused() -> None:
+def test_a_full_queue_and_a_timeout_are_errors() -> None:
     free = threading.Event()
 
     def work(jobs: Sequence[Job]) -> list[int]:
@@ -62,16 +66,16 @@ def test_a_full_queue_and_a_late_answer_are_refused() -> None:
         return [job.value for job in jobs]
 
     async def main() -> None:
-        batcher = Batcher(work, Limits(queue=3, seconds=0.3), Metrics())
+        batcher = Batcher(work, Limits(queue=3, timeout=0.3), Metrics())
         under_way = [asyncio.create_task(batcher.submit(Job(0)))]
         await asyncio.sleep(0.05)
         under_way += [asyncio.create_task(batcher.submit(Job(i))) for i in range(1, 4)]
         await asyncio.sleep(0)
-        with pytest.raises(Refusal) as full:
+        with pytest.raises(RequestError) as full:
             await batcher.submit(Job(9))
         assert full.value.status == 429 and int(full.value.headers["Retry-After"]) >= 1
         for late in await asyncio.gather(*under_way, return_exceptions=True):
-            assert isinstance(late, Refusal) and late.status == 503
+            assert isinstance(late, RequestError) and late.status == 503
         free.set()
         await batcher.close()
 
@@ -91,7 +95,7 @@ def test_a_full_queue_over_http(model: Path) -> None:
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
 
 
-def test_metrics_tell_what_happened(model: Path) -> None:
+def test_metrics_count_requests(model: Path) -> None:
     with served({"words": model}) as url, httpx.Client(base_url=url) as client:
         for _ in range(3):
             client.post("/v1/predict", json={"texts": ["a", "b"]})
@@ -112,7 +116,7 @@ def test_metrics_tell_what_happened(model: Path) -> None:
     assert "invented" not in said and "PROPFIND" not in said
 
 
-def test_a_model_is_swapped_without_a_failed_request(tmp_path: Path) -> None:
+def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
     data = texts_of()
     path = fit(data, tmp_path / "swapped")
     text = (data.texts or [])[0]
@@ -143,19 +147,19 @@ def test_a_model_is_swapped_without_a_failed_request(tmp_path: Path) -> None:
 
         (path / "weights.safetensors").write_bytes(b"damaged")
         refused = client.post("/v1/models/swapped/reload")
-        assert refused.status_code == 422 and "old version stays" in refused.json()["error"]["message"]
+        assert refused.status_code == 422 and "old one stays" in refused.json()["error"]["message"]
         assert client.post("/v1/predict", json={"texts": [text]}).json()["version"] == reloaded["version"]
         assert client.post("/v1/models/nobody/reload").status_code == 404
 
 
 def accepted(metrics: str) -> float:
-    """Texts that were worked on or wait."""
+    """Texts that were computed or wait."""
     return sum(float(found) for found in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to send")
-def test_what_was_accepted_is_answered_at_the_end(model: Path) -> None:
-    """The command as a user types it; SIGTERM comes while requests wait, and all of them are answered."""
+def test_accepted_requests_are_answered_at_shutdown(model: Path) -> None:
+    """SIGTERM arrives while requests wait, and all of them are answered."""
     body = {"texts": ["dakel " * 2000] * 20, "top_k": 20}
     with (
         started(model, "--max-batch", 20) as (url, process),
@@ -171,7 +175,7 @@ def test_what_was_accepted_is_answered_at_the_end(model: Path) -> None:
         assert process.returncode == 0 and "Finished." in out and "Traceback" not in err
 
 
-def test_a_missing_extra_is_one_sentence(model: Path) -> None:
+def test_a_missing_extra_is_one_message(model: Path) -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
         f"from rembrandt.__main__ import main; main(['serve', {str(model)!r}])"

@@ -1,23 +1,21 @@
-"""Rembrandt inside Annif, the libraries' tool for subject indexing: a backend, and the way it becomes known there."""
+"""A backend for Annif, the tool for automated subject indexing."""
 
-from collections.abc import Callable
 from typing import Any
 
 
 def register() -> None:
-    """Make the backend ``rembrandt`` known to Annif in this process; Annif has no other way in for a package."""
+    """Add the backend ``rembrandt`` to Annif in this process; Annif has no plug-in interface."""
     import annif.backend
 
     annif.backend._backend_fns["rembrandt"] = _backend
 
 
-def create_app(*arguments: Any, **more: Any) -> Any:
-    """Annif's web application with this backend: ``uvicorn --factory rembrandt.annif:create_app`` serves it."""
+def create_app(*arguments: Any, **options: Any) -> Any:
+    """Return Annif's web application with this backend, for ``uvicorn --factory rembrandt.annif:create_app``."""
     import annif
 
     register()
-    create: Callable[..., Any] = annif.create_app
-    return create(*arguments, **more)
+    return annif.create_app(*arguments, **options)
 
 
 def _backend() -> Any:

@@ -1,12 +1,11 @@
-"""The backend class that Annif calls: train, learn and suggest over a project's documents.
+"""The backend class that Annif calls to train, learn and suggest.
 
-A project's folder gets two of ours: the model, labelled by the subjects' URIs, which is a model like any other and
-opens with every verb of the command line; and the documents it was trained on, for ``learn`` and ``train --cached``.
+A project's folder gets two subfolders: the model, with the URIs of subjects as labels, which every command of Rembrandt
+can read; and the training documents, for ``learn`` and ``train --cached``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,83 +16,78 @@ from annif.suggestion import SuggestionBatch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.annif.documents import joined, load_documents, read_corpus, save_documents
-from rembrandt.annif.settings import classifier_of, device_of, strangers
+from rembrandt.annif.documents import concatenate, load_documents, read_corpus, save_documents
+from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.data import Dataset
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import RembrandtClassifier, load
 from rembrandt.linalg.threads import at_most
 from rembrandt.progress import Report, bars
+from rembrandt.recipe import Recipe
 
-_APART = 1e-6  # Annif sorts by score alone: equal ones are held apart by this share, in the order they were ranked
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A classifier with the vocabulary's number of each of its labels."""
-
-    classifier: RembrandtClassifier
-    subjects: NDArray[np.int64]  # -1 where the vocabulary has the label no longer
-    allowed: NDArray[np.int64] | None  # the labels it still has, None for all
+_STEP = 1e-6  # Annif sorts by score alone: ranks reduce scores by this fraction, so that equal ones keep their order
 
 
 class RembrandtBackend(AnnifLearningBackend):
-    """Labels by way of their embedding; scores are probabilities."""
+    """Suggest subjects with a `RembrandtClassifier`; scores are probabilities."""
 
     name = "rembrandt"
 
     MODEL = "rembrandt-model"
     DOCUMENTS = "rembrandt-documents"
 
-    _ready: _Ready | None = None
+    _classifier: RembrandtClassifier | None = None
+    _subjects: NDArray[np.int64]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
 
     @property
     def is_trained(self) -> bool:
         return self._model.is_dir()
 
     def initialize(self, parallel: bool = False) -> None:
-        if self._ready is None:
-            self._ready = self._prepare(self._load(self.params))
+        if self._classifier is None:
+            self._use(self._load(self.params))
 
     def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
-        for name in strangers(params):
-            self.warning(f"setting '{name}' is not one of this backend's; it is passed over")
-        with self._refusals(), at_most(jobs), bars() as report:
-            classifier = classifier_of(params)
-            if corpus == "cached":
-                if not self._documents.is_dir():
-                    raise NotSupportedException("no documents are kept from an earlier run; train with documents")
+        for name in unknown_settings(params):
+            self.warning(f"unknown setting '{name}' is ignored")
+        with self._annif_errors(), at_most(jobs), bars() as report:
+            classifier = classifier_from(params)
+            if corpus != "cached":
+                data = self._read(corpus, "train with", report)
+            elif self._documents.is_dir():
                 data = load_documents(self._documents)
             else:
-                data = self._read(corpus, "train with", report)
+                raise NotSupportedException("no documents are stored from an earlier run; train with documents")
             self._save(classifier.fit_dataset(data, report), data)
 
     def _learn(self, corpus: Any, params: dict[str, Any]) -> None:
-        with self._refusals(), bars() as report:
+        with self._annif_errors(), bars() as report:
             classifier = self._load(params)
-            kept = load_documents(self._documents)
-            if kept.n_examples != classifier.n_train_:
+            stored = load_documents(self._documents)
+            if stored.n_examples != classifier.n_train_:
                 raise RembrandtError(
-                    f"{self._documents} holds {kept.n_examples} documents but the model was trained on "
+                    f"{self._documents} has {stored.n_examples} documents but the model was trained on "
                     f"{classifier.n_train_}; train the project again"
                 )
-            data = joined(kept, self._read(corpus, "learn from", report))
-            self._save(classifier.refit_dataset(data, report), data)
+            data = concatenate(stored, self._read(corpus, "learn from", report))
+            self._save(classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_)), data)
 
     def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> Any:
-        assert self._ready is not None  # Annif initializes before it asks
-        ready, size = self._ready, (len(documents), len(self.project.subjects))
-        with self._refusals():
-            rows = ready.classifier.model_rows([self._prepared(document.text) for document in documents])
-            known = np.flatnonzero(np.diff(rows.indptr))  # of a text without a known term nothing can be said
+        classifier, subjects = self._classifier, self._subjects
+        assert classifier is not None  # Annif calls initialize first
+        with self._annif_errors():
+            rows = classifier.rows([self._analyze(document.text) for document in documents])
+            known = np.flatnonzero(np.diff(rows.indptr))  # texts without a known term get no suggestions
             rows = rows[known]
-            model = ready.classifier.placed_model()
-            k = min(int(params["limit"]), model.n_labels if ready.allowed is None else len(ready.allowed))
-            best, scores = model.top_k(rows, k, ready.allowed)
-            scores = model.probabilities_of(rows, best, scores) * (1 - _APART * np.arange(k))
+            allowed = np.flatnonzero(subjects >= 0)
+            k = min(int(params["limit"]), len(allowed))
+            restricted = None if len(allowed) == len(subjects) else allowed
+            best, _, scores = classifier.device_model().top_probabilities(rows, k, restricted)
+            scores = scores * (1 - _STEP * np.arange(k))
         found = best >= 0
-        where = np.repeat(known, found.sum(axis=1)), ready.subjects[best[found]]
-        return SuggestionBatch(sparse.coo_array((scores[found].astype(np.float32), where), shape=size).tocsr())
+        where = np.repeat(known, found.sum(axis=1)), subjects[best[found]]
+        shape = len(documents), len(self.project.subjects)
+        return SuggestionBatch(sparse.coo_array((scores[found].astype(np.float32), where), shape=shape).tocsr())
 
     @property
     def _model(self) -> Path:
@@ -103,48 +97,49 @@ class RembrandtBackend(AnnifLearningBackend):
     def _documents(self) -> Path:
         return Path(self.datadir) / self.DOCUMENTS
 
-    def _prepared(self, text: str) -> str:
-        """The text, or its words as the project's analyzer gives them where it has one: lemmas, stems."""
+    def _analyze(self, text: str) -> str:
+        """Return the words of the project's analyzer (stems, lemmas), or the text if the project has none."""
         return " ".join(self.project.analyzer.tokenize_words(text)) if self.project.analyzer_spec else text
 
     def _read(self, corpus: Any, purpose: str, report: Report) -> Dataset:
         if corpus.is_empty():
             raise NotSupportedException(f"there are no documents to {purpose}")
-        data, without = read_corpus(corpus, self.project.subjects, self._prepared, report)
-        if without:
-            self.warning(f"{without} documents have no subject of the vocabulary; they are passed over")
+        data, n_ignored = read_corpus(corpus, self.project.subjects, self._analyze, report)
+        if n_ignored:
+            self.warning(f"{n_ignored} documents have no subject of the vocabulary and are ignored")
         return data
 
     def _load(self, params: dict[str, Any]) -> RembrandtClassifier:
         if not self.is_trained:
             raise NotInitializedException(f"model {self._model} not found", backend_id=self.backend_id)
-        with self._refusals():
-            return load(self._model, device=device_of(params))
+        with self._annif_errors():
+            return load(self._model, device=str(params.get("device", "cpu")))
 
     def _save(self, classifier: RembrandtClassifier, data: Dataset) -> None:
-        """The model first: where that alone succeeds, the two do not fit together and `learn` says so."""
+        """Save the model and then the documents; if only the model is saved, `learn` sees that they do not match."""
         subjects, language = self.project.subjects, self.project.vocab_lang
-        numbers = [subjects.by_uri(uri, warnings=False) for uri in data.label_names]
         classifier.label_titles_ = {
             uri: subjects[number].labels[language]
-            for uri, number in zip(data.label_names, numbers, strict=True)
-            if number is not None and language in subjects[number].labels
+            for uri, number in zip(data.label_names, self._numbers(data.label_names), strict=True)
+            if number >= 0 and language in subjects[number].labels
         }
         classifier.save(self._model, force=True)
         save_documents(self._documents, data)
-        self._ready = self._prepare(classifier)
+        self._use(classifier)
         self.info(f"trained on {data.n_examples} documents with {data.n_labels} subjects")
 
-    def _prepare(self, classifier: RembrandtClassifier) -> _Ready:
-        index = self.project.subjects
-        numbers = [index.by_uri(uri, warnings=False) for uri in classifier.classes_.tolist()]
-        subjects = np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
-        allowed = None if (subjects >= 0).all() else np.flatnonzero(subjects >= 0)
-        return _Ready(classifier, subjects, allowed)
+    def _use(self, classifier: RembrandtClassifier) -> None:
+        self._classifier = classifier
+        self._subjects = np.array(self._numbers(classifier.classes_.tolist()), dtype=np.int64)
+
+    def _numbers(self, uris: Iterable[str]) -> list[int]:
+        """Return the vocabulary's number of each URI, -1 if it has none."""
+        found = (self.project.subjects.by_uri(uri, warnings=False) for uri in uris)
+        return [-1 if number is None else number for number in found]
 
     @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        """Whatever the library refuses, as Annif says it."""
+    def _annif_errors(self) -> Iterator[None]:
+        """Raise Rembrandt's errors as Annif's."""
         try:
             yield
         except (RembrandtError, ValueError) as error:

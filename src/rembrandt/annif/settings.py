@@ -1,6 +1,6 @@
-"""A project's settings in Annif's configuration, as the classifier and its text features take them.
+"""Settings of an Annif project as parameters of the classifier and its text features.
 
-In a ``.cfg`` file every value is a string, in TOML they may be numbers and truth values.
+In a ``.cfg`` file every value is a string; in TOML values may be numbers and booleans.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,79 +9,82 @@ from typing import Any
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
-_YES, _NO = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
+_BOOLEANS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
 
-# What Annif itself reads from a project's section.
-_OF_ANNIF = frozenset(
+# Settings that Annif itself reads from a project's section.
+_ANNIF_SETTINGS = frozenset(
     ("name", "language", "backend", "vocab", "analyzer", "transform", "access", "allow_learn", "limit", "description")
 )
 
 
-def _yes(text: str) -> bool:
-    if text.lower() not in _YES + _NO:
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
         raise ValueError
-    return text.lower() in _YES
+    return _BOOLEANS[text.lower()]
 
 
-def _or(special: str, value: Any, otherwise: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: value if text.lower() == special else otherwise(text)
+def _or_auto(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: "auto" if text.lower() == "auto" else convert(text)
 
 
-def _span(text: str) -> tuple[int, int]:
+def _range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     return int(first), int(last or first)
 
 
-_CLASSIFIER: dict[str, tuple[str, Callable[[str], Any]]] = {
+Table = dict[str, tuple[str, Callable[[str], Any]]]  # by setting: the parameter, and how its value is parsed
+
+_CLASSIFIER: Table = {
     "preset": ("preset", str),
-    "n_components": ("n_components", _or("auto", "auto", int)),
+    "n_components": ("n_components", _or_auto(int)),
     "method": ("method", str),
     "ridge": ("ridge", float),
     "decoder": ("decoder", str),
-    "decoder_ridge": ("decoder_ridge", _or("auto", "auto", float)),
-    "kernel": ("kernel", _or("none", None, str)),
+    "decoder_ridge": ("decoder_ridge", _or_auto(float)),
+    "kernel": ("kernel", lambda text: None if text.lower() == "none" else text),
+    "scorers": ("scorers", _or_auto(lambda text: tuple(name.strip() for name in text.split(",")))),
+    "seed": ("random_state", int),
+    "device": ("device", str),
+}
+_EMBEDDING: Table = {
     "kernel_scale": ("kernel_scale", float),
     "n_random_features": ("n_random_features", int),
     "n_iter": ("n_iter", int),
     "max_epochs": ("max_epochs", int),
-    "sparse": ("sparse", _yes),
-    "sparse_trees": ("sparse_trees", int),
-    "sparse_pairs": ("sparse_pairs", float),
-    "seed": ("random_state", int),
-    "device": ("device", str),
 }
-_TEXT: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "terms": ("analyzer", str),  # `analyzer` is Annif's own
-    "ngrams": ("ngram_range", _span),
-    "hashed": ("weighting", lambda text: "hashed" if _yes(text) else "tfidf"),
+_TREES: Table = {"n_trees": ("n_trees", int), "tree_pairs": ("pairs", float), "tree_cost": ("cost", float)}
+_TEXT: Table = {
+    "terms": ("analyzer", str),  # `analyzer` is a setting of Annif
+    "ngrams": ("ngram_range", _range),
+    "hashed": ("weighting", lambda text: "hashed" if _boolean(text) else "tfidf"),
     "min_df": ("min_count", int),
     "max_features": ("max_features", int),
 }
 
 
-def classifier_of(params: Mapping[str, Any]) -> RembrandtClassifier:
-    """The classifier that a project's settings describe; the seed is 0 where none is given."""
-    return RembrandtClassifier(
-        **{"random_state": 0} | _read(_CLASSIFIER, params), text=TextFeatures(**_read(_TEXT, params))
-    )
+def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:
+    """Return the classifier that a project's settings describe; the seed is 0 by default."""
+    given: dict[str, Any] = {"random_state": 0, "text": TextFeatures(**_parameters(_TEXT, settings))}
+    for name, table, kind in (("embedding", _EMBEDDING, EmbeddingSettings), ("trees", _TREES, TreeSettings)):
+        if own := _parameters(table, settings):
+            given[name] = kind(**own)
+    return RembrandtClassifier(**given | _parameters(_CLASSIFIER, settings))
 
 
-def device_of(params: Mapping[str, Any]) -> str:
-    return str(params.get("device", "cpu"))
+def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
+    """Return the settings that neither this backend nor Annif reads, such as misspelled ones."""
+    known = _CLASSIFIER | _EMBEDDING | _TREES | _TEXT
+    return sorted(settings.keys() - known.keys() - _ANNIF_SETTINGS)
 
 
-def strangers(params: Mapping[str, Any]) -> list[str]:
-    """Settings that neither this backend nor Annif reads: perhaps misspelled."""
-    return sorted(name for name in params if name not in _CLASSIFIER | _TEXT and name not in _OF_ANNIF)
-
-
-def _read(known: Mapping[str, tuple[str, Callable[[str], Any]]], params: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
-    for name, (argument, read) in known.items():
-        if name in params:
-            try:
-                found[argument] = read(str(params[name]).strip())
-            except ValueError as error:
-                raise SettingsError(f"{name}={params[name]} makes no sense; docs/annif.md has its values") from error
+    for name in table.keys() & settings.keys():
+        parameter, convert = table[name]
+        try:
+            found[parameter] = convert(str(settings[name]).strip())
+        except ValueError as error:
+            raise SettingsError(f"{name}={settings[name]} is not valid; see docs/annif.md for its values") from error
     return found

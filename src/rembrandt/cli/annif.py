@@ -1,4 +1,4 @@
-"""``rembrandt annif``: Annif's own command line, with Rembrandt among the backends."""
+"""``rembrandt annif``: the command line of Annif with the backend rembrandt."""
 
 import typer
 
@@ -6,7 +6,7 @@ from rembrandt.errors import RembrandtError
 
 
 def annif(context: typer.Context) -> None:
-    """Annif's commands (train, suggest, eval, learn, ...) with the backend rembrandt: rembrandt annif --help."""
+    """Run a command of Annif (train, suggest, eval, learn, ...) with the backend rembrandt: rembrandt annif --help."""
     from rembrandt.annif import register
 
     try:

@@ -1,51 +1,30 @@
-"""The verbs, put together."""
+"""All commands in one application."""
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rembrandt import __version__
-from rembrandt.cli import (
-    add,
-    annif,
-    confusions,
-    data,
-    demo,
-    embed,
-    evaluate,
-    explain,
-    fit,
-    map,
-    neighbors,
-    predict,
-    report,
-    reproduce,
-    serve,
-    siblings,
-    spectrum,
-    tune,
-    update,
+from rembrandt.cli import annif, data
+from rembrandt.cli.failure import Verb, Verbs
+from rembrandt.cli.options import grouped
+
+# Each is a function in the module of the same name.
+VERBS = (
+    *("demo", "fit", "tune", "update", "predict", "evaluate", "embed", "explain"),
+    *("confusions", "neighbors", "spectrum", "map", "report", "serve"),
 )
-from rembrandt.cli.failure import explained
-
-
-class Verbs(TyperGroup):
-    """Verbs whose failures are said in one sentence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        with explained():
-            return super().invoke(ctx)
-
+_HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 
 app = typer.Typer(
     cls=Verbs,
     help="Extreme classification through label embeddings: thousands to millions of labels on one machine.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **_HELP,
 )
+data_app = typer.Typer(cls=Verbs, help="List and download data sets; convert files to stores.", **_HELP)
 
 
 def _version(wanted: bool) -> None:
@@ -57,34 +36,20 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and leave.")
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
 
 
-for verb in (
-    demo.demo,
-    fit.fit,
-    tune.tune,
-    add.add,
-    update.update,
-    predict.predict,
-    evaluate.evaluate,
-    embed.embed,
-    explain.explain,
-    confusions.confusions,
-    neighbors.neighbors,
-    siblings.siblings,
-    spectrum.spectrum,
-    map.map,
-    report.report,
-    serve.serve,
-    reproduce.reproduce,
-):
-    app.command()(verb)
-app.add_typer(data.app, name="data")
-# What follows is Annif's to read, its --help too.
+for name in VERBS:
+    app.command(cls=Verb)(grouped(getattr(import_module(f"rembrandt.cli.{name}"), name)))
+data_app.command("list", cls=Verb)(grouped(data.list_sets))
+data_app.command("get", cls=Verb)(grouped(data.get))
+data_app.command("convert", cls=Verb)(grouped(data.convert))
+app.add_typer(data_app, name="data")
+# Annif parses the rest of the line, including --help.
 app.command(
+    cls=Verb,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )(annif.annif)

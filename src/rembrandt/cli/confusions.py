@@ -1,80 +1,69 @@
-"""``rembrandt confusions``: pairs of labels that a model mixes up."""
+"""``rembrandt confusions``: pairs of labels that a model confuses."""
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.opened import open_model
+from rembrandt.cli.console import Console
 from rembrandt.cli.reading import Reading
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.saved import SavedModel, open_model
 
 _SHOWN = 100  # characters of an example
 
 
 def confusions(
     model: options.ModelFolder,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Labelled examples, as for fit; - is standard input.")],
+    file: options.Labelled,
+    *,
+    reading: Reading,
     top_k: Annotated[
         int | None,
-        typer.Option("--top-k", "-k", min=1, help="Predictions looked at; if not given, 1 of classes and 5 of labels."),
+        typer.Option(
+            "--top-k", "-k", min=1, help="Predictions per example; 1 if there is one label per example, else 5."
+        ),
     ] = None,
-    pairs: Annotated[int, typer.Option("--pairs", min=1, help="How many pairs.")] = 20,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Examples of each pair.")] = 1,
-    format: options.FormatOption = None,
-    text: options.TextOption = None,
-    labels: options.LabelsOption = None,
-    label_separator: options.SeparatorOption = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs.")] = 20,
+    examples: Annotated[int, typer.Option(min=0, help="Examples per pair.")] = 1,
+    console: Console,
 ) -> None:
-    """Print pairs of labels that are mixed up: one was true and missed, the other predicted and wrong.
+    """Print pairs of labels that are confused: one is true and was missed, the other was predicted and is wrong.
 
-    Pairs come in the order of how far they exceed chance.
+    Pairs are sorted by how far they exceed chance.
     """
     from rembrandt.explore.confusions import confusions as find_confusions
 
-    screen = Screen(json, quiet)
-    with screen.progress() as report:
-        opened = open_model(model)
-        data = opened.read(file, Reading.given(format, text, labels, label_separator), report)
-        known = data.align_labels(opened.names)
-        k = top_k or (1 if opened.classifier.model_.multiclass else 5)
-        ranked = opened.classifier.model_.top_k(opened.features(known, report), k, report=report)[0]
+    with console.progress() as report:
+        saved = open_model(model)
+        classifier = saved.classifier
+        known = saved.read(file, reading, report).align_labels(saved.names)
+        k = top_k or (1 if classifier.model_.multiclass else 5)
+        ranked = classifier.model_.top_k(classifier.dataset_rows(known, report), k, report=report)[0]
         found = find_confusions(known.Y, ranked, pairs, examples)
-    screen.say(f"{known.n_examples:,} examples, {k} predictions for each.", "")
-    screen.table(
-        ["true and missed", "predicted instead", "times", "of its examples", "the other way"],
+    console.say(f"{known.n_examples:,} examples, {k} predictions each.", "")
+    console.table(
+        ["true and missed", "predicted instead", "times", "of its examples", "reverse"],
         (
-            [opened.shown(c.true), opened.shown(c.predicted), f"{c.count:,}", f"{c.rate:.0%}", f"{c.reverse:,}"]
+            [saved.shown(c.true), saved.shown(c.predicted), f"{c.count:,}", f"{c.rate:.0%}", f"{c.reverse:,}"]
             for c in found
         ),
-        left=2,
+        left=(0, 1),
     )
     texts = known.texts
-    if texts is not None and examples:
-        for c in found:
-            screen.say("", f"{opened.shown(c.true)}, taken for {opened.shown(c.predicted)}:")
-            screen.say(*(f"  {texts[row][:_SHOWN]}" for row in c.examples))
-    screen.result(
-        {
-            "model": str(model),
-            "file": file,
-            "top_k": k,
-            "confusions": [
-                {
-                    "true": opened.names[c.true],
-                    "true_title": opened.title(c.true),
-                    "predicted": opened.names[c.predicted],
-                    "predicted_title": opened.title(c.predicted),
-                    "count": c.count,
-                    "rate": c.rate,
-                    "reverse": c.reverse,
-                    "expected": c.expected,
-                    "examples": c.examples,
-                    "texts": None if texts is None else [texts[row] for row in c.examples],
-                }
-                for c in found
-            ],
-        }
-    )
+    for c in found if texts is not None and examples else ():
+        console.say("", f"{saved.shown(c.true)}, predicted as {saved.shown(c.predicted)}:")
+        console.say(*(f"  {(texts or [])[row][:_SHOWN]}" for row in c.examples))
+    documents = [_document(saved, c, texts) for c in found]
+    console.result({"model": str(model), "file": file, "top_k": k, "confusions": documents})
+
+
+def _document(saved: SavedModel, confusion: Any, texts: list[str] | None) -> dict[str, Any]:
+    true, predicted = confusion.true, confusion.predicted
+    return asdict(confusion) | {
+        "true": saved.names[true],
+        "true_title": saved.title(true),
+        "predicted": saved.names[predicted],
+        "predicted_title": saved.title(predicted),
+        "texts": None if texts is None else [texts[row] for row in confusion.examples],
+    }

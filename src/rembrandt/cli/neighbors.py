@@ -1,41 +1,31 @@
-"""``rembrandt neighbors``: the labels that lie nearest to one."""
+"""``rembrandt neighbors``: the labels that are nearest to a label."""
 
 from typing import Annotated
 
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.opened import open_model
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.console import Console
+from rembrandt.cli.saved import open_model
 
 
 def neighbors(
     model: options.ModelFolder,
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="A label's name or title.")],
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many.")] = 10,
-    min_count: Annotated[
-        int, typer.Option(min=0, help="Leave out labels that are rarer in training; one example places no label.")
-    ] = 2,
-    json: options.Json = False,
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="Name or title of a label.")],
+    *,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of neighbors.")] = 10,
+    min_count: Annotated[int, typer.Option(min=0, help="Leave out labels with fewer training examples.")] = 2,
+    console: Console,
 ) -> None:
     """Print the labels nearest to one in the embedding, by cosine."""
-    from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
+    from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
-    screen = Screen(json)
-    opened = open_model(model)
-    index = opened.find(label)
-    counts = opened.classifier.label_counts_
-    found = [
-        (i, cosine, int(counts[i]))
-        for i, cosine in nearest_rows(scaled_vectors(opened.classifier), index, counts >= min_count, k)
-    ]
-    screen.say(f"Nearest to {opened.shown(index)}, {counts[index]:,} times in training:")
-    screen.table(
-        ["label", "cosine", "in training"],
-        ([opened.shown(i), f"{cosine:.3f}", f"{count:,}"] for i, cosine, count in found),
-    )
-    nearest = [
-        {"label": opened.names[i], "title": opened.title(i), "cosine": cosine, "count": count}
-        for i, cosine, count in found
-    ]
-    screen.result({"label": opened.names[index], "title": opened.title(index), "neighbors": nearest})
+    saved = open_model(model)
+    column, counts = saved.find(label), saved.classifier.label_counts_
+    columns, cosines = nearest_labels(unit_vectors(saved.classifier), k, [column], counts >= min_count)
+    found = [(i, cosine) for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True) if i >= 0]
+    console.say(f"Nearest to {saved.shown(column)}, {counts[column]:,} times in training:")
+    rows = ([saved.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
+    console.table(["label", "cosine", "in training"], rows)
+    nearest = [saved.entry(i) | {"cosine": cosine, "count": int(counts[i])} for i, cosine in found]
+    console.result(saved.entry(column) | {"neighbors": nearest})

@@ -1,170 +1,184 @@
-"""Options that several verbs share, each described once."""
+"""Options that several commands share.
 
+A group of options is a dataclass whose fields are annotated with `typer.Option`. A command takes a group as one
+argument, and `grouped` turns the fields into options of the command.
+"""
+
+import functools
+import inspect
 import re
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-# The names below are the library's; they stand here too because importing them would slow every command down.
-Format = StrEnum(
-    "Format", ["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
-)
-Method = StrEnum("Method", ["rembrandt", "pca", "plst", "cs", "cca"])
-Decoder = StrEnum("Decoder", ["auto", "transpose", "ridge", "logistic", "greedy"])
-Kernel = StrEnum("Kernel", ["auto", "none", "gaussian", "laplacian", "matern3", "matern5"])
-Analyzer = StrEnum("Analyzer", ["word", "char"])
-YesNo = StrEnum("YesNo", ["auto", "yes", "no"])
-
-Preset = StrEnum("Preset", ["fast", "balanced", "best"])
-
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder, as fit wrote it.")]
-
-FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="The file's format; told by its name and first lines when not given.")
-]
-TextOption = Annotated[
-    list[str] | None,
-    typer.Option("--text", metavar="COLUMNS", help="A table's text columns; repeat it or separate them by commas."),
-]
-LabelsOption = Annotated[
-    str | None, typer.Option("--labels", metavar="COLUMN", help="A table's label column; for npz the file of labels.")
-]
-SeparatorOption = Annotated[
-    str | None,
-    typer.Option(
-        "--label-separator", metavar="S", help="What stands between labels in a cell; else a cell is one label."
-    ),
-]
-Components = Annotated[
-    str, typer.Option("--n-components", metavar="K|auto", help="Dimensions of the embedding; auto reads the spectrum.")
-]
-MethodOption = Annotated[Method, typer.Option("--method", help="The embedding.")]
-Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Strength of the regression on the features.")]
-PowerIterations = Annotated[int, typer.Option("--n-iter", min=0, help="Power iterations of the eigensolver.")]
-PresetOption = Annotated[
-    Preset, typer.Option("--preset", help="How much time quality may cost: values for what no option says.")
-]
-Budget = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="TIME", help="Search for what is auto so long, before the fit: 90s, 5m, 1h."),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
-AnalyzerOption = Annotated[
-    Analyzer | None, typer.Option("--analyzer", help="Make features of words (the default) or of characters.")
-]
-NGrams = Annotated[
-    str | None, typer.Option("--ngrams", metavar="N|N-M", help="Words or characters in a feature: 1, 1-2, 3-4.")
-]
-Hashed = Annotated[bool, typer.Option("--hashed", help="Hash the features of texts instead of learning them.")]
-Device = Annotated[
-    str, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto: a GPU if any.")
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        "--scheduler", metavar="tcp://...", help="A Dask scheduler to fit a store on; --device dask starts one."
-    ),
-]
-Tail = Annotated[
-    bool, typer.Option("--tail", help="Rank for rare labels: by probability times inverse propensity, as PSP counts.")
-]
-PropensityA = Annotated[float, typer.Option(min=0.0, help="Constant A of the propensities; Amazon 0.6, Wikipedia 0.5.")]
-PropensityB = Annotated[
-    float, typer.Option(min=1e-6, help="Constant B of the propensities; Amazon 2.6, Wikipedia 0.4.")
-]
-Shortlist = Annotated[
-    str,
-    typer.Option(
-        "--shortlist",
-        metavar="N|auto",
-        help="Score about N labels of each example instead of all: faster, with some missed. auto: one in forty.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+PANELS = DATA, MODEL, TEXT, ADVANCED = "Data", "Model", "Text", "Advanced"
 
 
-def checked_device(device: str, scheduler: str | None, source: str) -> str:
-    """Where to work on ``source``; refused before anything is read."""
-    from rembrandt.data.store import is_store
-    from rembrandt.engines.place import place_for
-    from rembrandt.engines.stored_place import stored_place
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the fields of its groups as options and passes the groups on."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {n: p.annotation for n, p in signature.parameters.items() if is_dataclass(p.annotation)}
+    shown = []
+    for name, parameter in signature.parameters.items():
+        if name not in groups:
+            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            keyword = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            shown.append(keyword.replace(annotation=hints[field.name]))
 
-    if scheduler is not None:
-        device = f"dask:{scheduler}"
-    (stored_place if is_store(source) else place_for)(device)
-    return device
+    shown.sort(key=_panel)
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        command(**given, **made)
+
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    call.__doc__ = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
+    return call
 
 
-def whole_or_auto(text: str, option: str) -> int | str:
-    """A positive whole number, or ``auto``."""
+def _panel(parameter: inspect.Parameter) -> int:
+    """Return the position of a parameter's panel in the help; options without a panel come first."""
+    panels = [getattr(each, "rich_help_panel", None) for each in get_args(parameter.annotation)]
+    return max((PANELS.index(panel) for panel in panels if panel in PANELS), default=-1)
+
+
+def as_words(group: Any) -> list[str]:
+    """Return the options of a group that differ from their defaults, as words of a command."""
+    words: list[str] = []
+    for field in fields(group):
+        value, name = getattr(group, field.name), field.name.replace("_", "-")
+        if str(value) != str(field.default):
+            words += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", _word(value)]
+    return words
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={_word(weight)}" for name, weight in value.items())
+    if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
+        return "-".join(map(str, value))
+    if isinstance(value, list | tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Any:
+    """Return an option of a panel; its name is that of the parameter unless ``names`` are given."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+def flag(name: str, help: str, panel: str | None = None) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=panel)
+
+
+def whole_or_auto(text: str) -> int | str:
     if text == "auto":
         return text
     if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"{text!r} is neither a positive whole number nor auto", param_hint=option)
+        raise typer.BadParameter(f"{text!r} is neither a positive integer nor auto")
     return int(text)
 
 
-def number_or_auto(text: str, option: str) -> float | str:
-    """A number that is not negative, or ``auto``."""
-    try:
-        value = "auto" if text == "auto" else float(text)
-    except ValueError:
-        value = -1.0
-    if isinstance(value, float) and not 0 <= value < float("inf"):
-        raise typer.BadParameter(f"{text!r} is neither a number from 0 nor auto", param_hint=option)
-    return value
+def number_or_auto(text: str) -> float | str:
+    return text if text == "auto" else _number(text, float("inf"), "is neither a number of at least 0 nor auto")
 
 
-def shortlist(text: str) -> int | bool:
-    """Labels to look at for each example; False is all, True leaves the number to the library."""
-    if text == "all":
-        return False
-    found = whole_or_auto(text, "--shortlist")
-    return True if isinstance(found, str) else found
+def probability(text: str) -> float | str:
+    known = text in ("micro", "macro")
+    return text if known else _number(text, 1.0, "is neither a number from 0 to 1 nor micro or macro")
 
 
-def seconds(text: str, option: str) -> float:
-    """A time such as ``90s``, ``5m`` or ``1.5h``; a number alone is seconds."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
-    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if value <= 0:
-        raise typer.BadParameter(f"{text!r} is no time; write 90s, 5m or 1h", param_hint=option)
-    return value
-
-
-def threshold(text: str, option: str) -> float | str:
-    """A probability, ``micro`` or ``macro``."""
-    if text in ("micro", "macro"):
-        return text
+def _number(text: str, most: float, objection: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 1:
-        raise typer.BadParameter(f"{text!r} is neither a number from 0 to 1 nor micro or macro", param_hint=option)
+    if not 0 <= value <= most or value == float("inf"):
+        raise typer.BadParameter(f"{text!r} {objection}")
     return value
 
 
-def ngram_range(text: str | None) -> tuple[int, int] | None:
-    """``2`` is two of them, ``1-2`` one or two."""
-    if text is None:
-        return None
+def scorer_names(text: str) -> Any:
+    """Parse ``auto``, ``trees,embedding`` or, with weights, ``trees=0.25,embedding=0.75``."""
+    if text == "auto":
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not any(equals for _, equals, _ in pairs):
+        return tuple(name.strip() for name, _, _ in pairs)
+    return {name.strip(): _number(weight, float("inf"), "is not a weight") for name, _, weight in pairs}
+
+
+def candidates(text: str) -> int | bool:
+    """Parse a number of candidate labels; ``all`` is False, and ``auto`` is True: the library chooses."""
+    return {"all": False, "auto": True}[text] if text in ("all", "auto") else int(whole_or_auto(text))
+
+
+def seconds(text: str) -> float:
+    """Parse a time such as ``90s``, ``5m`` or ``1.5h``; a number alone is in seconds."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
+    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if value <= 0:
+        raise typer.BadParameter(f"{text!r} is not a time; write 90s, 5m or 1h")
+    return value
+
+
+def ngram_range(text: str) -> tuple[int, int]:
+    """Parse ``2`` as (2, 2) and ``1-2`` as (1, 2)."""
     first, _, last = text.partition("-")
     last = last or first
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-        raise typer.BadParameter(f"{text!r} is neither a number nor two, such as 1-2", param_hint="--ngrams")
+        raise typer.BadParameter(f"{text!r} is neither a number nor a range such as 1-2")
     return int(first), int(last)
 
 
-def text_settings(analyzer: Analyzer | None, ngrams: str | None, hashed: bool) -> dict[str, Any]:
-    """The settings of the text features that were given."""
-    given = {
-        "analyzer": None if analyzer is None else analyzer.value,
-        "ngram_range": ngram_range(ngrams),
-        "weighting": "hashed" if hashed else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model that fit wrote.")]
+Train = Annotated[str, typer.Argument(metavar="TRAIN", help="File or store of examples, or the name of a data set.")]
+Labelled = Annotated[str, typer.Argument(metavar="FILE", help="Labelled examples, as for fit; - is standard input.")]
+Unlabelled = Annotated[
+    str, typer.Argument(metavar="FILE", help="Examples, as for fit, or lines of text; - is standard input.")
+]
+NewModel = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Folder to write the model to.")]
+Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
+Components = Annotated[
+    Any, option("Dimensions of the embedding; auto reads the spectrum.", MODEL, parser=whole_or_auto, metavar="K|auto")
+]
+Seed = Annotated[int, option("Random seed; the same seed gives the same result.", MODEL, min=0, metavar="N")]
+Device = Annotated[str, option("cpu, cuda, cuda:1, several separated by commas, or auto.", MODEL, metavar="D")]
+Scheduler = Annotated[
+    str | None, option("Dask scheduler for stores; --device dask starts one.", ADVANCED, metavar="tcp://...")
+]
+PowerIterations = Annotated[int, option("Power iterations of the eigensolver.", ADVANCED, min=0, metavar="N")]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How labels are ranked."""
+
+    tail: Annotated[bool, flag("--tail", "Rank by probability times inverse propensity, for rare labels.", MODEL)] = (
+        False
+    )
+    shortlist: Annotated[
+        Any, option("Candidate labels per example; fewer are faster.", MODEL, parser=candidates, metavar="N|auto|all")
+    ] = "all"
+    device: Device = "cpu"
+    propensity_a: Annotated[float, option("Constant A of the propensities.", ADVANCED, min=0.0, metavar="A")] = 0.55
+    propensity_b: Annotated[float, option("Constant B of the propensities.", ADVANCED, min=1e-6, metavar="B")] = 1.5
+
+
+def checked_device(device: str, scheduler: str | None, source: str) -> str:
+    """Return the device for ``source``; a device that cannot be used is refused before anything is read."""
+    from rembrandt.data.store import is_store
+    from rembrandt.engines.place import check_device
+
+    device = device if scheduler is None else f"dask:{scheduler}"
+    check_device(device, on_disk=is_store(source))
+    return device

@@ -1,13 +1,18 @@
-"""Checks of output paths, made before any work is done."""
+"""Checks of output paths before any work is done, and the sizes of outputs."""
 
 import os
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from rembrandt.errors import OutputExistsError, RembrandtError
+from rembrandt.storage.atomic import atomic_file
+
+__all__ = ["atomic_file", "check_file_target", "check_model_target", "decimal", "folder_size"]
 
 
 def check_model_target(path: Path, force: bool) -> None:
-    """Refuse a folder that a model could not be saved to."""
+    """Refuse a folder that a model cannot be saved to."""
     from rembrandt.model.folder import why_not_a_model
 
     _check_free(path, force)
@@ -16,7 +21,7 @@ def check_model_target(path: Path, force: bool) -> None:
 
 
 def check_file_target(path: Path, force: bool) -> None:
-    """Refuse a file that is there already, or whose folder is not."""
+    """Refuse a file that exists, or whose folder does not."""
     _check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")
@@ -24,14 +29,14 @@ def check_file_target(path: Path, force: bool) -> None:
         raise RembrandtError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
-def folder_size(path: Path) -> int:
-    """Bytes in a folder's files."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
 def _check_free(path: Path, force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise OutputExistsError(f"{path} already exists; choose another name, or replace it with --force")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise RembrandtError(f"{path} cannot be written: {parent} takes no new files; choose another place")
+        raise RembrandtError(f"{path} cannot be written: {parent} is not a writable folder; choose another name")
+
+
+def folder_size(path: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

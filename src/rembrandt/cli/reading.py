@@ -1,17 +1,17 @@
-"""Examples for a verb: from a file, from standard input, or from a data set that is known by name."""
+"""Examples for a command: from a file, from standard input, or from a data set that is known by name."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from rembrandt.cli.options import DATA, option
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -19,138 +19,104 @@ if TYPE_CHECKING:
     from rembrandt.data import Dataset
 
 STANDARD_INPUT = "-"
-LINES = "lines"
-TEXT_FORMATS = ("fasttext", "csv", "tsv", "jsonl", "parquet", LINES)
+# Those of the library; importing them would slow down every command.
+Format = Literal["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
+FORMATS = get_args(Format)[1:]
+_TEXT_FORMATS = ("fasttext", "csv", "tsv", "jsonl", "parquet", "lines")
+
+
+def _columns(given: list[str] | None) -> list[str] | None:
+    return [name.strip() for part in given or () for name in part.split(",") if name.strip()] or None
+
+
+def _tabs(separator: str | None) -> str | None:
+    return "\t" if separator == "\\t" else separator
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Where in a file its texts and labels are; None is what was not said."""
+class TextReading:
+    """Options that say how to read examples without labels; None where nothing was said."""
 
-    format: str | None = None
-    text: tuple[str, ...] | None = None
-    labels: str | None = None
-    label_separator: str | None = None
+    format: Annotated[Format | None, option(f"{', '.join(FORMATS)}; detected if not given.", DATA, metavar="NAME")] = (
+        None
+    )
+    text: Annotated[
+        list[str] | None,
+        option("Text columns of a table, separated by commas.", DATA, metavar="COLUMNS", callback=_columns),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Reading(TextReading):
+    """Options that say how to read labelled examples."""
+
+    labels: Annotated[
+        str | None, option("Label column of a table, or the file of labels of npz.", DATA, metavar="COLUMN")
+    ] = None
+    label_separator: Annotated[
+        str | None, option("Separator of labels in a cell; else one label per cell.", DATA, metavar="S", callback=_tabs)
+    ] = None
 
     @classmethod
-    def given(
-        cls, format: str | None, text: Sequence[str] | None, labels: str | None = None, separator: str | None = None
-    ) -> Reading:
-        """What the options say."""
-        columns = tuple(name.strip() for part in text or () for name in part.split(",") if name.strip())
-        between = "\t" if separator == "\\t" else separator
-        return cls(None if format == "auto" else format, columns or None, labels, between)
+    def from_json(cls, facts: Mapping[str, Any]) -> Reading:
+        return cls(**{field.name: facts.get(field.name) for field in fields(cls)})
 
-    @classmethod
-    def remembered(cls, facts: Mapping[str, Any]) -> Reading:
-        """What a model keeps of the reading of its training data."""
-        known = {field.name: facts.get(field.name) for field in fields(cls)}
-        known["text"] = None if known["text"] is None else tuple(known["text"])
-        return cls(**known)
+    def to_json(self) -> dict[str, Any]:
+        """Return what holds for other files too: the labels of an npz file are another file."""
+        one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
+        return asdict(self) | ({"labels": None} if one_file else {})
 
-    def or_else(self, other: Reading) -> Reading:
-        """What this one says, and what ``other`` says where this one does not."""
-        said = {name: value for name, value in asdict(self).items() if value is not None}
-        return Reading(**{**asdict(other), **said})
+    def overridden_by(self, given: TextReading) -> Reading:
+        return replace(self, **{name: value for name, value in vars(given).items() if value is not None})
 
-    def to_remember(self) -> dict[str, Any]:
-        """What holds for other files as well, as JSON: the labels of an ``npz`` file are a file of their own."""
-        return {**asdict(self), "labels": None if self.format == "npz" or _is_npz(self.labels) else self.labels}
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `rembrandt.read`."""
+        return vars(self) | {"format": self.format or "auto"}
 
 
 def read_training(source: str, reading: Reading, report: Report) -> tuple[Dataset, Reading]:
-    """Labelled examples, and how they were found."""
-    if is_known_set(source):
-        return _read_known(source, "train", report)
+    """Return labelled examples and how they were read."""
+    from rembrandt.data import catalogue, read
+
+    if is_data_set(source):
+        return catalogue.load(source, "train", report=report), data_set_reading(source)
     with _as_file(source) as path:
-        return read_file(path, reading, report), reading
+        return read(path, **reading.arguments(), report=report), reading
 
 
 def read_examples(
-    source: str, reading: Reading, report: Report, *, texts: bool, n_features: int | None, unlabelled: bool = False
+    source: str, reading: Reading, report: Report, *, n_features: int | None, unlabelled: bool = False
 ) -> Dataset:
-    """Examples for a model that takes texts, or else features of which there are ``n_features``."""
-    if is_known_set(source):
-        return _read_known(source, "test", report)[0]
+    """Return examples for a model of ``n_features`` features, or of texts if that is None."""
+    from rembrandt.data import catalogue, read
+
+    if is_data_set(source):
+        return catalogue.load(source, "test", report=report)
     with _as_file(source) as path:
-        format = reading.format or _detected(path, texts and unlabelled)
+        format = reading.format or _detected(path, lines_are_texts=unlabelled and n_features is None)
+        found = reading.arguments() | {"format": format, "labels": None if unlabelled else reading.labels}
         width = n_features if format in ("repository", "svmlight") else None
-        found = Reading(format, reading.text, None if unlabelled else reading.labels, reading.label_separator)
-        return read_file(path, found, report, unlabelled=unlabelled, n_features=width)
+        return read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
 
 
-def read_file(
-    path: Path, reading: Reading, report: Report, *, unlabelled: bool = False, n_features: int | None = None
-) -> Dataset:
-    """The examples in a file."""
-    from rembrandt.data import read
-
-    if reading.format == LINES:
-        if not unlabelled:
-            raise DataError("plain lines hold no labels; give a table or fastText's format", path)
-        return _read_lines(path, report)
-    if reading.format == "npz" and unlabelled:
-        return _read_matrix(path)
-    return read(
-        path,
-        reading.format or "auto",
-        text=reading.text,
-        labels=reading.labels,
-        label_separator=reading.label_separator,
-        unlabelled=unlabelled,
-        n_features=n_features,
-        report=report,
-    )
-
-
-def is_known_set(source: str) -> bool:
-    """Whether this is the name of a data set; a file of that name goes first."""
+def is_data_set(source: str) -> bool:
+    """Return whether this is the name of a data set and not of a file."""
     from rembrandt.data.catalogue import ENTRIES
 
     return source in ENTRIES and not Path(source).exists()
 
 
-def _read_known(name: str, part: Literal["train", "test"], report: Report) -> tuple[Dataset, Reading]:
-    from rembrandt.data import catalogue
+def data_set_reading(name: str) -> Reading:
+    """Return how the files of a data set are read; their names tell the format."""
+    from rembrandt.data.catalogue import ENTRIES
 
-    options = dict(catalogue.ENTRIES[name].options)
-    options.pop("format")  # a file's own name tells it
-    text = options.pop("text", None)
-    reading = Reading(text=(text,) if isinstance(text, str) else text, **options)
-    return catalogue.load(name, part, report=report), reading
-
-
-def _read_lines(path: Path, report: Report) -> Dataset:
-    """One text per line, an empty line being an empty text, so that answers and lines go together."""
-    from scipy.sparse import csr_array
-
-    from rembrandt.data import Dataset
-    from rembrandt.data.compressed import decode, line_chunks
-
-    texts: list[str] = []
-    for chunk in line_chunks(path, report):
-        texts.extend(line.strip() for line in decode(chunk, path, len(texts) + 1).removesuffix("\n").split("\n"))
-    if not texts:
-        raise DataError("there is nothing in it; expected one text per line", path)
-    return Dataset.build(csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[])
-
-
-def _read_matrix(path: Path) -> Dataset:
-    """The features in an ``npz`` file without those of labels."""
-    from scipy.sparse import csr_array, load_npz
-
-    from rembrandt.data import Dataset
-
-    try:
-        X = csr_array(load_npz(path))
-        X.check_format(full_check=True)
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"this is not a sparse matrix ({error}); write it with scipy.sparse.save_npz", path) from error
-    return Dataset.from_arrays(X, csr_array((X.shape[0], 0), dtype="float32"))
+    known = {**ENTRIES[name].options, "format": None}
+    text = known.get("text")
+    return Reading.from_json(known | {"text": [text] if isinstance(text, str) else text and list(text)})
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
-    """The format, where whatever is not a format of texts may stand for plain lines of it."""
+    """Return the format; a file that is in no format of texts may be read as plain lines."""
     from rembrandt.data.detect import detect
 
     try:
@@ -158,13 +124,13 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
     except DataError:
         if not lines_are_texts:
             raise
-        return LINES
-    return LINES if lines_are_texts and format not in (*TEXT_FORMATS, "auto") else format
+        return "lines"
+    return "lines" if lines_are_texts and format not in (*_TEXT_FORMATS, "auto") else format
 
 
 @contextmanager
 def _as_file(source: str) -> Iterator[Path]:
-    """The file named, or a copy of standard input: the readers look at a file's beginning first."""
+    """Yield the named file, or a copy of standard input, because readers read the beginning twice."""
     if source != STANDARD_INPUT:
         yield Path(source)
         return
@@ -173,7 +139,3 @@ def _as_file(source: str) -> Iterator[Path]:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield path
-
-
-def _is_npz(labels: str | None) -> bool:
-    return labels is not None and labels.endswith(".npz")

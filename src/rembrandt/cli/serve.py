@@ -1,43 +1,42 @@
-"""``rembrandt serve``: models over HTTP, with a page to look at them."""
+"""``rembrandt serve``: models over HTTP, with a page to explore them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rembrandt.cli.screen import Screen
+from rembrandt.cli.console import Console
+from rembrandt.cli.options import ADVANCED, option
 from rembrandt.errors import RembrandtError
 
 
 def serve(
+    console: Console,
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="A model's folder; it is called by the folder's name.")
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model; its name is that of the folder.")
     ] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME=MODEL", help="A further model under a name of its own; repeat it."),
+        typer.Option("--model", metavar="NAME=MODEL", help="Another model under this name; may be repeated."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 is all of this machine's.")
-    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file with the token that callers must send; else REMBRANDT_TOKEN."),
+        typer.Option(metavar="FILE", help="File with the token that clients must send; else REMBRANDT_TOKEN."),
     ] = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")] = False,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = 8 << 20,
-    max_texts: Annotated[int, typer.Option(min=1, help="Texts in a request.")] = 256,
-    max_characters: Annotated[int, typer.Option(min=1, help="Characters in a text.")] = 200_000,
-    max_batch: Annotated[int, typer.Option(min=1, help="Texts in one product; 1 answers one after the other.")] = 64,
-    max_queue: Annotated[int, typer.Option(min=1, help="Texts that wait; beyond that, callers get 429.")] = 1024,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds until a request is given up.")] = 30.0,
+    max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
+    max_texts: Annotated[int, option("Texts per request.", ADVANCED, min=1)] = 256,
+    max_characters: Annotated[int, option("Characters per text.", ADVANCED, min=1)] = 200_000,
+    max_batch: Annotated[int, option("Texts per batch.", ADVANCED, min=1)] = 64,
+    max_queue: Annotated[int, option("Texts that wait; more are refused with status 429.", ADVANCED, min=1)] = 1024,
+    timeout: Annotated[float, option("Seconds per request.", ADVANCED, min=0.001)] = 30.0,
 ) -> None:
-    """Answer for models over HTTP, and show them on a page, until interrupted.
+    """Serve models over HTTP, with a page to explore them, until interrupted.
 
-    The page is at /, the description of the interface at /openapi.json. Without --host only this machine can connect.
+    The page is at /, the description of the API at /openapi.json. Without --host only this machine can connect.
     """
-    screen = Screen()
     paths = _paths(model, models or [])
     try:
         from rembrandt.serve import running
@@ -51,33 +50,29 @@ def serve(
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)
     limits = Limits(
-        body=max_body,
-        texts=max_texts,
-        characters=max_characters,
-        batch=max_batch,
-        queue=max_queue,
-        seconds=timeout,
+        body=max_body, texts=max_texts, characters=max_characters, batch=max_batch, queue=max_queue, timeout=timeout
     )
-    with screen.progress() as report:
+    with console.progress() as report:
         report("loading models", 0, None)
         app = create_app(paths, limits, token, any_host=not running.is_loopback(host))
     listening = running.listen(host, port)
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    screen.say(f"Serving {', '.join(paths)} at http://{shown}:{listening.getsockname()[1]} (Ctrl-C ends it)")
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    console.say(f"Serving {', '.join(paths)} at {url} (Ctrl-C to stop)")
     running.run(app, listening)
-    screen.say("Finished.")
+    console.say("Finished.")
 
 
-def _paths(model: Path | None, further: list[str]) -> dict[str, Path]:
-    """Folders by name, the default one first."""
+def _paths(model: Path | None, others: list[str]) -> dict[str, Path]:
+    """Return folders by name, the default first."""
     paths = {} if model is None else {model.resolve().name: model}
-    for each in further:
+    for each in others:
         name, equals, path = each.partition("=")
         if not (name and equals and path) or "/" in name:
             raise typer.BadParameter(f"{each!r} is not NAME=MODEL, with a name without slashes", param_hint="--model")
         if name in paths:
-            raise typer.BadParameter(f"there are two models called {name!r}", param_hint="--model")
+            raise typer.BadParameter(f"two models have the name {name!r}", param_hint="--model")
         paths[name] = Path(path)
     if not paths:
-        raise typer.BadParameter("give a model's folder, or --model NAME=MODEL", param_hint="MODEL")
+        raise typer.BadParameter("give the folder of a model, or --model NAME=MODEL", param_hint="MODEL")
     return paths

@@ -1,4 +1,4 @@
-"""``rembrandt update``: more examples for a saved model."""
+"""``rembrandt update``: more examples and labels for a saved model."""
 
 import time
 from pathlib import Path
@@ -7,69 +7,65 @@ from typing import Annotated
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.describing import choice_lines, data_lines
-from rembrandt.cli.opened import open_model
-from rembrandt.cli.output import check_model_target, folder_size
+from rembrandt.cli.console import Console
+from rembrandt.cli.describe import choice_lines, data_lines, saved_line
+from rembrandt.cli.failure import about
+from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, read_training
-from rembrandt.cli.screen import Screen, in_bytes
-from rembrandt.errors import RembrandtError
+from rembrandt.cli.saved import open_model
 
 
 def update(
     model: options.ModelFolder,
     file: Annotated[str, typer.Argument(metavar="FILE", help="More examples, as for fit; labels may be new.")],
+    *,
+    reading: Reading,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="MODEL", help="The folder to write to; else the model is replaced."),
+        typer.Option("--output", "-o", metavar="MODEL", help="Folder to write to; without it the model is replaced."),
     ] = None,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="FILE has all examples: fit to them, with the settings found before.")
+    refit: Annotated[
+        bool, typer.Option("--refit", help="FILE has all examples: fit to them with the settings of the model.")
     ] = False,
-    format: options.FormatOption = None,
-    text: options.TextOption = None,
-    labels: options.LabelsOption = None,
-    label_separator: options.SeparatorOption = None,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    console: Console,
 ) -> None:
-    """Learn from more examples, with known labels and new ones, at the cost of these examples alone.
+    """Update a model with more examples, of known and of new labels.
 
-    The model must have been fitted with --growable. It is replaced when all is done, and not touched before. A note
-    says when it is time to learn terms and the embedding --anew, from all examples.
+    The cost depends on the new examples alone. The model must have been fitted with --growable. It is replaced when the
+    update is complete. A note says when it is time for --refit, which learns terms and the embedding again.
     """
-    screen = Screen(json, quiet)
     target, replaced = (model, True) if output is None else (output, force)
     check_model_target(target, replaced)
-    from rembrandt.growing import check_updatable, refit_due
+    from rembrandt.recipe import Recipe
+    from rembrandt.updating import refit_due, updatable_scorer
 
-    given = Reading.given(format, text, labels, label_separator)
-    with screen.progress() as report:
-        opened = open_model(model)
-        classifier, extra = opened.classifier, opened.classifier.extra_
-        known = set(opened.names)
-        if anew:
-            data, _ = read_training(file, given.or_else(opened.reading), report)
+    with console.progress() as report:
+        saved = open_model(model)
+        classifier, extra, known = saved.classifier, saved.classifier.extra_, set(saved.names)
+        if refit:
+            data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
-            check_updatable(classifier.model_)  # before anything is read
-            data = opened.read(file, given, report)
-    screen.say(*data_lines(data, file))
-    with screen.progress() as report:
+            updatable_scorer(classifier.model_)  # before anything is read
+            data = saved.read(file, reading, report)
+    console.say(*data_lines(data, file))
+    with console.progress() as report:
         start = time.perf_counter()
-        try:
-            (classifier.refit_dataset if anew else classifier.update_dataset)(data, report)
-        except ValueError as error:  # data that the library refuses without knowing the file
-            raise RembrandtError(f"cannot learn from {file}: {error}") from error
+        with about(f"cannot learn from {file}"):
+            if refit:
+                classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_))
+            else:
+                classifier.update_dataset(data, report)
         seconds = time.perf_counter() - start
         classifier.save(target, force=replaced, extra=extra)
     added = [str(name) for name in classifier.classes_ if str(name) not in known]
-    seen = f"{classifier.n_train_:,} examples and knows {len(classifier.classes_):,} labels, {len(added):,} of them new"
-    screen.say(
-        *(choice_lines(classifier) if anew else []),
-        f"The model has now seen {seen}.",
-        f"Updated in {seconds:.1f} s and saved as {target} ({in_bytes(folder_size(target))}).",
+    labels = f"{len(classifier.classes_):,} labels, {len(added):,} of them new"
+    console.say(
+        *(choice_lines(classifier) if refit else []),
+        f"The model has now seen {classifier.n_train_:,} examples and has {labels}.",
+        saved_line(target, seconds, "Updated"),
     )
-    screen.result(
+    console.result(
         {
             "model": str(target),
             "seconds": seconds,
@@ -77,7 +73,7 @@ def update(
             "n_train": classifier.n_train_,
             "n_labels": len(classifier.classes_),
             "added": added,
-            "updates": classifier.settings_.get("updated", []),
+            "updates": classifier.settings_.get("updates", []),
             "refit_due": refit_due(classifier.model_),
         }
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from rembrandt.data.compressed import head, plain_suffix
 from rembrandt.errors import DataError
 
-FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz")
+FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines")
 
 _SUFFIXES = {
     ".vw": "vw",
@@ -28,7 +28,7 @@ _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
 
 
 def detect(path: Path) -> str:
-    """The format's name, one of ``FORMATS``."""
+    """Return the format's name, one of ``FORMATS``; plain lines of text are not detected."""
     by_name = _SUFFIXES.get(plain_suffix(path))
     if by_name in ("npz", "parquet"):
         return by_name
@@ -44,7 +44,7 @@ def detect(path: Path) -> str:
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
     raise DataError(
-        f"the format is not plain from the name or the first lines; say which it is, with format= one of "
-        f"{', '.join(FORMATS)}",
+        f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}",
         path,
+        parameter="format",
     )

@@ -11,10 +11,16 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError
 
 
-def read_npz(path: Path, labels: Path | None, label_names: Sequence[str] | None = None) -> Dataset:
-    """Read ``X.npz`` and, with ``labels="Y.npz"``, the 0/1 matrix that goes with it."""
+def read_npz(
+    path: Path, labels: Path | None, label_names: Sequence[str] | None = None, unlabelled: bool = False
+) -> Dataset:
+    """Read the features in ``X.npz`` and the 0/1 matrix of their labels in the file ``labels``."""
+    if unlabelled:
+        X = _load(path)
+        return Dataset.from_arrays(X, sp.csr_array((X.shape[0], 0), dtype="float32"))
     if labels is None:
-        raise DataError('the labels are in another file; name it, as in read("X.npz", labels="Y.npz")', path)
+        message = 'the labels are in another file; name it, as in read("X.npz", labels="Y.npz")'
+        raise DataError(message, path, parameter="labels")
     X, Y = _load(path), _load(labels)
     if X.shape[0] != Y.shape[0]:
         raise DataError(f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree", labels)

@@ -29,12 +29,12 @@ def read(
     Parameters
     ----------
     path : the file, or the folder of a store.
-    format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet" or "npz"; "auto" goes by the
-        file's name and first lines.
+    format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", or "lines" for one
+        unlabelled text per line; "auto" goes by the file's name and first lines.
     text : for tables, the column of the text, or several, which are joined by a space.
     labels : for tables, the column of the labels; for "npz", the file of the label matrix.
     label_separator : for tables, what separates several labels in a cell; without it a cell is one label.
-    unlabelled : for tables, whether there is no label column, as in data to predict.
+    unlabelled : for tables, "npz" and "lines", whether there are no labels, as in data to predict.
     label_names : for formats where labels are numbers, their names in order.
     n_features : for "repository" and "svmlight", how many features there are, where the file does not say.
     report : told how far the reading is.
@@ -76,7 +76,8 @@ def read_parts(
     """
     path = Path(path)
     if format != "auto" and format not in FORMATS:
-        raise DataError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto", path)
+        message = f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto"
+        raise DataError(message, path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
     if format != "npz" and not path.is_file():
@@ -89,7 +90,7 @@ def read_parts(
     if kind == "npz":
         from rembrandt.data.npz import read_npz
 
-        whole = read_npz(path, None if labels is None else Path(labels), label_names)
+        whole = read_npz(path, None if labels is None else Path(labels), label_names, unlabelled)
         if whole.n_examples <= rows:
             return iter([whole])
         n, step = whole.n_examples, int(rows)
@@ -110,6 +111,10 @@ def read_parts(
         from rembrandt.data.fasttext import fasttext_parts
 
         return fasttext_parts(path, report, rows)
+    if kind == "lines":
+        from rembrandt.data.lines import read_lines
+
+        return iter([read_lines(path, unlabelled, report)])
     from rembrandt.data.table import table_parts
 
     column = None if labels is None else str(labels)

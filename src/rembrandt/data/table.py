@@ -59,7 +59,8 @@ def table_parts(
     if not chosen or (labels is None and not unlabelled):
         found = ", ".join(columns(path, format))
         missing = "text" if not chosen else "labels"
-        raise DataError(f"say which column holds the {missing}, with {missing}=...; the columns are {found}", path)
+        said = f"the column with the {missing} is not known; set {missing} to one of the columns: {found}"
+        raise DataError(said, path, parameter=missing)
     if label_separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
     wanted = [*chosen, *([] if labels is None else [labels])]

@@ -22,7 +22,6 @@ class Decoder:
     bias: Block  # c, and those of labels added later
     link: Link
     fourier: FourierMap | None = None
-    greedy: bool = False  # pick labels by matching pursuit instead of by score
     added: tuple[Block, ...] = ()  # weights of labels that came after the fit, D × m each: the columns after Q's
 
     def moved(self, move: Callable[[Block], Block]) -> "Decoder":
@@ -73,7 +72,7 @@ class Decoder:
         if "fourier.frequencies" in arrays:
             fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], facts["linear"])
         added = tuple(arrays[f"decoder.added.{i}"] for i in range(facts.get("added", 0)))  # none in version 0.1
-        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, False, added)
+        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier, added)
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""

@@ -23,9 +23,9 @@ from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import squared_hinge
 from rembrandt.linalg.inverted import add_lists, best_members
+from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows
 from rembrandt.linalg.threads import Workspace, for_each
-from rembrandt.metrics import rank, top_k
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]

@@ -162,12 +162,11 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
 def warn_if_fewer(found: int, settings: Settings) -> None:
     """Say so where there are fewer directions than were asked for."""
     if found < settings.n_components and not settings.at_most:
-        warnings.warn(
+        message = (
             f"n_components={settings.n_components} is more than the rank of this problem: reduced to {found}. "
-            f"Ask for at most {found} to silence this.",
-            RembrandtWarning,
-            stacklevel=5,
+            f"Set it to {found} or less to silence this warning."
         )
+        warnings.warn(RembrandtWarning(message, "n_components"), stacklevel=5)
 
 
 def certificate(engine: Engine, settings: Settings, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:

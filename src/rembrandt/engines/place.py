@@ -135,18 +135,22 @@ def place_for(device: str, rows=None) -> Place:
     ``auto`` is a GPU where there is one. Several CPUs (``cpu,cpu``) run as several GPUs do, to try what those would.
     """
     if not isinstance(device, str) or not device:
-        raise SettingsError(f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'")
+        raise SettingsError(
+            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+        )
     if device == "cpu":
         return CPU
     if device.startswith("dask"):
         raise SettingsError(
-            f"device={device!r} works on a store, whose shards its workers open; make one with rembrandt data convert"
+            f"device={device!r} works on a store, whose shards its workers open; make one with rembrandt data convert",
+            "device",
         )
     if find_spec("torch") is None:
         if device == "auto":
             return CPU
         raise SettingsError(
-            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'"
+            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'",
+            "device",
         )
     from rembrandt.engines.torch_place import torch_place
 

@@ -41,7 +41,7 @@ def stored_place(device: str) -> StoredPlace:
     match = _DASK.fullmatch(device) if isinstance(device, str) else None
     if match is None:
         raise SettingsError(
-            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file"
+            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file", "device"
         )
     workers = match["workers"]
     return DaskPlace(

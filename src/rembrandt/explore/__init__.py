@@ -1,1 +1,1 @@
-"""Looking into an embedding: which labels lie together."""
+"""Look into a fitted model: explanations, neighbouring labels, maps, confusions, reports."""

@@ -1,4 +1,4 @@
-"""Pairs of labels that a model mixes up: one is true and was missed, the other was predicted and is wrong."""
+"""Pairs of labels that a model confuses: one is true and was missed, the other was predicted and is wrong."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,23 +12,54 @@ from rembrandt.metrics.hits import as_ranked, as_truth, hits
 
 @dataclass(frozen=True)
 class Confusion:
-    """Two labels, by column. ``count`` is how often ``true`` was missed while ``predicted`` was said instead."""
+    """Two labels by column, in the direction that occurs more often.
+
+    Attributes
+    ----------
+    true, predicted : int
+        The label that was missed and the one that was predicted instead.
+    count : int
+        Number of examples where that happened.
+    rate : float
+        Fraction of the examples with the true label.
+    reverse : int
+        Number of examples where it happened the other way round.
+    expected : float
+        Expected number in both directions if misses and wrong predictions were independent.
+    examples : list of int
+        Some of the rows.
+    """
 
     true: int
     predicted: int
     count: int
-    rate: float  # of the examples where ``true`` is true
-    reverse: int  # how often it was the other way round
-    expected: float  # both ways together, if misses and wrong predictions met by chance
-    examples: list[int]  # rows
+    rate: float
+    reverse: int
+    expected: float
+    examples: list[int]
 
 
 def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int = 3) -> list[Confusion]:
-    """Return the pairs of labels that are mixed up most, by how far they exceed chance.
+    """Find the pairs of labels that are confused more often than by chance.
 
-    ``labels`` are the predicted columns, n × k, -1 for none. A label that is predicted often meets every label that
-    is missed often, so pairs are ordered by the evidence that there is more to it (the log-likelihood ratio of a
-    Poisson count, both ways together); pairs that meet no more than by chance are left out.
+    A label that is predicted often meets every label that is missed often. Pairs are therefore ordered by the
+    log-likelihood ratio of a Poisson count over both directions; pairs that are not above chance are left out.
+
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n_samples, n_labels)
+        The true labels.
+    labels : ndarray of shape (n_samples, k)
+        Predicted columns, -1 for none.
+    n_pairs : int, default=50
+        Number of pairs at most.
+    n_examples : int, default=3
+        Number of examples per pair at most.
+
+    Returns
+    -------
+    list of Confusion
+        The pairs, the strongest first.
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
@@ -39,33 +70,26 @@ def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int
     counts = sparse.csr_array(missed.T @ wrong)
     both = sparse.coo_array(sparse.triu(counts + counts.T, k=1))
     first, second, total = both.row, both.col, both.data
-    misses, slips = (np.asarray(M.sum(axis=0)).ravel() for M in (missed, wrong))
-    expected = (misses[first] * slips[second] + misses[second] * slips[first]) / max(1, Y.shape[0])
+    n_missed, n_wrong = (np.asarray(M.sum(axis=0)).ravel() for M in (missed, wrong))
+    expected = (n_missed[first] * n_wrong[second] + n_missed[second] * n_wrong[first]) / max(1, Y.shape[0])
     evidence = total * np.log(total / expected) - (total - expected)
-    notable = np.flatnonzero(total > expected)
-    best = notable[np.argsort(-evidence[notable], kind="stable")[:n_pairs]]
+    above = np.flatnonzero(total > expected)
     n_true = np.bincount(Y.indices, minlength=Y.shape[1])
-    lists = (sparse.csc_array(missed), sparse.csc_array(wrong))
-    return [
-        _confusion(int(first[i]), int(second[i]), counts, float(expected[i]), n_true, lists, n_examples)
-        for i in best.tolist()
-    ]
+    missed_rows, wrong_rows = sparse.csc_array(missed), sparse.csc_array(wrong)
+
+    def confusion(i: int) -> Confusion:
+        a, b = int(first[i]), int(second[i])
+        if counts[b, a] > counts[a, b]:
+            a, b = b, a
+        rows = np.intersect1d(missed_rows[:, [a]].indices, wrong_rows[:, [b]].indices)[:n_examples].tolist()
+        count = int(counts[a, b])
+        return Confusion(a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), float(expected[i]), rows)
+
+    return [confusion(i) for i in above[np.argsort(-evidence[above], kind="stable")[:n_pairs]].tolist()]
 
 
 def _entries(ranked: NDArray[np.int64], chosen: NDArray[np.bool_], shape: tuple[int, int]) -> sparse.csr_array:
-    """The chosen predictions as a 0/1 matrix."""
+    """Return the chosen predictions as a 0/1 matrix."""
     starts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
     columns = ranked[chosen]
     return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-
-
-def _confusion(
-    a: int, b: int, counts: Any, expected: float, n_true: NDArray[Any], lists: tuple[Any, Any], n_examples: int
-) -> Confusion:
-    """The pair in its more frequent direction."""
-    if counts[b, a] > counts[a, b]:
-        a, b = b, a
-    missed, wrong = (M.indices[M.indptr[j] : M.indptr[j + 1]] for M, j in zip(lists, (a, b), strict=True))
-    rows = np.intersect1d(missed, wrong)[:n_examples].tolist()
-    count = int(counts[a, b])
-    return Confusion(a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), expected, rows)

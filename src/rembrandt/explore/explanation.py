@@ -1,4 +1,4 @@
-"""What an explanation says, feature by feature or over the characters of a text."""
+"""The explanation of one score: what each feature adds, and where the words occur in the text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.checks import plain
 from rembrandt.features.places import Places
 
 Array = NDArray[Any]
-
-
-class Part(NamedTuple):
-    """What one part of a model adds to the scores of labels: to an empty row, and by each feature of a row."""
-
-    base: Array  # n × m
-    contributions: Array  # non-zeros × m, in the order of the rows' entries
 
 
 class Segment(NamedTuple):
@@ -31,118 +23,129 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Words:
-    """What features are called, and where they stand in the texts that they come from."""
+    """Names of the features of one row and, for a text, where they occur."""
 
-    names: Sequence[str] | None = (
-        None  # of each column; None where it has a number only or, hashed, the text's own word
-    )
-    texts: list[str] | None = None
-    places: Places | None = None
+    names: Sequence[str] | None = None  # of all columns; None for numbered and for hashed features
+    text: str | None = None
+    occurrences: Places | None = None
+
+    def spans(self, feature: int) -> list[tuple[int, int]]:
+        """Return start and end of each occurrence of a feature in the text."""
+        if self.occurrences is None:
+            return []
+        found = self.occurrences.columns == feature
+        starts, stops = self.occurrences.starts[found], self.occurrences.stops[found]
+        return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+    def name(self, feature: int) -> str:
+        """Return the name of a feature; a hashed one as it is spelled in the text."""
+        if self.names is not None:
+            return str(self.names[feature])
+        spelled = [(self.text or "")[start:stop].lower() for start, stop in self.spans(feature)]
+        return " / ".join(dict.fromkeys(spelled)) or str(feature)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Scores as exact sums: ``score = base + Σ contributions`` for each row and each of its labels.
+    """The score of one label for one row as an exact sum: ``score = base + contributions.sum()``.
 
-    Entry e of ``features`` and ``contributions`` belongs to row i where ``indptr[i] <= e < indptr[i + 1]``, as in a CSR
-    matrix. ``base`` is what a row without any feature scores.
+    Parameters
+    ----------
+    label : str or int
+        The label.
+    column : int
+        Its column in the model.
+    base : float
+        The score of an empty row.
+    features : ndarray of shape (n_entries,)
+        Columns of the features that the row has.
+    contributions : ndarray of shape (n_entries,)
+        What each of them adds to the score.
+    words : Words
+        Names of the features and their occurrences in the text.
     """
 
-    labels: NDArray[np.int64]  # n × m, columns of the model
-    base: Array  # n × m
-    indptr: Array  # n + 1
-    features: Array  # e: columns of the features
-    contributions: Array  # e × m
-    names: Array  # of all labels
+    label: Any
+    column: int
+    base: float
+    features: Array
+    contributions: Array
     words: Words = field(default_factory=Words)
 
     @cached_property
-    def score(self) -> Array:
-        """The scores, n × m."""
-        sums = np.concatenate([np.zeros((1, self.labels.shape[1])), np.cumsum(self.contributions, axis=0)])
-        return self.base + sums[self.indptr[1:]] - sums[self.indptr[:-1]]
+    def score(self) -> float:
+        """The score that is explained."""
+        return float(self.base + self.contributions.sum())
 
-    def word(self, entry: int) -> str:
-        """What the feature of an entry is called; a hashed one as the text spells it."""
-        column = int(self.features[entry])
-        if self.words.names is not None:
-            return str(self.words.names[column])
-        spelled = [self._text(entry)[start:stop].lower() for start, stop in self.spans(entry)]
-        return " / ".join(dict.fromkeys(spelled)) or str(column)
+    def top(self, k: int = 10) -> list[tuple[str, float]]:
+        """Return the ``k`` features with the largest contributions, positive or negative.
 
-    def spans(self, entry: int) -> list[tuple[int, int]]:
-        """Where an entry's term stands in its text."""
-        if self.words.places is None:
-            return []
-        first, last = np.searchsorted(self._occurrence_entries[0], [entry, entry + 1])
-        chosen = self._occurrence_entries[1][first:last]
-        places = self.words.places
-        return list(zip(places.starts[chosen].tolist(), places.stops[chosen].tolist(), strict=True))
+        Parameters
+        ----------
+        k : int, default=10
+            Number of features.
 
-    def top(self, row: int, column: int = 0, k: int = 10) -> list[tuple[str, float]]:
-        """The features that move a label's score most, up or down, with what they add."""
-        return [
-            (self.word(entry), float(self.contributions[entry, column])) for entry in self._strongest(row, column, k)
-        ]
-
-    def highlights(self, row: int, column: int = 0) -> list[Segment]:
-        """The text cut into pieces that do not overlap, with what each adds; together all contributions of the row.
-
-        A feature is shared among its occurrences, and an occurrence among the pieces that it covers by their length.
+        Returns
+        -------
+        list of (str, float)
+            Names and contributions, the largest first.
         """
-        if self.words.places is None:
+        return [(self.words.name(int(self.features[i])), float(self.contributions[i])) for i in self._largest(k)]
+
+    def segments(self) -> list[Segment]:
+        """Cut the text into segments that do not overlap; their contributions sum to those of all features.
+
+        The contribution of a feature is divided equally among its occurrences, and that of an occurrence among the
+        segments it covers by their length.
+
+        Returns
+        -------
+        list of Segment
+            ``(start, stop, contribution)`` in the order of the text; empty if the row is not a text.
+        """
+        found = self.words.occurrences
+        if found is None:
             return []
-        first, last = np.searchsorted(self._occurrence_entries[0], [self.indptr[row], self.indptr[row + 1]])
-        entries, chosen = (part[first:last] for part in self._occurrence_entries)
-        starts, stops = self.words.places.starts[chosen], self.words.places.stops[chosen]
-        length = stops - starts
-        share = (
-            self.contributions[entries, column] / np.bincount(entries - self.indptr[row])[entries - self.indptr[row]]
-        )
-        # The density of what is added, per character, rises where an occurrence begins and falls where it ends.
-        cuts, where = np.unique(np.concatenate([starts, stops]), return_inverse=True)
-        density = np.bincount(where, np.concatenate([share / length, -share / length]), len(cuts)).cumsum()
-        covered = np.bincount(where, np.repeat([1, -1], len(starts)), len(cuts)).cumsum() > 0.5
+        feature = np.searchsorted(self.features, found.columns)
+        share = self.contributions[feature] / np.bincount(feature)[feature]
+        density = share / (found.stops - found.starts)
+        # The contribution per character rises where an occurrence begins and falls where it ends.
+        cuts, at = np.unique(np.concatenate([found.starts, found.stops]), return_inverse=True)
+        densities = np.bincount(at, np.concatenate([density, -density]), len(cuts)).cumsum()
+        covered = np.bincount(at, np.repeat([1, -1], len(density)), len(cuts)).cumsum() > 0.5
         return [
-            Segment(start, stop, float(weight * (stop - start)))
-            for start, stop, weight, inside in zip(
-                cuts[:-1].tolist(), cuts[1:].tolist(), density[:-1].tolist(), covered[:-1].tolist(), strict=True
-            )
-            if inside
+            Segment(int(cuts[i]), int(cuts[i + 1]), float(densities[i] * (cuts[i + 1] - cuts[i])))
+            for i in np.flatnonzero(covered).tolist()
         ]
 
-    def document(self, row: int, column: int = 0, k: int = 20) -> dict[str, Any]:
-        """The explanation of one score for JSON, with the ``k`` strongest words; ``rest`` is what all others add."""
-        entries = self._strongest(row, column, k)
-        shown = self.contributions[entries, column]
+    def document(self, k: int = 20) -> dict[str, Any]:
+        """Return the explanation as JSON.
+
+        Parameters
+        ----------
+        k : int, default=20
+            Number of words; the contribution of all others is ``rest``.
+
+        Returns
+        -------
+        dict
+            ``label``, ``score``, ``base``, ``words`` (each with ``word``, ``contribution`` and ``spans``) and ``rest``.
+        """
+        shown = self._largest(k)
         return {
-            "label": plain(self.names[self.labels[row, column]]),
-            "score": float(self.score[row, column]),
-            "base": float(self.base[row, column]),
+            "label": self.label,
+            "score": self.score,
+            "base": self.base,
             "words": [
-                {"word": self.word(entry), "contribution": float(value), "spans": self.spans(entry)}
-                for entry, value in zip(entries.tolist(), shown.tolist(), strict=True)
+                {
+                    "word": self.words.name(int(self.features[i])),
+                    "contribution": float(self.contributions[i]),
+                    "spans": self.words.spans(int(self.features[i])),
+                }
+                for i in shown
             ],
-            "rest": float(self.score[row, column] - self.base[row, column] - shown.sum()),
+            "rest": float(self.score - self.base - self.contributions[shown].sum()),
         }
 
-    def _strongest(self, row: int, column: int, k: int) -> NDArray[np.int64]:
-        entries = np.arange(self.indptr[row], self.indptr[row + 1])
-        order = np.argsort(-np.abs(self.contributions[entries, column]), kind="stable")
-        return entries[order[:k]]
-
-    def _text(self, entry: int) -> str:
-        row = int(np.searchsorted(self.indptr, entry, side="right")) - 1
-        return "" if self.words.texts is None else self.words.texts[row]
-
-    @cached_property
-    def _occurrence_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The entry that each occurrence belongs to, rising, and the occurrences in that order."""
-        places = self.words.places
-        if places is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        width = int(max(self.features.max(initial=0), places.columns.max(initial=0))) + 1
-        rows = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-        entries = np.searchsorted(rows * width + self.features, places.documents * width + places.columns)
-        order = np.argsort(entries, kind="stable")
-        return entries[order], order
+    def _largest(self, k: int) -> NDArray[np.int64]:
+        return np.argsort(-np.abs(self.contributions), kind="stable")[:k]

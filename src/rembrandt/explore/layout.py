@@ -1,4 +1,4 @@
-"""Labels in the plane: those that lie together in the embedding lie together on the map (t-SNE, by openTSNE)."""
+"""Two-dimensional layout of label vectors by t-SNE (openTSNE): labels close in the embedding are close on the map."""
 
 from typing import Any
 
@@ -9,17 +9,18 @@ from rembrandt.errors import RembrandtError
 from rembrandt.linalg.threads import n_threads
 from rembrandt.progress import Report, silent
 
-PERPLEXITY = 15  # neighbours that a label is drawn to: a map shows who is near, and fewer are quicker
-EARLY, LATE = 125, 250  # iterations: half of the usual ones; on labels the rest moves nothing that can be seen
-NUMBERS = 1 << 24  # of the vectors looked at: with very many labels the strongest directions only, for time's sake
-FEWEST = 100  # of these, at least
-SHARED = 10_000  # labels: with fewer, threads wait for each other longer than they work
+PERPLEXITY = 15  # half of the usual: a map shows which labels are near, and fewer neighbours are faster
+EARLY, LATE = 125, 250  # iterations, half of the usual: label maps change little after that
+ENTRIES = 1 << 24  # of the vectors that are used: for very many labels only the leading columns, to save time
+MIN_COLUMNS = 100
+MIN_THREADED = 10_000  # labels; below, threads wait for each other longer than they work
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
-    """Places in the plane for the rows of ``vectors``, near where the angle is small; a row of zeros lies at random.
+    """Return positions in the plane (n × 2) for vectors, close where the angle between two vectors is small.
 
-    The same seed gives the same map. Columns are taken to fall in strength, as those of an embedding do.
+    The same seed gives the same positions. The columns are expected in order of decreasing importance, as those of an
+    embedding are. A vector of zeros gets a random position.
     """
     check_installed()
     from openTSNE import TSNE
@@ -27,36 +28,35 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     n = len(vectors)
     if n < 4:
         return np.ascontiguousarray(np.eye(4, 2)[:n], dtype=np.float32)
-    kept = np.array(vectors[:, : max(FEWEST, NUMBERS // n)], dtype=np.float32)
-    lengths = np.linalg.norm(kept, axis=1)
-    empty = lengths == 0
+    kept = np.array(vectors[:, : max(MIN_COLUMNS, ENTRIES // n)], dtype=np.float32)
+    empty = ~kept.any(axis=1)
     kept[empty] = np.random.default_rng(seed).standard_normal((int(empty.sum()), kept.shape[1]))
-    kept /= np.where(empty, np.linalg.norm(kept, axis=1), lengths)[:, None]
-    report("drawing the map", 0, EARLY + LATE)
-    done = 0
+    kept /= np.linalg.norm(kept, axis=1, keepdims=True)
+    done = -5
 
-    def tell(iteration: int, error: float, places: Any) -> bool:
+    def advance(iteration: int, error: float, positions: Any) -> bool:
         nonlocal done
         done += 5
-        report("drawing the map", min(done, EARLY + LATE), EARLY + LATE)
+        report("computing the map", min(done, EARLY + LATE), EARLY + LATE)
         return False
 
+    advance(0, 0.0, None)
     tsne = TSNE(
         perplexity=min(PERPLEXITY, (n - 1) / 3),
         early_exaggeration_iter=EARLY,
         n_iter=LATE,
         random_state=seed,
-        n_jobs=n_threads() if n >= SHARED else 1,
-        callbacks=tell,
+        n_jobs=n_threads() if n >= MIN_THREADED else 1,
+        callbacks=advance,
         callbacks_every_iters=5,
     )
-    places = np.asarray(tsne.fit(kept), dtype=np.float32)
-    report("drawing the map", EARLY + LATE, EARLY + LATE)
-    return places
+    positions = np.asarray(tsne.fit(kept), dtype=np.float32)
+    report("computing the map", EARLY + LATE, EARLY + LATE)
+    return positions
 
 
 def check_installed() -> None:
-    """Refuse early where what draws maps is not there."""
+    """Raise an error that names the package to install if openTSNE is missing."""
     try:
         import openTSNE  # noqa: F401
     except ImportError as missing:

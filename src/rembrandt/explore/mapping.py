@@ -1,4 +1,4 @@
-"""A map of labels as a value, and as a table or a picture."""
+"""A map of labels: positions in the plane, and files that hold them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rembrandt.explore.neighbors import scaled_vectors
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import pack_strings
 
-_NAMED = 60  # labels that a picture names, at most
+_MAX_NAMES = 60  # written on a picture
 
 
 @dataclass(frozen=True)
@@ -25,60 +25,79 @@ class LabelMap:
     names: list[str]
     titles: list[str | None]
     counts: NDArray[Any]  # in training
-    places: NDArray[np.float32]  # n × 2
+    positions: NDArray[np.float32]  # n × 2
 
 
 def label_map(
     classifier: RembrandtClassifier, n_labels: int | None = None, seed: int = 0, report: Report = silent
 ) -> LabelMap:
-    """Lay out the labels of a classifier, or the ``n_labels`` most frequent; those without a direction stay out."""
+    """Compute a map of the labels of a classifier.
+
+    Parameters
+    ----------
+    classifier : RembrandtClassifier
+        A fitted classifier.
+    n_labels : int, optional
+        Number of labels, the most frequent ones; all by default. Labels whose vector is zero are left out.
+    seed : int, default=0
+        The same seed gives the same map.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+
+    Returns
+    -------
+    LabelMap
+        The labels and their positions.
+    """
     vectors, counts = scaled_vectors(classifier), np.asarray(classifier.label_counts_)
-    directed = np.flatnonzero(np.linalg.norm(vectors, axis=1) > 0)
-    if not len(directed):
-        raise DataError("no label of this model has a direction in the embedding; fit it with a larger n_components")
-    chosen = directed[np.argsort(-counts[directed], kind="stable")[:n_labels]]
-    names = [str(classifier.classes_[i]) for i in chosen.tolist()]
+    known = np.flatnonzero(vectors.any(axis=1))
+    if not len(known):
+        raise DataError("all label vectors of this model are zero; fit it with a larger n_components")
+    columns = known[np.argsort(-counts[known], kind="stable")[:n_labels]]
+    names = [str(classifier.classes_[i]) for i in columns.tolist()]
     titles = [classifier.label_titles_.get(name) for name in names]
-    return LabelMap(chosen, names, titles, counts[chosen], lay_out(vectors[chosen], seed, report))
+    return LabelMap(columns, names, titles, counts[columns], lay_out(vectors[columns], seed, report))
 
 
-def write_npz(placed: LabelMap, file: BinaryIO) -> None:
-    """Arrays ``places``, ``counts``, ``columns``, and the names as bytes end to end with their ends."""
-    arrays: dict[str, Any] = {"places": placed.places, "counts": placed.counts, "columns": placed.columns}
-    np.savez_compressed(file, **(arrays | pack_strings("names", placed.names)))
+def write_npz(labels: LabelMap, file: BinaryIO) -> None:
+    """Write the arrays ``positions``, ``counts`` and ``columns``, and the packed names."""
+    arrays: dict[str, Any] = {"positions": labels.positions, "counts": labels.counts, "columns": labels.columns}
+    np.savez_compressed(file, **(arrays | pack_strings("names", labels.names)))
 
 
-def write_csv(placed: LabelMap, file: BinaryIO) -> None:
+def write_csv(labels: LabelMap, file: BinaryIO) -> None:
+    """Write a table with the columns label, title, count, x and y."""
     from pyarrow import csv
 
-    csv.write_csv(_table(placed), file)
+    csv.write_csv(_table(labels), file)
 
 
-def write_arrow(placed: LabelMap, file: BinaryIO) -> None:
+def write_arrow(labels: LabelMap, file: BinaryIO) -> None:
+    """Write the same table as an Arrow file."""
     from pyarrow import feather
 
-    feather.write_feather(_table(placed), file)
+    feather.write_feather(_table(labels), file)
 
 
-def write_png(placed: LabelMap, file: BinaryIO) -> None:
-    """A picture: larger dots for more frequent labels, and the names of some that do not cover each other."""
+def write_png(labels: LabelMap, file: BinaryIO) -> None:
+    """Draw the map: larger dots for more frequent labels, and the names of some labels that do not overlap."""
     try:
         import matplotlib
     except ImportError as missing:
         raise RembrandtError("pictures need the package matplotlib: pip install 'rembrandt[report]'") from missing
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"text.parse_math": False}):  # a label is no formula
+    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a label does not start a formula
         figure = Figure(figsize=(12, 12), dpi=130)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        x, y = placed.places.T
-        size = 2 + 6 * np.log10(1 + placed.counts)
-        axes.scatter(x, y, s=size, c=np.log10(1 + placed.counts), cmap="copper_r", linewidths=0, alpha=0.7)
+        x, y = labels.positions.T
+        size = np.log10(1 + labels.counts)
+        axes.scatter(x, y, s=2 + 6 * size, c=size, cmap="copper_r", linewidths=0, alpha=0.7)
         axes.set_axis_off()
         axes.set_aspect("equal")
-        shown = [title or name for title, name in zip(placed.titles, placed.names, strict=True)]
-        for i in _apart(placed.places, 0.035 * float(np.ptp(placed.places, axis=0).max())):
-            axes.annotate(shown[i][:40], (x[i], y[i]), fontsize=7, ha="center", va="bottom")
+        for i in _separated(labels.positions, 0.035 * float(np.ptp(labels.positions, axis=0).max())):
+            name = labels.titles[i] or labels.names[i]
+            axes.annotate(name[:40], (x[i], y[i]), fontsize=7, ha="center", va="bottom")
         figure.savefig(file, format="png", facecolor="white")
 
 
@@ -90,27 +109,19 @@ WRITERS: dict[str, Callable[[LabelMap, BinaryIO], None]] = {
 }
 
 
-def _table(placed: LabelMap) -> Any:
+def _table(labels: LabelMap) -> Any:
     import pyarrow as pa
 
-    return pa.table(
-        {
-            "label": placed.names,
-            "title": pa.array(placed.titles, pa.string()),
-            "count": placed.counts,
-            "x": placed.places[:, 0],
-            "y": placed.places[:, 1],
-        }
-    )
+    x, y = labels.positions.T
+    titles = pa.array(labels.titles, pa.string())
+    return pa.table({"label": labels.names, "title": titles, "count": labels.counts, "x": x, "y": y})
 
 
-def _apart(places: NDArray[np.float32], distance: float) -> list[int]:
-    """Rows, the first ones first, that keep a distance from those taken before; wider than high, as names are."""
+def _separated(positions: NDArray[np.float32], distance: float) -> list[int]:
+    """Return the first rows that keep a distance from each other, three times larger in x because names are wide."""
     taken: list[int] = []
-    scaled = places / np.array([3.0, 1.0])
-    for i in range(min(len(places), 20 * _NAMED)):
-        if len(taken) == _NAMED:
-            break
-        if not taken or np.abs(scaled[taken] - scaled[i]).max(axis=1).min() > distance:
+    scaled = positions / np.array([3.0, 1.0])
+    for i in range(min(len(positions), 20 * _MAX_NAMES)):
+        if len(taken) < _MAX_NAMES and (not taken or np.abs(scaled[taken] - scaled[i]).max(axis=1).min() > distance):
             taken.append(i)
     return taken

@@ -1,19 +1,20 @@
-"""Labels that lie near each other in an embedding."""
+"""Labels that are close to each other in an embedding."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.metrics import top_k
+from rembrandt.linalg.ranking import top_k
 from rembrandt.progress import Report, silent
 
-_COSINES = 1 << 24  # entries of the largest block of them: 64 MB
+_COSINES = 1 << 24  # entries of the largest block: 64 MB
 
 
 class Embedded(Protocol):
-    """Whatever has embedded labels: a fitted classifier, or the embedder alone."""
+    """A fitted `RembrandtClassifier` or `LabelEmbedder`."""
 
     method: Any
 
@@ -25,10 +26,20 @@ class Embedded(Protocol):
 
 
 def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
-    """Label vectors whose inner products mean something.
+    """Return label vectors whose inner products are meaningful.
 
-    An embedding's columns are orthonormal: at full rank all labels are at right angles. Scaled by the roots of the
-    eigenvalues, the inner products of two labels are those of their predictions over the training examples.
+    The columns of an embedding are orthonormal, so at full rank all labels are orthogonal. Scaled by the square roots
+    of the eigenvalues, the inner product of two labels is that of their predictions over the training examples.
+
+    Parameters
+    ----------
+    fitted : RembrandtClassifier or LabelEmbedder
+        A fitted estimator.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_components)
+        The scaled vectors.
     """
     vectors = np.asarray(fitted.embedding_)
     if fitted.method in ("pca", "cs"):  # label means over the features, and random directions
@@ -36,35 +47,62 @@ def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
     return vectors * np.sqrt(np.maximum(fitted.singular_values_, 0.0))
 
 
-def nearest_rows(
-    vectors: NDArray[Any], index: int, allowed: NDArray[Any], k: int, lengths: NDArray[Any] | None = None
-) -> list[tuple[int, float]]:
-    """The ``allowed`` rows at the smallest angle to one, with the cosines; a row of zeros has no direction.
+def unit_vectors(fitted: Embedded) -> NDArray[Any]:
+    """Return label vectors of unit length.
 
-    Whoever asks again and again gives the ``lengths`` of the rows; then nothing of their size is made.
+    Parameters
+    ----------
+    fitted : RembrandtClassifier or LabelEmbedder
+        A fitted estimator.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_components)
+        The vectors of `scaled_vectors` divided by their length; rows of NaN for labels whose vector is zero.
     """
-    lengths = np.linalg.norm(vectors, axis=1) if lengths is None else lengths
-    others = allowed & (lengths > 0)
-    others[index] = False
-    rows = np.flatnonzero(others) if lengths[index] > 0 else np.empty(0, int)
-    cosines = (vectors @ vectors[index])[rows] / (lengths[rows] * lengths[index])
-    best = np.argsort(-cosines, kind="stable")[:k]
-    return list(zip(rows[best].tolist(), cosines[best].tolist(), strict=True))
-
-
-def nearest_of_each(vectors: NDArray[Any], k: int, report: Report = silent) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The ``k`` other rows at the smallest angle to each row, and the cosines; -1 where there are fewer.
-
-    A row of zeros has no direction, and no neighbours.
-    """
+    vectors = scaled_vectors(fitted)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
-    n = len(unit)
-    nearest, cosines = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=unit.dtype)
-    for rows in spans(n, max(1, _COSINES // max(1, n))):
-        report("comparing labels", rows.start, n)
-        block = unit[rows] @ unit.T
-        block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = -np.inf
-        nearest[rows], cosines[rows] = top_k(block, k)
-    report("comparing labels", n, n)
+    return np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+
+
+def nearest_labels(
+    unit: NDArray[Any],
+    k: int,
+    rows: Sequence[int] | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+    report: Report = silent,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the labels with the largest cosine to each label.
+
+    Parameters
+    ----------
+    unit : ndarray of shape (n_labels, n_components)
+        What `unit_vectors` returns.
+    k : int
+        Number of neighbours.
+    rows : sequence of int, optional
+        The labels whose neighbours are wanted; all by default.
+    allowed : ndarray of bool, of shape (n_labels,), optional
+        Labels that may be neighbours; all by default.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows, k)
+        The neighbours, nearest first; -1 where there are fewer than ``k``.
+    cosines : ndarray of shape (n_rows, k)
+        Their cosines, -inf where the label is -1.
+    """
+    wanted = np.arange(len(unit)) if rows is None else np.asarray(rows)
+    nearest = np.full((len(wanted), k), -1, dtype=np.int64)
+    cosines = np.full((len(wanted), k), -np.inf, dtype=unit.dtype)
+    for part in spans(len(wanted), max(1, _COSINES // max(1, len(unit)))):
+        report("comparing labels", part.start, len(wanted))
+        block = unit[wanted[part]] @ unit.T
+        block[np.arange(len(block)), wanted[part]] = -np.inf
+        if allowed is not None:
+            block[:, ~allowed] = -np.inf
+        nearest[part], cosines[part] = top_k(block, k)
+    report("comparing labels", len(wanted), len(wanted))
     return nearest, cosines

@@ -1,4 +1,4 @@
-"""How well each label is found: the best and the worst of them."""
+"""Precision and recall of each label, and the labels with the best and the worst."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.metrics.hits import as_ranked, as_truth, hits
+from rembrandt.metrics.hits import label_counts
 
 
 @dataclass(frozen=True)
 class LabelQuality:
-    """For each label how often it is true, predicted, and both."""
+    """How often each label is true, predicted, and both."""
 
     true: NDArray[np.int64]
     predicted: NDArray[np.int64]
@@ -29,28 +29,35 @@ class LabelQuality:
 
     @property
     def f1(self) -> NDArray[np.float64]:
-        """The harmonic mean of both; 0 for labels that are never found."""
+        """Harmonic mean of both; 0 for labels that are never found."""
         return 2 * self.found / np.maximum(self.true + self.predicted, 1)
 
-    def extremes(self, n: int = 10, least: int = 10) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The best and the worst ``n`` labels by F1, of those true ``least`` times or more; no label is in both.
+    def extremes(self, n: int = 10, min_count: int = 10) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ``n`` best and the ``n`` worst labels by F1 among those true ``min_count`` times or more.
 
-        Among equals the more frequent come first: they say more.
+        No label is in both. Of labels with the same F1, the more frequent come first.
         """
-        judged = np.flatnonzero(self.true >= least)
-        order = judged[np.lexsort((judged, -self.true[judged], -self.f1[judged]))]
-        n = min(n, len(order) // 2)
-        worst = judged[np.lexsort((judged, -self.true[judged], self.f1[judged]))]
-        return order[:n], worst[~np.isin(worst, order[:n])][:n]
+        frequent = np.flatnonzero(self.true >= min_count)
+        best, worst = (
+            frequent[np.lexsort((frequent, -self.true[frequent], sign * self.f1[frequent]))] for sign in (-1, 1)
+        )
+        n = min(n, len(frequent) // 2)
+        return best[:n], worst[~np.isin(worst, best[:n])][:n]
 
 
 def label_quality(truth: Any, labels: ArrayLike) -> LabelQuality:
-    """Count over the rows of the truth and the predicted columns, n × k."""
-    Y = as_truth(truth)
-    ranked = as_ranked(labels, Y)
-    c = Y.shape[1]
-    return LabelQuality(
-        true=np.bincount(Y.indices, minlength=c),
-        predicted=np.bincount(ranked[ranked >= 0], minlength=c),
-        found=np.bincount(ranked[hits(Y, ranked)], minlength=c),
-    )
+    """Count true and predicted labels.
+
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    labels : ndarray of shape (n_samples, k)
+        Predicted columns, -1 for none.
+
+    Returns
+    -------
+    LabelQuality
+        The counts of every label.
+    """
+    return LabelQuality(*label_counts(truth, labels))

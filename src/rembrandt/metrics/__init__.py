@@ -1,32 +1,31 @@
-"""How good predictions are, from sparse truth and ranked predictions; nothing here ever makes the labels dense.
+"""Measures of predictions from sparse true labels and ranked predictions; label matrices are never made dense.
 
-Truth is a SciPy sparse matrix of n examples × c labels whose non-zero entries are the true labels. Predictions are the
-best k labels of each example in rank order, an integer array n × k; ``-1`` means "no prediction" and is never a hit.
+The truth is a sparse matrix of n examples × c labels whose non-zero entries are the true labels. Predictions are the
+best k labels of each example in rank order, an integer array n × k; -1 means no prediction and is never a hit.
 
-The rules, which are those of the Extreme Classification Repository's scripts:
+The rules are those of the scripts of the Extreme Classification Repository:
 
-* every measure is a fraction averaged over *all* rows: an example without true labels stays in the mean with zero hits
-  in P@k and with 0 in nDCG@k (its ideal is empty), and adds nothing to either side of PSP@k;
-* P@k divides by k even where an example has fewer than k true labels or predictions;
-* nDCG@k discounts rank r = 1, 2, … by 1 / log₂(r + 1), and its ideal ranks min(k, number of true labels) hits;
-* PSP@k is the sum of 1/p over all hits divided by the largest sum that any prediction of k labels could reach;
-* equal scores are ranked by label index, the lower first;
-* a true label that training never saw, and hence has no column, still counts: see ``missing_labels`` of `evaluate`.
+* Every measure is a fraction averaged over *all* rows. An example without true labels counts with zero hits in P@k and
+  with 0 in nDCG@k, and adds nothing to the numerator and the denominator of PSP@k.
+* P@k divides by k even if an example has fewer than k true labels or predictions.
+* nDCG@k discounts rank r = 1, 2, … by 1 / log₂(r + 1); the ideal ranking has min(k, number of true labels) hits.
+* PSP@k is the sum of 1/p over all hits divided by the largest sum that k predictions per row could reach.
+* Equal scores are ranked by label index, the lower first.
+* A true label that training never saw, and so has no column, still counts: see ``missing_labels`` of `evaluate`.
 """
 
+from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.metrics.calibration import Bin, calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
 from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
-from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k, rank, top_k
+from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k
 from rembrandt.metrics.sets import hamming, macro_f1, micro_f1
-from rembrandt.metrics.siblings import asking_vectors, most_fraternal, sibling_fraction
 from rembrandt.metrics.summary import evaluate, most_popular, row_terms
 
 __all__ = [
     "Bin",
     "Decile",
-    "asking_vectors",
     "bootstrap",
     "calibration_error",
     "coverage_by_decile",
@@ -36,7 +35,6 @@ __all__ = [
     "inverse_propensity",
     "macro_f1",
     "micro_f1",
-    "most_fraternal",
     "most_popular",
     "ndcg_at_k",
     "precision_at_k",
@@ -44,6 +42,5 @@ __all__ = [
     "rank",
     "reliability",
     "row_terms",
-    "sibling_fraction",
     "top_k",
 ]

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of predictions made with 70 %, are 70 % right?"""
+"""Calibration: whether 70 % of the predictions with a probability of 70 % are right."""
 
 from dataclasses import dataclass
 
@@ -10,30 +10,67 @@ from rembrandt.errors import DataError
 
 @dataclass(frozen=True)
 class Bin:
-    """Predictions of about the same probability."""
+    """Predictions with similar probabilities.
+
+    Attributes
+    ----------
+    n : int
+        Number of predictions.
+    predicted : float
+        Mean probability.
+    observed : float
+        Fraction that is right.
+    """
 
     n: int
-    predicted: float  # mean probability
-    observed: float  # fraction that is right
+    predicted: float
+    observed: float
 
 
 def reliability(probabilities: ArrayLike, right: ArrayLike, n_bins: int = 10) -> list[Bin]:
-    """Return the predictions in bins of equal width between 0 and 1, the lowest first; empty bins are left out.
+    """Group predictions into bins of equal width by their probability.
 
+    Parameters
+    ----------
+    probabilities : array
+        Probabilities of predictions.
+    right : array of bool, of the same size
+        Whether each prediction is right.
+    n_bins : int, default=10
+        Number of bins between 0 and 1.
+
+    Returns
+    -------
+    list of Bin
+        The bins that are not empty, the lowest first.
+
+    Examples
+    --------
     >>> reliability([0.75, 0.75, 0.25], [True, False, False], n_bins=2)
     [Bin(n=1, predicted=0.25, observed=0.0), Bin(n=2, predicted=0.75, observed=0.5)]
     """
     p, hit = np.asarray(probabilities, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
     if p.shape != hit.shape or n_bins < 1:
-        raise DataError(f"{p.size} probabilities for {hit.size} outcomes in {n_bins} bins; give one for each")
+        raise DataError(f"{p.size} probabilities, {hit.size} outcomes and {n_bins} bins; pass one outcome for each")
     if p.size and not (p.min() >= 0 and p.max() <= 1):
-        raise DataError(f"probabilities lie in {p.min()}…{p.max()}; give values from 0 to 1")
-    place = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
-    n, total, found = (np.bincount(place, w, n_bins) for w in (None, p, hit))
+        raise DataError(f"probabilities are in {p.min()}…{p.max()}; pass values from 0 to 1")
+    bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
+    n, total, found = (np.bincount(bins, weights, n_bins) for weights in (None, p, hit))
     return [Bin(int(n[b]), float(total[b] / n[b]), float(found[b] / n[b])) for b in np.flatnonzero(n).tolist()]
 
 
 def calibration_error(bins: list[Bin]) -> float:
-    """Return the mean distance between what was predicted and what came, over all predictions."""
+    """Return the expected calibration error.
+
+    Parameters
+    ----------
+    bins : list of Bin
+        What `reliability` returns.
+
+    Returns
+    -------
+    float
+        Mean absolute difference between predicted and observed frequency, over all predictions.
+    """
     n = sum(b.n for b in bins)
     return sum(b.n * abs(b.predicted - b.observed) for b in bins) / n if n else 0.0

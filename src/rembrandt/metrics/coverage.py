@@ -1,4 +1,4 @@
-"""Where along the frequency of labels a model is good: the head, the tail, or both."""
+"""Recall and precision by the training frequency of labels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,55 +7,78 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rembrandt.errors import DataError
-from rembrandt.metrics.hits import as_truth, hits
+from rembrandt.metrics.hits import label_counts
 
 
 @dataclass(frozen=True)
 class Decile:
-    """One tenth of the labels, by training frequency."""
+    """One tenth of the labels, by training frequency.
 
-    rarest: int  # training count of its rarest label
-    commonest: int  # training count of its commonest label
+    Attributes
+    ----------
+    rarest, commonest : int
+        Training counts of its rarest and its most frequent label.
+    n_labels : int
+        Number of labels.
+    n_true : int
+        Number of true labels in the evaluated rows.
+    recall : float
+        Fraction of those that were predicted; NaN if there are none.
+    covered : float
+        Fraction of its labels with a true entry that were predicted correctly at least once; NaN if there are none.
+    n_predicted : int
+        Number of predictions.
+    precision : float
+        Fraction of those that are true; NaN if there are none.
+    """
+
+    rarest: int
+    commonest: int
     n_labels: int
-    n_true: int  # how often its labels are true in the evaluated rows
-    recall: float  # fraction of those that are among the predictions; NaN when there are none
-    covered: float  # fraction of its labels true somewhere that were predicted right somewhere; NaN when there are none
-    n_predicted: int  # how often its labels are among the predictions
-    precision: float  # fraction of those that are true; NaN when there are none
+    n_true: int
+    recall: float
+    covered: float
+    n_predicted: int
+    precision: float
 
 
 def coverage_by_decile(truth: Any, labels: ArrayLike, train_counts: ArrayLike) -> list[Decile]:
-    """Return recall@k, coverage and precision@k for ten equal shares of the labels, commonest share first.
+    """Return recall, coverage and precision for ten groups of labels of equal size.
 
-    k is the number of columns of ``labels``. Labels equally frequent are ordered by index, so the cut is the same on
-    every run.
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    labels : ndarray of shape (n_samples, k)
+        Predicted label indices, -1 for no prediction.
+    train_counts : ndarray of shape (n_labels,)
+        Number of training examples of each label. Labels with the same count are ordered by index.
+
+    Returns
+    -------
+    list of Decile
+        The groups, the most frequent labels first.
     """
-    Y = as_truth(truth)
     counts = np.asarray(train_counts)
-    c = Y.shape[1]
-    if counts.shape != (c,):
-        raise DataError(f"{counts.size} training counts for {c} labels; count the training labels by column")
-    ranked = np.asarray(labels)
-    found = np.bincount(ranked[hits(Y, ranked)], minlength=c)
-    predicted = np.bincount(ranked[ranked >= 0], minlength=c)
-    true = np.bincount(Y.indices, minlength=c)
-    by_frequency = np.argsort(-counts, kind="stable")
-    return [
-        _decile(counts[share], true[share], found[share], predicted[share])
-        for share in np.array_split(by_frequency, 10)
-        if len(share)
-    ]
+    true, predicted, found = label_counts(truth, labels)
+    if counts.shape != true.shape:
+        raise DataError(f"{counts.size} training counts for {true.size} labels; pass one count per column")
+    groups = np.array_split(np.argsort(-counts, kind="stable"), 10)
+    return [_decile(counts[group], true[group], found[group], predicted[group]) for group in groups if len(group)]
 
 
 def _decile(counts: Any, true: Any, found: Any, predicted: Any) -> Decile:
-    n_true, n_present, n_predicted = int(true.sum()), int((true > 0).sum()), int(predicted.sum())
     return Decile(
         rarest=int(counts.min()),
         commonest=int(counts.max()),
         n_labels=len(counts),
-        n_true=n_true,
-        recall=float(found.sum() / n_true) if n_true else float("nan"),
-        covered=float((found > 0).sum() / n_present) if n_present else float("nan"),
-        n_predicted=n_predicted,
-        precision=float(found.sum() / n_predicted) if n_predicted else float("nan"),
+        n_true=int(true.sum()),
+        recall=_fraction(found.sum(), true.sum()),
+        covered=_fraction((found > 0).sum(), (true > 0).sum()),
+        n_predicted=int(predicted.sum()),
+        precision=_fraction(found.sum(), predicted.sum()),
     )
+
+
+def _fraction(part: Any, whole: Any) -> float:
+    return float(part / whole) if whole else float("nan")

@@ -1,4 +1,4 @@
-"""Which predictions are true: the one question that every ranking measure asks."""
+"""Which predictions are true labels."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from rembrandt.errors import DataError
 
 
 def as_truth(truth: Any) -> sparse.csr_array:
-    """Return the true labels as CSR with sorted columns, no duplicates and no stored zeros."""
+    """Return the true labels as CSR with sorted columns, without duplicates and stored zeros."""
     Y = sparse.csr_array(truth)
     if not Y.has_canonical_format or not Y.data.all():
-        Y = Y.copy()  # the caller's matrix is not ours to tidy
+        Y = Y.copy()  # leave the caller's matrix unchanged
         Y.sum_duplicates()
         Y.eliminate_zeros()
     return Y
 
 
 def as_ranked(labels: ArrayLike, truth: sparse.csr_array) -> NDArray[np.int64]:
-    """Check ranked predictions against the shape of the truth; refuse labels out of range or named twice in a row."""
+    """Check ranked predictions: integers within the columns of the truth, no label twice in a row."""
     ranked = np.asarray(labels)
     n, c = truth.shape
     if ranked.ndim != 2 or len(ranked) != n or not np.issubdtype(ranked.dtype, np.integer):
@@ -31,21 +31,20 @@ def as_ranked(labels: ArrayLike, truth: sparse.csr_array) -> NDArray[np.int64]:
     ranked = ranked.astype(np.int64, copy=False)
     if ranked.size and (ranked.min() < -1 or ranked.max() >= c):
         raise DataError(
-            f"predicted labels lie in {ranked.min()}…{ranked.max()}, but the truth has {c} columns; "
+            f"predicted labels are in {ranked.min()}…{ranked.max()}, but the truth has {c} columns; "
             f"use indices 0…{c - 1}, and -1 for no prediction"
         )
     ordered = np.sort(ranked, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if twice.any():
-        row = int(twice.any(axis=1).argmax())
-        raise DataError(f"row {row} predicts the same label twice; keep each label's best rank only")
+    repeated = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    if repeated.any():
+        raise DataError(f"row {int(repeated.argmax())} predicts a label twice; keep the best rank of each label only")
     return ranked
 
 
 def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
-    """Return the n × k array that says which predictions are true labels.
+    """Return which predictions are true labels, n × k.
 
-    An entry (row, label) is found by binary search among the truth's entries, numbered ``row·c + label``.
+    The entry (row, label) is found by binary search among the entries of the truth, numbered ``row·c + label``.
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
@@ -54,8 +53,19 @@ def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
         return np.zeros(ranked.shape, dtype=bool)
     entries = rows_of(Y) * c + Y.indices
     wanted = np.arange(n, dtype=np.int64)[:, None] * c + ranked
-    place = np.minimum(np.searchsorted(entries, wanted), Y.nnz - 1)
-    return (entries[place] == wanted) & (ranked >= 0)
+    nearest = entries[np.minimum(np.searchsorted(entries, wanted), Y.nnz - 1)]
+    return (nearest == wanted) & (ranked >= 0)
+
+
+def label_counts(truth: Any, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return how often each label is true, predicted, and both."""
+    Y = as_truth(truth)
+    ranked = as_ranked(labels, Y)
+    true, predicted, found = (
+        np.bincount(entries, minlength=Y.shape[1])
+        for entries in (Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)])
+    )
+    return true, predicted, found
 
 
 def rows_of(Y: sparse.csr_array) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""How far a measure would move with other examples of the same kind: bootstrap intervals."""
+"""Bootstrap confidence intervals of measures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,18 +17,35 @@ def bootstrap(
     seed: int = 0,
     report: Report = silent,
 ) -> dict[str, tuple[float, float]]:
-    """Return the interval that holds the middle ``level`` of each measure over examples drawn again with replacement.
+    """Return percentile bootstrap intervals of measures that are quotients of two sums over rows.
 
-    ``terms`` are what `row_terms` returns: every measure is a quotient of two sums over rows. All measures see the same
-    draws, and the same seed gives the same intervals.
+    Parameters
+    ----------
+    terms : mapping of str to (ndarray, ndarray)
+        For each measure what every row adds to the numerator and the denominator, as `row_terms` returns.
+    n_replicates : int, default=1000
+        Number of samples drawn with replacement. All measures are computed on the same samples.
+    level : float, default=0.95
+        Confidence level.
+    seed : int, default=0
+        The same seed gives the same intervals.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
 
+    Returns
+    -------
+    dict of str to (float, float)
+        Lower and upper bound of each measure.
+
+    Examples
+    --------
     >>> rows = np.arange(100) < 60
     >>> low, high = bootstrap({"p@1": (rows, np.ones(100))})["p@1"]
     >>> 0.45 < low < 0.6 < high < 0.75
     True
     """
     if not 0 < level < 1 or n_replicates < 1:
-        raise DataError(f"level is {level} and n_replicates {n_replicates}; give a level between 0 and 1, and draws")
+        raise DataError(f"level={level} must be between 0 and 1, and n_replicates={n_replicates} at least 1")
     sides = np.column_stack([side for both in terms.values() for side in both]).astype(np.float64)
     n = len(sides)
     if n == 0:
@@ -36,9 +53,9 @@ def bootstrap(
     rng = np.random.default_rng(seed)
     sums = np.empty((n_replicates, sides.shape[1]))
     for replicate in range(n_replicates):
-        report("drawing examples again", replicate, n_replicates)
+        report("bootstrap", replicate, n_replicates)
         sums[replicate] = np.bincount(rng.integers(0, n, n), minlength=n) @ sides
-    report("drawing examples again", n_replicates, n_replicates)
+    report("bootstrap", n_replicates, n_replicates)
     above, below = sums[:, ::2], sums[:, 1::2]
     values = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)

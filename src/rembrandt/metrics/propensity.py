@@ -1,4 +1,4 @@
-"""Propensity-scored precision: a hit on a rare label counts for more, as rare labels are more often left out of truth.
+"""Propensity-scored precision: hits on rare labels count more, because rare labels are more often missing in the truth.
 
 Jain, Prabhu & Varma, "Extreme multi-label loss functions for recommendation, tagging, ranking & other missing label
 applications", KDD 2016.
@@ -17,13 +17,26 @@ from rembrandt.metrics.ranking import as_missing, first
 
 
 def inverse_propensity(counts: ArrayLike, n_train: int, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
-    """Return 1/p = 1 + C·(N + B)^-A with C = (ln n − 1)(B + 1)^A for labels seen N times in n training examples.
+    """Return the inverse propensities ``1/p = 1 + C·(N + B)^-A`` with ``C = (ln n − 1)(B + 1)^A``.
 
-    The repository uses A = 0.5, B = 0.4 for Wikipedia's sets, A = 0.6, B = 2.6 for Amazon's and the defaults elsewhere.
+    Parameters
+    ----------
+    counts : array
+        N, the number of training examples of each label.
+    n_train : int
+        n, the number of training examples.
+    A, B : float, default=0.55, 1.5
+        Constants of the data set. The Extreme Classification Repository uses 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for
+        Amazon, and the defaults otherwise.
+
+    Returns
+    -------
+    ndarray of the shape of ``counts``
+        Inverse propensities, 1 or larger.
     """
     if n_train < 1 or B <= 0:
         raise DataError(f"propensities need n_train ≥ 1 and B > 0, not n_train = {n_train} and B = {B}")
-    # below three examples ln n < 1, and a negative C would make propensities that exceed one
+    # For n < 3, ln n < 1, and a negative C would give propensities above one.
     C = max(np.log(n_train) - 1.0, 0.0) * (B + 1.0) ** A
     return 1.0 + C * (np.asarray(counts, dtype=np.float64) + B) ** -A
 
@@ -36,11 +49,27 @@ def psp_at_k(
     missing_labels: ArrayLike | None = None,
     missing_inverse: float = 0.0,
 ) -> float:
-    """Return the sum of 1/p over all hits among the first k, divided by the sum that the ideal k labels reach.
+    """Return PSP@k, the sum of 1/p over the hits among the first ``k``, divided by that of the best ``k`` labels.
 
-    ``inverse`` is each column's 1/p, see `inverse_propensity`. True labels without a column (``missing_labels`` of
-    them per row) are worth ``missing_inverse`` each in the ideal: that of a label never seen, hence no less than any
-    other.
+    Parameters
+    ----------
+    truth : sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    labels : ndarray of shape (n_samples, n_ranks)
+        Predicted label indices in rank order, -1 for no prediction.
+    k : int
+        Number of predictions that count.
+    inverse : ndarray of shape (n_labels,)
+        Inverse propensities; see `inverse_propensity`.
+    missing_labels : ndarray of shape (n_samples,), optional
+        Number of true labels of each row that have no column.
+    missing_inverse : float, default=0.0
+        Inverse propensity of those labels: that of a label with count 0, which no other label exceeds.
+
+    Returns
+    -------
+    float
+        A fraction between 0 and 1.
     """
     Y = as_truth(truth)
     missing = as_missing(missing_labels, Y.shape[0])
@@ -58,18 +87,18 @@ def psp(
     missing_inverse: float,
     ks: Sequence[int],
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return for every k what each row gained and what the ideal would have; PSP@k is the quotient of their sums."""
+    """Return for every k the gain of each row and that of the ideal ranking; PSP@k is the quotient of their sums."""
     if inverse.shape != (Y.shape[1],):
-        raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; count the training labels by column")
+        raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; pass one per column")
     n = Y.shape[0]
     rows = rows_of(Y)
     worth = inverse[Y.indices]
-    worth = worth[np.lexsort((-worth, rows))]  # each row's true labels, dearest first
-    place = np.arange(Y.nnz) - Y.indptr[rows] + missing[rows]  # the missing ones are dearer still
+    worth = worth[np.lexsort((-worth, rows))]  # the true labels of each row, the highest first
+    ideal_rank = np.arange(Y.nnz) - Y.indptr[rows] + missing[rows]  # missing labels come first
     value = np.where(found, inverse[labels], 0.0)
 
     def sums(k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        best = np.bincount(rows, np.where(place < k, worth, 0.0), minlength=n)
+        best = np.bincount(rows, np.where(ideal_rank < k, worth, 0.0), minlength=n)
         return first(value, k).sum(axis=1), best + missing_inverse * np.minimum(missing, k)
 
     return [sums(k) for k in ks]

@@ -1,4 +1,4 @@
-"""The table that papers print, in one call, and the baseline that any model must beat."""
+"""All measures of a prediction in one call, and the baseline of the most popular labels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.linalg.ranking import rank
 from rembrandt.metrics.hits import as_ranked, as_truth, hits
 from rembrandt.metrics.propensity import inverse_propensity, psp
-from rembrandt.metrics.ranking import as_missing, first, ndcg, rank
+from rembrandt.metrics.ranking import as_missing, first, ndcg
 
 
 def evaluate(
@@ -23,26 +24,36 @@ def evaluate(
     ks: Sequence[int] = (1, 3, 5),
     missing_labels: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Return ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
+    """Return the error, P@k, nDCG@k and PSP@k of ranked predictions.
 
     Parameters
     ----------
-    truth : sparse matrix, n × c
-        The true labels.
-    labels, scores : arrays, n × k
-        Predicted labels and their scores; -1 is no prediction. They are ranked here by the tie rule, so their order
-        within a row does not matter. With ``scores=None`` the columns are taken to be in rank order.
-    train_counts : array, c
-        How often each label occurs in the ``n_train`` training examples; the propensities rest on it.
-    A, B : float
-        Propensity constants of the data set, see `inverse_propensity`.
-    missing_labels : array, n, optional
-        Each row's number of true labels that are not among the columns because training never saw them. No model can
-        predict them, but the ideal of nDCG and PSP holds them: the result is the same as with an empty column of
-        training count 0 for each.
+    truth : sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    labels : ndarray of shape (n_samples, n_ranks)
+        Predicted label indices, -1 for no prediction.
+    scores : ndarray of shape (n_samples, n_ranks) or None
+        Scores of the predictions, which are then ranked here. None if they are in rank order already.
+    train_counts : ndarray of shape (n_labels,)
+        Number of training examples of each label, for the propensities.
+    n_train : int
+        Number of training examples.
+    A, B : float, default=0.55, 1.5
+        Constants of the propensities; see `inverse_propensity`.
+    ks : sequence of int, default=(1, 3, 5)
+        Numbers of predictions that count.
+    missing_labels : ndarray of shape (n_samples,), optional
+        Number of true labels of each row that have no column, because training never saw them. The ideal rankings of
+        nDCG and PSP contain them, as if each had an empty column with training count 0.
+
+    Returns
+    -------
+    dict of str to float
+        ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
     """
     terms = row_terms(truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels)
-    table = {name: quotient(above.sum(), below.sum()) for name, (above, below) in terms.items()}
+    sums = {name: (above.sum(), below.sum()) for name, (above, below) in terms.items()}
+    table = {name: float(above / below) if below else 0.0 for name, (above, below) in sums.items()}
     return {"error": 1.0 - table.pop("hit"), **table}
 
 
@@ -57,9 +68,17 @@ def row_terms(
     ks: Sequence[int] = (1, 3, 5),
     missing_labels: ArrayLike | None = None,
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return what each row adds above and below the line: every measure of `evaluate` is a quotient of two sums.
+    """Return what each row adds to the numerator and the denominator of every measure, for `bootstrap`.
 
-    ``hit`` stands for P@1, which the error rate is one less.
+    Parameters
+    ----------
+    truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels
+        As in `evaluate`.
+
+    Returns
+    -------
+    dict of str to (ndarray, ndarray)
+        Numerators and denominators by row; ``hit`` is P@1, one minus the error.
     """
     Y = as_truth(truth)
     if scores is not None:
@@ -79,13 +98,25 @@ def row_terms(
     return terms | {f"psp@{k}": sums for k, sums in zip(ks, scored, strict=True)}
 
 
-def quotient(above: float, below: float) -> float:
-    """Return the quotient, 0 where there is nothing to divide by."""
-    return float(above / below) if below else 0.0
-
-
 def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Predict the k labels most frequent in training for each of n rows, scored by their counts."""
+    """Predict the most frequent labels of the training data for every row.
+
+    Parameters
+    ----------
+    train_counts : ndarray of shape (n_labels,)
+        Number of training examples of each label.
+    n : int
+        Number of rows.
+    k : int
+        Number of labels per row.
+
+    Returns
+    -------
+    labels : ndarray of shape (n, k)
+        The labels, -1 where there are fewer than ``k``.
+    scores : ndarray of shape (n, k)
+        Their training counts, -inf where the label is -1.
+    """
     counts = np.asarray(train_counts)
     if counts.ndim != 1 or k < 1:
         raise DataError(f"most_popular takes one count per label and k ≥ 1, not shape {counts.shape} and k = {k}")

@@ -18,9 +18,10 @@ from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.eigen import gaussian, randomized_eigh
+from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
-from rembrandt.metrics import inverse_propensity, rank
+from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import Blend, union
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -63,7 +64,7 @@ class Model:
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""
-        found: Any = self.scorers.get("embedding")
+        found: EmbeddingScorer | None = self.scorers.get("embedding")  # type: ignore[assignment]
         return found
 
     @property
@@ -77,6 +78,10 @@ class Model:
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "Model":
         """Return a model that scores about ``size`` labels for each row through the index of the embedding."""
         return self._with_embedding(lambda scorer: scorer.with_shortlist(size, report))
+
+    def for_prediction(self) -> "Model":
+        """Return the model without what only updates need."""
+        return self._with_embedding(lambda scorer: replace(scorer, moments=None))
 
     def _with_embedding(self, change: Any) -> "Model":
         if self.embedding is None:
@@ -96,16 +101,30 @@ class Model:
         scores: Any = None
         for rows in self._blocks(n):
             report("predicting", rows.start, n)
-            best[rows], found = self._best(X[rows], k, allowed, worth)
+            best[rows], found = self._best(self._prepared(X[rows]), k, allowed, worth)
             scores = np.full((n, k), -np.inf, dtype=found.dtype) if scores is None else scores
             scores[rows] = found
         report("predicting", n, n)
         return best, np.full((n, k), -np.inf, dtype=np.float32) if scores is None else scores
 
-    def _best(self, X: Matrix, k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
+    def top_probabilities(self, X: Matrix, k: int, allowed: Labels | None = None) -> tuple[Labels, Array, Array]:
+        """Return the ``k`` best labels of each row, their scores and their probabilities."""
+        parts = []
+        for block in self._blocks(X.shape[0]):
+            rows = self._prepared(X[block])
+            labels, scores = self._best(rows, k, allowed, None)
+            parts.append((labels, scores, self._probabilities_at(rows, labels)))
+        if not parts:
+            return np.empty((0, k), np.int64), np.empty((0, k), np.float32), np.empty((0, k), np.float32)
+        labels, scores, probabilities = (np.vstack(each) for each in zip(*parts, strict=True))
+        return labels, scores, probabilities
+
+    def _prepared(self, X: Matrix) -> dict[str, Any]:
+        return {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
+
+    def _best(self, rows: dict[str, Any], k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
         if len(self.scorers) == 1 and worth is None:
-            return self._first.top(self._first.prepare(X), k, allowed)
-        rows = {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
+            return self._first.top(*rows.values(), k, allowed)
         proposed = [self.scorers[name].top(rows[name], max(k, CANDIDATES), allowed)[0] for name in rows]
         labels = proposed[0] if len(proposed) == 1 else union(proposed)
         scores = self.blend(self._likelihoods(rows, labels))
@@ -134,29 +153,29 @@ class Model:
         return np.vstack([self.blended(X[rows]) for rows in self._blocks(X.shape[0])])
 
     def blended(self, X: Matrix) -> Array:
-        return self.blend(self._likelihoods({name: s.prepare(X) for name, s in self.scorers.items()}, None))
+        """Return the blended scores of all labels, n × c, from which probabilities are computed."""
+        return self.blend(self._likelihoods(self._prepared(X), None))
 
     def probabilities(self, X: Matrix) -> Array:
         """Return the probabilities of all labels, n × c; with one label a row they sum to one."""
-        parts = [np.empty((0, self.n_labels), dtype=np.float32)]
-        for rows in self._blocks(X.shape[0]):
-            P = self.blend.probability(self.blended(X[rows]))
-            if self.multiclass:
-                P = P / P.sum(axis=1, keepdims=True)
-            parts.append(P)
-        return np.vstack(parts[1:] or parts)
+        parts = [self._probabilities(self._prepared(X[rows])) for rows in self._blocks(X.shape[0])]
+        return np.vstack(parts) if parts else np.empty((0, self.n_labels), dtype=np.float32)
+
+    def _probabilities(self, rows: dict[str, Any]) -> Array:
+        P = self.blend.probability(self.blend(self._likelihoods(rows, None)))
+        return np.asarray(P / P.sum(axis=1, keepdims=True)) if self.multiclass else P
 
     def probabilities_at(self, X: Matrix, labels: Labels) -> Array:
         """Return the probabilities of the given labels (n × m) of each row; 0 where the label is -1."""
-        out = np.zeros(labels.shape, dtype=np.float32)
-        for rows in self._blocks(X.shape[0]):
-            own = np.maximum(labels[rows], 0)
-            if self.multiclass:
-                out[rows] = np.take_along_axis(self.probabilities(X[rows]), own, axis=1)
-            else:
-                prepared = {name: scorer.prepare(X[rows]) for name, scorer in self.scorers.items()}
-                out[rows] = self.blend.probability(self.blend(self._likelihoods(prepared, own)))
-        return np.where(labels < 0, 0, out)
+        parts = [self._probabilities_at(self._prepared(X[rows]), labels[rows]) for rows in self._blocks(X.shape[0])]
+        return np.vstack(parts) if parts else np.empty(labels.shape, dtype=np.float32)
+
+    def _probabilities_at(self, rows: dict[str, Any], labels: Labels) -> Array:
+        if self.multiclass:
+            P = np.take_along_axis(self._probabilities(rows), np.maximum(labels, 0), axis=1)
+        else:
+            P = self.blend.probability(self.blend(self._likelihoods(rows, labels)))
+        return np.where(labels < 0, P.dtype.type(0), P)
 
     def label_sets(self, X: Matrix) -> sparse.csr_array:
         """Return the labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
@@ -165,7 +184,7 @@ class Model:
             sparse.csr_array(self.blend.probability(self.blended(X[rows])) >= self.threshold, dtype=np.int8)
             for rows in self._blocks(X.shape[0])
         ]
-        return sparse.vstack([empty, *parts], format="csr")
+        return sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""

@@ -97,7 +97,8 @@ def label_thresholds(pairs: Pairs, likely: Array) -> Array:
     true = pairs.true_counts[:, None]
     share = PRIOR / max(1, true.sum())
     smoothed = _f1(found + share * found.sum(axis=0), predicted + share * predicted.sum(axis=0), true + PRIOR)
-    return grid[smoothed.argmax(axis=1)]
+    thresholds: Array = grid[smoothed.argmax(axis=1)]
+    return thresholds
 
 
 def _curves(pairs: Pairs, likely: Array, groups: Array, n_groups: int) -> tuple[Array, Array, Array]:
@@ -117,4 +118,4 @@ def _curves(pairs: Pairs, likely: Array, groups: Array, n_groups: int) -> tuple[
 
 
 def _f1(found: Array, predicted: Array, true: Any) -> Array:
-    return 2 * found / np.maximum(predicted + true, 1e-12)
+    return np.asarray(2 * found / np.maximum(predicted + true, 1e-12))

@@ -12,9 +12,9 @@ from scipy import sparse
 from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists
+from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, scale_rows
 from rembrandt.linalg.threads import for_each
-from rembrandt.metrics import top_k
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Labels
@@ -87,14 +87,10 @@ class Centroids:
         """Return the weights of the features for each label, c × d."""
         return self.centroids
 
-    def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
-        rows = normalize_rows(as_csr(X, np.float32)).astype(np.float64)
-        entries = np.zeros((rows.nnz, labels.shape[1]))
-        owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        for column in range(labels.shape[1]):
-            weights = self.centroids[labels[owner, column], rows.indices]
-            entries[:, column] = rows.data * np.asarray(weights).ravel()
-        return Contributions(np.zeros(labels.shape), entries)
+    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
+        unit = normalize_rows(as_csr(row, np.float32)).astype(np.float64)
+        weights = self.centroids[labels][:, unit.indices].toarray().T
+        return Contributions(np.zeros(len(labels)), weights * unit.data[:, None])
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         return pack_csr("centroids", self.centroids), {}

@@ -17,10 +17,10 @@ from rembrandt.decoders.moments import Moments
 from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import ModelError, SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
-from rembrandt.metrics import top_k
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.explanations import Contributions, explain_decoder
+from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Labels
 from rembrandt.scorers.shortlist import Shortlist, usual_size
 from rembrandt.storage.arrays import Arrays
@@ -52,7 +52,7 @@ class Projected:
     def log_total(self) -> Array:
         """Logarithm of the normalizer of a softmax over all labels, n × 1."""
         most = self.scores.max(axis=1, keepdims=True)
-        return most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True))
+        return np.asarray(most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,8 @@ class EmbeddingScorer:
             return self.index.top_k(rows.features, k, self.shortlist, allowed)
         if self.place is not CPU:
             with self.place.exactly():
-                return _padded(*self._ranker.top(self.decoder.features, rows.H, k, allowed), k)
+                labels, scores = self._ranker.top(self.decoder.features, rows.H, k, allowed)
+            return _padded(labels, scores, k)
         if allowed is None:
             return top_k(rows.scores, k)
         found, scores = top_k(rows.scores[:, allowed], k)
@@ -142,18 +143,20 @@ class EmbeddingScorer:
     def likelihood(self, rows: Projected, scores: Array) -> Array:
         """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
         if self.decoder.link == "softmax":
-            return np.exp(scores - rows.log_total)
+            return np.asarray(np.exp(scores - rows.log_total))
         return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
 
-    def explain(self, X: sparse.csr_array, labels: Labels) -> Contributions:
+    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
         if self.regressor is not None:
             raise SettingsError(
                 "contributions of features are defined for a linear regression; fit with regressor=None", "regressor"
             )
-        rows = as_csr(self.rows(X))
-        return explain_decoder(
-            self.decoder, self.projection, rows, as_numpy(self.place.project(rows, self.projection)), labels
-        )
+        part = explain_decoder(self.decoder, self.projection, as_csr(self.rows(row)), labels)
+        if not likelihood or self.decoder.link == "identity":
+            return part
+        rows = self.prepare(row)
+        full = self.likelihood(rows, self.at(rows, labels[None]))[0].astype(np.float64)
+        return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property
     def _ranker(self) -> Any:

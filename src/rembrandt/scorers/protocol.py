@@ -57,8 +57,11 @@ class Scorer(Protocol):
         """Turn scores of these rows into estimates of probabilities, which the blend averages."""
         ...
 
-    def explain(self, X: sparse.csr_array, labels: Labels) -> Any:
-        """Return what every stored entry of the rows adds to the scores of ``labels`` (n × m): `Contributions`."""
+    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Any:
+        """Return what every stored entry of ``row`` (1 × d) adds to the scores of ``labels`` (m): `Contributions`.
+
+        With ``likelihood`` to their likelihoods, which the blend averages.
+        """
         ...
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:

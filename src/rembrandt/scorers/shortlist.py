@@ -20,8 +20,8 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.errors import MemoryEstimateError, ModelError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.kmeans import cluster_means, kmeans
+from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
-from rembrandt.metrics import rank
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]

@@ -25,20 +25,15 @@ class Trees:
 
     block_rows = 1 << 13
 
-    @property
-    def nbytes(self):
-        return sum(array.nbytes for array in self.arrays()[0].values())
-
-    def variant(self, power=None, n_trees=None):
-        forest = Forest(self.forest.trees[:n_trees])
-        return Trees(forest if power is None else forest.with_power(power))
+    def variant(self, power, n_trees=None):
+        return Trees(Forest(self.forest.trees[:n_trees]).with_power(power))
 
     def prepare(self, X):
         return unit_rows(X)
 
     def top(self, rows, k, allowed=None):
         l, v = self.forest.top_k(rows, k, allowed)
-        from rembrandt.metrics import rank
+        from rembrandt.linalg.ranking import rank
 
         return rank(l, np.where(l < 0, -np.inf, v))
 

@@ -375,7 +375,7 @@ def _same_decoding(a: Recipe, b: Recipe) -> bool:
     def key(one: Recipe) -> Any:
         return one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
 
-    return key(a) == key(b)
+    return bool(key(a) == key(b))
 
 
 def _embedding(one: Recipe) -> tuple[Any, Any]:

@@ -11,8 +11,9 @@ from rembrandt.data.splits import draw_rows
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.fitting import check_memory, fit_model
+from rembrandt.linalg.ranking import rank
 from rembrandt.metrics.hits import hits
-from rembrandt.metrics.ranking import ndcg, precision, rank
+from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
@@ -138,17 +139,17 @@ class Trial:
 
     def _measures(self, labels: Labels) -> Measures:
         found = hits(self.held.Y, labels)
-        p = tuple(precision(found, k) for k in KS)
+        p1, p3, p5 = (precision(found, k) for k in KS)
         if self.held.multiclass:
-            return Measures(p, p[0])
+            return Measures((p1, p3, p5), p1)
         gains = ndcg(found, np.diff(self.held.Y.indptr), max(KS))
-        return Measures(p, (p[0] + float(gains.mean())) / 2)
+        return Measures((p1, p3, p5), (p1 + float(gains.mean())) / 2)
 
 
 def mean(measures: list[Measures]) -> Measures:
     """Average over several splits."""
-    p = np.mean([each.p for each in measures], axis=0).tolist()
-    return Measures(tuple(p), float(np.mean([each.quality for each in measures])))
+    p1, p3, p5 = np.mean([each.p for each in measures], axis=0).tolist()
+    return Measures((p1, p3, p5), float(np.mean([each.quality for each in measures])))
 
 
 def calibration_trial(data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Model | None:

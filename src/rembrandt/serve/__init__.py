@@ -1,1 +1,1 @@
-"""The HTTP service: models answered for over HTTP, and a page to look at them."""
+"""The HTTP service: predictions, labels and maps of models, and a web page that shows them."""

@@ -1,7 +1,7 @@
-"""Requests that arrive together become one product.
+"""Requests that arrive together are answered in one batch.
 
-One thread does the numerics. While it works, requests queue up; when it is free it takes what is there, up to a bound,
-as one batch. A request that finds it idle starts at once: nothing waits for company.
+One thread does the computation. While it is busy, requests wait in a queue; when it is free, it takes what is there, up
+to a limit, as one batch. A request that finds it idle starts immediately.
 """
 
 import asyncio
@@ -11,55 +11,54 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
-from rembrandt.serve.refusals import Refusal
 
 
 class Job(Protocol):
-    """What is waited for; ``rows`` is how many texts it has."""
+    """Work to be done."""
 
     @property
-    def rows(self) -> int: ...
+    def n_rows(self) -> int: ...
 
 
 class Batcher:
-    """A bounded queue in front of one worker thread, to be used from one event loop.
+    """A bounded queue in front of one worker thread, for use from one event loop.
 
-    ``work`` gets a list of jobs and returns as many results; an exception among them is raised where it was asked for.
+    ``work`` takes a list of jobs and returns as many results; a result that is an exception is raised by `submit`.
     """
 
     def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], limits: Limits, metrics: Metrics) -> None:
         self._work, self._limits, self._metrics = work, limits, metrics
-        self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
-        self._rows = 0  # texts in the queue
-        self._rate = 100.0  # texts a second of late, for Retry-After
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="predicting")
+        self._queue: deque[tuple[Any, asyncio.Future[Any]]] = deque()
+        self._n_queued = 0  # rows of the jobs in the queue
+        self._rate = 100.0  # recent rows per second, for Retry-After
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
 
     async def submit(self, job: Job) -> Any:
-        """The job's result; refused at once when the queue is full, and given up after the time limit."""
+        """Return the result of a job; raise an error at once if the queue is full, and after the time limit."""
         if self._closed:
-            raise Refusal(503, "the service is shutting down; ask another one, or come back", {"Retry-After": "5"})
-        if self._waiting and self._rows + job.rows > self._limits.queue:
-            wait = str(max(1, round(self._rows / self._rate)))
-            raise Refusal(429, f"{self._rows} texts are waiting already; try again in {wait} s", {"Retry-After": wait})
+            raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"})
+        if self._queue and self._n_queued + job.n_rows > self._limits.queue:
+            wait = str(max(1, round(self._n_queued / self._rate)))
+            raise RequestError(429, f"{self._n_queued} texts are waiting; try again in {wait} s", {"Retry-After": wait})
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, future))
-        self._count(job.rows)
+        self._queue.append((job, future))
+        self._count(job.n_rows)
         if self._runner is None:
             self._runner = asyncio.create_task(self._run())
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(self._limits.timeout):
                 return await future
         except TimeoutError:
-            raise Refusal(
-                503, f"no answer within {self._limits.seconds:g} s; send fewer texts at a time", {"Retry-After": "1"}
-            ) from None
+            message = f"no result within {self._limits.timeout:g} s; send fewer texts per request"
+            raise RequestError(503, message, {"Retry-After": "1"}) from None
 
     async def close(self) -> None:
-        """Finish what was accepted, then stop."""
+        """Finish the accepted jobs, then stop."""
         self._closed = True
         if self._runner is not None:
             await self._runner
@@ -69,16 +68,16 @@ class Batcher:
         """Work until the queue is empty."""
         loop = asyncio.get_running_loop()
         while batch := self._take():
-            rows = sum(job.rows for job, _ in batch)
-            self._metrics.batch_texts.observe(rows)
+            n_rows = sum(job.n_rows for job, _ in batch)
+            self._metrics.batch_texts.observe(n_rows)
             start = time.perf_counter()
             try:
                 results = await loop.run_in_executor(self._thread, self._work, [job for job, _ in batch])
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+            except Exception as error:  # noqa: BLE001 - it is raised by every submit of the batch
                 results = [error] * len(batch)
-            self._rate += 0.2 * (rows / (time.perf_counter() - start) - self._rate)
+            self._rate += 0.2 * (n_rows / (time.perf_counter() - start) - self._rate)
             for (_, future), result in zip(batch, results, strict=True):
-                if future.done():  # given up meanwhile
+                if future.done():  # timed out in the meantime
                     continue
                 if isinstance(result, Exception):
                     future.set_exception(result)
@@ -87,20 +86,17 @@ class Batcher:
         self._runner = None
 
     def _take(self) -> list[tuple[Any, asyncio.Future[Any]]]:
-        """The oldest jobs, as many as make a batch, without those that were given up."""
+        """Remove and return the oldest jobs, up to one batch, without those that timed out."""
         batch: list[tuple[Any, asyncio.Future[Any]]] = []
-        rows = 0
-        while self._waiting:
-            job, future = self._waiting[0]
-            if batch and rows + job.rows > self._limits.batch:
-                break
-            self._waiting.popleft()
-            self._count(-job.rows)
+        n_rows = 0
+        while self._queue and (not batch or n_rows + self._queue[0][0].n_rows <= self._limits.batch):
+            job, future = self._queue.popleft()
+            self._count(-job.n_rows)
             if not future.done():
                 batch.append((job, future))
-                rows += job.rows
+                n_rows += job.n_rows
         return batch
 
     def _count(self, change: int) -> None:
-        self._rows += change
-        self._metrics.queue_texts.set(self._rows)
+        self._n_queued += change
+        self._metrics.queue_texts.set(self._n_queued)

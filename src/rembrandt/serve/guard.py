@@ -1,6 +1,6 @@
-"""What every request passes before it reaches a route: who asks, how much, and for how long.
+"""Checks on every request before it reaches a route: host name, token, size and time.
 
-The body is read here, bounded while it arrives, so that routes and their parsers see small, whole bodies only.
+The body is read here within the limits, so that routes and parsers see small, complete bodies only.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from rembrandt.serve.errors import RequestError, internal_error
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
-from rembrandt.serve.refusals import Refusal, unforeseen
 
 log = logging.getLogger("rembrandt.serve")
 
-# Nothing from elsewhere is loaded, nothing inline is run, and no other page may frame this one.
+# Nothing is loaded from other hosts, no inline script is run, and no other page may frame this one.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,10 +33,10 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Guard:
-    """An ASGI application around another.
+    """ASGI middleware that checks requests, counts them and adds security headers.
 
-    ``token`` is asked for on whatever is under ``/v1`` or ``/metrics``. ``hosts`` are the names that the service may be
-    called by, or None for any: without a token, a web page elsewhere must not reach it by a name of its own.
+    ``token`` is required for paths under ``/v1`` and for ``/metrics``. ``hosts`` are the host names that requests may
+    use, or None for any: without a token, a web page from elsewhere must not reach the service under its own name.
     """
 
     def __init__(
@@ -45,100 +45,93 @@ class Guard:
         self.app, self.limits, self.metrics = app, limits, metrics
         self.token = None if token is None else token.encode()
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
-        self._held = 0  # bytes of the requests under way
+        self._held = 0  # bytes of all requests in progress
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        begun = ended = False
+        started = complete = False
 
-        async def answer(message: Any) -> None:
-            nonlocal status, begun, ended
+        async def respond(message: Any) -> None:
+            nonlocal status, started, complete
             if message["type"] == "http.response.start":
-                status, begun = message["status"], True
+                status, started = message["status"], True
                 message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
             else:
-                ended = not message.get("more_body", False)
+                complete = not message.get("more_body", False)
             await send(message)
 
         parts: list[bytes] = []  # of the body
         try:
             headers = dict(scope["headers"])
-            self._admit(scope["path"], headers)
+            self._check_caller(scope["path"], headers)
             await self._read(headers, receive, parts)
-            await self.app(scope, _replay(b"".join(parts), receive), answer)
-        except Refusal as refusal:
-            await _refuse(answer, refusal)
+            await self.app(scope, _replay(b"".join(parts), receive), respond)
+        except RequestError as error:
+            await error.response()(scope, receive, respond)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            if begun and not ended:
-                raise  # the connection is cut, so that half an answer does not look like a whole one
-            if not begun:
-                await _refuse(answer, unforeseen())
+            if started and not complete:
+                raise  # closes the connection, so that half a response does not look complete
+            if not started:
+                await internal_error().response()(scope, receive, respond)
         finally:
             self._held -= sum(map(len, parts))
             route = getattr(scope.get("route"), "path", "none")
-            self.metrics.answered(scope["method"], route, status, time.perf_counter() - start)
+            self.metrics.count_request(scope["method"], route, status, time.perf_counter() - start)
 
-    def _admit(self, path: str, headers: dict[bytes, bytes]) -> None:
-        """Refuse a foreign host name, and a caller without the token."""
+    def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
+        """Refuse unknown host names and callers without the token."""
         if self.hosts is not None:
             host = headers.get(b"host", b"").decode("latin-1").lower()
             name = host if host.endswith("]") else host.rsplit(":", 1)[0]
             if name not in self.hosts:
-                raise Refusal(403, f"this service is not called {name!r}; use {LOOPBACK[0]}, or start it with a token")
+                raise RequestError(
+                    403, f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with a token"
+                )
         guarded = path.startswith("/v1") or path == "/metrics"
-        if self.token is not None and guarded and not hmac.compare_digest(_given(headers), self.token):
-            raise Refusal(
+        if self.token is not None and guarded and not hmac.compare_digest(_token(headers), self.token):
+            raise RequestError(
                 401,
-                "this service asks for a token; send it as 'Authorization: Bearer TOKEN'",
+                "this service needs a token; send it as 'Authorization: Bearer TOKEN'",
                 {"WWW-Authenticate": 'Bearer realm="rembrandt"'},
             )
 
     async def _read(self, headers: dict[bytes, bytes], receive: Any, parts: list[bytes]) -> None:
-        """Collect the body; it is refused as soon as it is known to be too large, whether that was announced or not."""
-        most = self.limits.body
+        """Read the body into ``parts``; raise an error as soon as it is known to be too large."""
+        limit, close = self.limits.body, {"Connection": "close"}
+        too_large = RequestError(
+            413, f"the request is larger than {limit:,} bytes; send fewer texts per request", close
+        )
         announced = headers.get(b"content-length", b"0")
-        if announced.isdigit() and int(announced[:20]) > most:
-            raise _too_large(most)
+        if announced.isdigit() and int(announced[:20]) > limit:
+            raise too_large
         size = 0
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(self.limits.timeout):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Refusal(400, "the request ended before its body did; send it again")
+                        raise RequestError(400, "the connection was closed before the body was complete; send it again")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     self._held += len(parts[-1])
-                    if size > most:
-                        raise _too_large(most)
+                    if size > limit:
+                        raise too_large
                     if self._held > self.limits.bodies:
-                        raise Refusal(
-                            429,
-                            "too many large requests at once; try again soon",
-                            {"Retry-After": "1", "Connection": "close"},
-                        )
+                        message = "too many large requests at the same time; try again soon"
+                        raise RequestError(429, message, {"Retry-After": "1"} | close)
                     if not message.get("more_body", False):
                         return
         except TimeoutError:
-            raise Refusal(
-                408,
-                f"the request did not arrive within {self.limits.seconds:g} s; send it again",
-                {"Connection": "close"},
-            ) from None
+            message = f"the request did not arrive within {self.limits.timeout:g} s; send it again"
+            raise RequestError(408, message, close) from None
 
 
-def _too_large(most: int) -> Refusal:
-    return Refusal(
-        413, f"the request is larger than {most:,} bytes; send fewer texts at a time", {"Connection": "close"}
-    )
-
-
-def _given(headers: dict[bytes, bytes]) -> bytes:
-    """The token that came with a request: a bearer's, or the password of a user that can send nothing else."""
+def _token(headers: dict[bytes, bytes]) -> bytes:
+    """Return the bearer token of a request, or the password of clients that can only send passwords."""
     scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
         return value.strip()
@@ -151,22 +144,10 @@ def _given(headers: dict[bytes, bytes]) -> bytes:
 
 
 def _replay(body: bytes, receive: Any) -> Any:
-    """A ``receive`` that hands out the body that was read, and then what really comes: the end of the connection."""
-    given = False
+    """Return a ``receive`` that delivers the body and then passes on what follows."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Any:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def replay() -> Any:
+        return messages.pop() if messages else await receive()
 
-    return again
-
-
-async def _refuse(send: Any, refusal: Refusal) -> None:
-    body = refusal.body()
-    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **refusal.headers}
-    pairs = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})
+    return replay

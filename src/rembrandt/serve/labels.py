@@ -1,20 +1,19 @@
-"""A model's labels as callers name and look for them."""
+"""Lookup, search and neighbours of the labels of a model."""
 
-import re
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
+from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
-_HITS = 2000  # matches that are looked at, the most frequent labels first
-_END = "\n"
+_MAX_HITS = 2000  # matches that are ranked, from the most frequent labels on
 
 
 class Labels:
-    """Names, titles and counts of a classifier's labels, by column."""
+    """Names, titles and training counts of labels, by column."""
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
@@ -22,64 +21,47 @@ class Labels:
         titles = classifier.label_titles_
         self.names = [str(titles.get(label, label)) for label in self.ids] if titles else self.ids
         self.counts = np.asarray(classifier.label_counts_)
+        self.by_frequency = np.argsort(-self.counts, kind="stable")
         self._by_id = {label: column for column, label in enumerate(self.ids)}
         self._by_name = {name.casefold(): column for column, name in enumerate(self.names)}
 
     def find(self, label: str) -> int | None:
-        """The column of the label with this name or title."""
+        """Return the column of the label with this name or title."""
         return self._by_id.get(label, self._by_name.get(label.casefold()))
 
+    def document(self, column: int) -> dict[str, Any]:
+        """Return a label as JSON."""
+        return {"label": self.ids[column], "name": self.names[column], "count": int(self.counts[column])}
+
     def search(self, query: str, limit: int) -> list[int]:
-        """Labels whose name or title contains ``query``: those that begin with it first, then by their frequency."""
-        query = " ".join(query.casefold().split())
-        if not query:
-            return self.by_frequency[:limit].tolist()
-        text, ends = self._text
-        hits = []
-        for found in re.finditer(re.escape(query), text):
-            hits.append(found.start())
-            if len(hits) == _HITS:
-                break
-        places = np.unique(np.searchsorted(ends, hits, side="right"))
-        columns = self.by_frequency[places].tolist()
-        return sorted(columns, key=lambda column: self._closeness(query, column))[:limit]
+        """Return labels whose name or title contains ``query``, the most frequent first.
+
+        Labels that are equal to the query come before those that begin with it, and those before labels with a word
+        that begins with it.
+        """
+        query = _folded(query)
+        tests = (f"\n{query}\n", f"\n{query}", f" {query}", query)
+        hits = islice((hit for hit in self._search_texts if query in hit[0]), _MAX_HITS)
+        ranked = sorted(hits, key=lambda hit: next(rank for rank, test in enumerate(tests) if test in hit[0]))
+        return [column for _, column in ranked[:limit]]
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
-        """The labels nearest in the embedding that occurred ``min_count`` times in training, with the cosines."""
-        vectors, lengths = self._vectors
-        return nearest_rows(vectors, column, self.counts >= min_count, k, lengths)
-
-    def _closeness(self, query: str, column: int) -> tuple[int, int, int]:
-        spelled = {_folded(self.ids[column]), _folded(self.names[column])}
-        if query in spelled:
-            rank = 0
-        elif any(name.startswith(query) for name in spelled):
-            rank = 1
-        else:
-            rank = 2 if any(f" {query}" in name for name in spelled) else 3
-        return rank, -int(self.counts[column]), column
+        """Return the nearest labels in the embedding that occurred ``min_count`` times in training, with cosines."""
+        columns, cosines = nearest_labels(self._unit_vectors, k, [column], self.counts >= min_count)
+        pairs = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
+        return [(other, cosine) for other, cosine in pairs if other >= 0]
 
     @cached_property
-    def by_frequency(self) -> NDArray[np.int64]:
-        return np.argsort(-self.counts, kind="stable")
+    def _search_texts(self) -> list[tuple[str, int]]:
+        """Name and title of every label, each between line ends, and its column; from the most frequent on."""
+        columns = self.by_frequency.tolist()
+        return [(f"\n{_folded(self.ids[column])}\n{_folded(self.names[column])}\n", column) for column in columns]
 
     @cached_property
-    def _text(self) -> tuple[str, NDArray[np.int64]]:
-        """All names in one string, the most frequent labels first, and where each ends in it."""
-        pieces = [
-            _folded(self.ids[column])
-            + ("" if self.ids[column] == self.names[column] else _END + _folded(self.names[column]))
-            + _END
-            for column in self.by_frequency.tolist()
-        ]
-        return "".join(pieces), np.cumsum([len(piece) for piece in pieces])
-
-    @cached_property
-    def _vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Label vectors and their lengths."""
-        vectors = scaled_vectors(self._classifier)
-        return vectors, np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    def _unit_vectors(self) -> NDArray[Any]:
+        return unit_vectors(self._classifier)
 
 
 def _folded(name: str) -> str:
+    """Return a name without case and with single spaces."""
     return " ".join(name.casefold().split())

@@ -1,19 +1,19 @@
-"""How much one caller may ask for, and how much the service takes on at once."""
+"""Limits of the HTTP service."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Everything that is bounded; a request beyond a limit is refused with a sentence that names it."""
+    """Limits on requests; a request that exceeds one is refused with an error that names it."""
 
     body: int = 8 << 20  # bytes of one request
-    bodies: int = 256 << 20  # bytes of all requests under way
-    texts: int = 256  # in one request
-    characters: int = 200_000  # in one text
-    answers: int = 1000  # labels for one text
-    explained: int = 200  # labels explained in one request
-    explained_characters: int = 2_000_000  # of the texts, once for each label explained
-    batch: int = 64  # texts in one product; 1 is one request after the other
+    bodies: int = 256 << 20  # bytes of all requests in progress
+    texts: int = 256  # per request
+    characters: int = 200_000  # per text
+    labels: int = 1000  # per text
+    explained: int = 200  # explained labels per request
+    explained_characters: int = 2_000_000  # of the texts, counted once for each explained label
+    batch: int = 64  # texts per batch; 1 turns batching off
     queue: int = 1024  # texts that wait
-    seconds: float = 30.0  # until a request is answered or given up
+    timeout: float = 30.0  # seconds for a request to arrive, and then to be answered

@@ -1,4 +1,4 @@
-"""What Prometheus reads at ``/metrics``."""
+"""Prometheus metrics of the service."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -7,7 +7,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """One service's counters, in a registry of their own."""
+    """The metrics of one service, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -18,20 +18,20 @@ class Metrics:
             "rembrandt_request_seconds", "Time to answer.", ["route"], buckets=_SECONDS, registry=self.registry
         )
         self.batch_texts = Histogram(
-            "rembrandt_batch_texts", "Texts in one product.", buckets=[2**i for i in range(10)], registry=self.registry
+            "rembrandt_batch_texts", "Texts per batch.", buckets=[2**i for i in range(10)], registry=self.registry
         )
-        self.queue_texts = Gauge("rembrandt_queue_texts", "Texts that wait for their turn.", registry=self.registry)
+        self.queue_texts = Gauge("rembrandt_queue_texts", "Texts that wait.", registry=self.registry)
         self.models = Gauge(
-            "rembrandt_model_info", "The version that a model is at.", ["model", "version"], registry=self.registry
+            "rembrandt_model_info", "Current version of a model.", ["model", "version"], registry=self.registry
         )
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; what callers may invent (methods, paths) must not become labels."""
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request; methods that callers invent are counted together, so that labels stay few."""
         self.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def version(self, model: str, old: str | None, new: str) -> None:
-        """A model is now at version ``new``."""
+    def set_version(self, model: str, old: str | None, new: str) -> None:
+        """Replace the version of a model."""
         if old is not None and old != new:
             self.models.remove(model, old)
         self.models.labels(model, new).set(1)

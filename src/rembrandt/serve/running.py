@@ -1,4 +1,4 @@
-"""The service as a process: an address, a token, and an orderly end."""
+"""Run the service as a process: address, token, and orderly shutdown."""
 
 import ipaddress
 import logging
@@ -13,31 +13,31 @@ from threadpoolctl import threadpool_limits
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.threads import n_threads
 
-TOKEN = "REMBRANDT_TOKEN"  # the environment variable that holds it
-_SHORTEST = 16  # characters of a token
-_PATIENCE = 30  # seconds that requests under way are waited for at the end
+TOKEN = "REMBRANDT_TOKEN"  # environment variable
+_MIN_LENGTH = 16  # characters of a token
+_GRACE = 30  # seconds that requests in progress get at shutdown
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token from a file, or from the environment; never from the command line, where others can read it."""
-    where = f"the file {file}" if file is not None else f"the variable {TOKEN}"
+    """Return the token from a file or the environment; command lines are not used because other users can read them."""
+    source = f"the file {file}" if file is not None else f"the variable {TOKEN}"
     token = os.environ.get(TOKEN) if file is None else file.read_text(encoding="utf-8").strip()
     if token is None:
         return None
-    if len(token) < _SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
+    if len(token) < _MIN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
         raise SettingsError(
-            f"{where} holds no token: it must have {_SHORTEST} or more letters, digits and signs without spaces; "
+            f"{source} has no valid token: it needs {_MIN_LENGTH} or more ASCII characters without spaces; "
             "make one with: openssl rand -hex 32"
         )
     return token
 
 
-def check_address(host: str, token: str | None, open_to_all: bool) -> None:
-    """Refuse to listen where others can connect, unless there is a token or that is what is wanted."""
-    if token is None and not open_to_all and not is_loopback(host):
+def check_address(host: str, token: str | None, no_token: bool) -> None:
+    """Refuse an address that other machines can reach, unless there is a token or ``no_token`` allows it."""
+    if token is None and not no_token and not is_loopback(host):
         raise SettingsError(
-            f"{host} can be reached from other machines, and there is no token: set {TOKEN} or give --token-file, "
-            "or say --no-token if everyone who can connect may ask"
+            f"other machines can reach {host}, and there is no token: set {TOKEN} or use --token-file, "
+            "or use --no-token to let everyone connect"
         )
 
 
@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes any that is free."""
+    """Return a listening socket; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
@@ -64,7 +64,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(app: Any) -> Any:
-    """A uvicorn server for the application; what it logs are warnings and worse."""
+    """Return a uvicorn server that logs warnings and errors only."""
     import uvicorn
 
     return uvicorn.Server(
@@ -75,20 +75,17 @@ def server(app: Any) -> Any:
             server_header=False,
             ws="none",
             proxy_headers=False,
-            timeout_graceful_shutdown=_PATIENCE,
+            timeout_graceful_shutdown=_GRACE,
         )
     )
 
 
 def run(app: Any, listening: socket.socket) -> None:
-    """Answer until SIGINT or SIGTERM; then finish what was accepted."""
-    for ending in (signal.SIGINT, signal.SIGTERM):  # uvicorn's own handlers come first, and hand on to these
-        signal.signal(ending, lambda *_: None)
+    """Serve until SIGINT or SIGTERM, then finish the accepted requests."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn handles them first and then calls these handlers
+        signal.signal(number, lambda *_: None)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    with threadpool_limits(_product_threads(), "blas"):
+    # Half of the cores by default; the others parse requests and write responses in the meantime.
+    threads = n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)
+    with threadpool_limits(threads, "blas"):
         server(app).run([listening])
-
-
-def _product_threads() -> int:
-    """Half of the cores, unless told otherwise: the others read requests and write answers meanwhile."""
-    return n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)

@@ -1,15 +1,18 @@
-"""What callers send and get, as it stands in the OpenAPI description."""
+"""Request and response bodies, as the OpenAPI description shows them."""
 
 from typing import Annotated, Any
+from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-_ABSENT: Any = None  # not given; null itself is refused
-MOST_LABELS = 10_000  # in include and exclude
+from rembrandt.serve.errors import RequestError
+
+_ABSENT: Any = None  # the value of a field that is not given; null is refused
+MAX_LABELS = 10_000  # in include and exclude
 
 
 class PredictRequest(BaseModel):
-    """Texts, or vectors of features, to find the labels of."""
+    """Texts or feature vectors to predict labels for."""
 
     model_config = ConfigDict(
         strict=True,
@@ -20,38 +23,55 @@ class PredictRequest(BaseModel):
         },
     )
 
-    texts: list[str] = Field(default=_ABSENT, min_length=1, description="Texts, where the model was fitted on texts.")
+    texts: list[str] = Field(default=_ABSENT, min_length=1, description="Texts, if the model was fitted to texts.")
     vectors: list[dict[str, FiniteFloat]] = Field(
         default=_ABSENT,
         min_length=1,
-        description="Sparse vectors: values by the features' names, or by their numbers where they have no names.",
+        description="Sparse vectors: values by feature name, or by feature number if the features have no names.",
     )
-    model: str = Field(default=_ABSENT, description="Which model; the first of the service when not given.")
-    top_k: int = Field(default=5, ge=1, description="Labels for each text, at most.")
-    threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a smaller score.")
+    model: str = Field(default=_ABSENT, description="Name of the model; the first model by default.")
+    top_k: int = Field(default=5, ge=1, description="Maximum number of labels per text.")
+    threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a lower score, or probability.")
     include: list[str] = Field(
-        default=_ABSENT,
-        min_length=1,
-        max_length=MOST_LABELS,
-        description="Choose among these labels only, given by name or title.",
+        default=_ABSENT, min_length=1, max_length=MAX_LABELS, description="Predict these labels only; names or titles."
     )
-    exclude: list[str] = Field(default=[], max_length=MOST_LABELS, description="Never answer with these labels.")
-    probabilities: bool = Field(default=False, description="Give probabilities as scores, and compare those.")
-    explain: bool = Field(default=False, description="Say what each word adds to each score.")
+    exclude: list[str] = Field(default=[], max_length=MAX_LABELS, description="Never predict these labels.")
+    probabilities: bool = Field(default=False, description="Return probabilities as scores.")
+    explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "PredictRequest":
         if (self.texts is None) == (self.vectors is None):
-            raise ValueError("give texts or vectors, one of the two")
+            raise ValueError("give either texts or vectors")
         return self
+
+
+class SuggestRequest(BaseModel):
+    """The form that Annif's clients send; fields with other names are ignored."""
+
+    text: str
+    limit: int = Field(default=10, ge=1)
+    threshold: FiniteFloat = Field(default=_ABSENT, ge=0, le=1)
+
+    @classmethod
+    def from_form(cls, body: bytes) -> "SuggestRequest":
+        """Parse an URL-encoded form."""
+        try:
+            fields = parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
+        except ValueError as error:
+            raise RequestError(400, f"the form cannot be parsed: {error}") from error
+        return cls.model_validate({name: values[-1] for name, values in fields.items()})
+
+    def as_predict_request(self) -> PredictRequest:
+        return PredictRequest.model_construct(
+            texts=[self.text], top_k=self.limit, threshold=self.threshold, probabilities=True
+        )
 
 
 class Word(BaseModel):
     word: str
     contribution: float = Field(description="What it adds to the score.")
-    spans: list[tuple[int, int]] = Field(
-        description="Where it stands in the text, in code points; the end is exclusive."
-    )
+    spans: list[tuple[int, int]] = Field(description="Its occurrences in the text: start and end in code points.")
 
 
 class Explanation(BaseModel):
@@ -59,18 +79,16 @@ class Explanation(BaseModel):
 
     score: float
     base: float = Field(description="The score of an empty text.")
-    words: list[Word] = Field(description="The words that move the score most.")
-    rest: float = Field(description="What all other words add.")
-    segments: list[tuple[int, int, float]] = Field(
-        description="The text's pieces that add to the score: from, to, how much."
-    )
+    words: list[Word] = Field(description="The words with the largest contributions.")
+    rest: float = Field(description="The contribution of all other words.")
+    segments: list[tuple[int, int, float]] = Field(description="Segments of the text: start, end, contribution.")
 
 
 class Prediction(BaseModel):
     label: str
-    name: str = Field(description="The label's title, or the label itself where it has none.")
+    name: str = Field(description="The title of the label, or the label itself if it has no title.")
     score: float
-    explanation: Explanation | None = Field(default=None, description="Only where it was asked for.")
+    explanation: Explanation | None = Field(default=None, description="Only if the request asked for it.")
 
 
 class PredictResponse(BaseModel):
@@ -82,7 +100,7 @@ class PredictResponse(BaseModel):
 class Label(BaseModel):
     label: str
     name: str
-    count: int = Field(description="How often it occurred in training.")
+    count: int = Field(description="Number of training examples.")
 
 
 class LabelsResponse(BaseModel):
@@ -116,19 +134,19 @@ class ModelsResponse(BaseModel):
 
 
 class ModelDetails(ModelSummary):
-    """A model with how it was made and what was measured."""
+    """A model with its settings and measurements."""
 
     settings: dict[str, Any]
-    selection: list[dict[str, Any]] = Field(description="Every candidate that was tried on held-out training data.")
-    metrics: dict[str, Any] = Field(description="What was measured and kept with the model.")
+    selection: list[dict[str, Any]] = Field(description="The candidates that were tried on held-out training data.")
+    metrics: dict[str, Any] = Field(description="Measurements that were saved with the model.")
     singular_values: list[float]
 
 
 class MapResponse(BaseModel):
-    """Labels in the plane, the most frequent ones first."""
+    """Labels in the plane, the most frequent first."""
 
     model: str
-    state: str = Field(description="ready, working, or missing; the message says why.")
+    state: str = Field(description="ready, working or missing; the message says why.")
     message: str
     label: list[str]
     name: list[str]
@@ -152,7 +170,7 @@ class Suggestions(BaseModel):
 
 
 class Project(BaseModel):
-    """A model, as Annif's clients know it."""
+    """A model in the format of Annif's API."""
 
     project_id: str
     name: str

@@ -1,4 +1,4 @@
-"""A model and its test in one page for people: what was found (`contents`) and how it is shown (`page`)."""
+"""A report about a model and its test as one HTML page: `gather` computes the contents, `render` makes the page."""
 
 from rembrandt.explore.report.contents import gather
 from rembrandt.explore.report.page import render

@@ -1,8 +1,7 @@
-"""What a report says, as one document of plain values: every number is made here, the page only shows them."""
+"""The contents of a report as JSON values: every number is computed here, the page only shows them."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -16,24 +15,21 @@ from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
 from rembrandt.explore.explain import explain
 from rembrandt.explore.mapping import label_map
-from rembrandt.explore.neighbors import nearest_of_each, scaled_vectors
+from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.explore.quality import LabelQuality, label_quality
-from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits
 from rembrandt.progress import Report, silent
 
-LEVEL = 0.95  # of the intervals
-MAPPED = 20_000  # labels on the map, the most frequent: a page stays small and quick
-EXPLAINED = 20  # predictions
-NEIGHBOURS = 6  # of a label on the map
+LEVEL = 0.95  # of the confidence intervals
+N_MAPPED = 20_000  # labels on the map, so that the page stays small and fast
+N_EXPLAINED = 20  # examples
+N_NEIGHBOURS = 6  # of each label on the map
+N_EXTREMES = 12  # best and worst labels
+N_PAIRS = 15  # confusions
+N_VALUES = 300  # of the spectrum
 GRID = 10_000  # steps of a coordinate on the map
-_SPECTRUM = 300  # values plotted
-_EXAMPLE = 300  # characters of an example of a confusion
-_TEXT = 3000  # characters of an explained text
-_NAME = 160  # characters of a label
-_LABELS = 12  # best and worst labels
-_PAIRS = 15  # confusions
+QUOTE, TEXT, NAME = 300, 3000, 160  # characters of a quoted example, an explained text, a label
 
 
 def gather(
@@ -44,159 +40,135 @@ def gather(
     seed: int = 0,
     report: Report = silent,
 ) -> dict[str, Any]:
-    """Measure ``classifier`` on ``data``, which it has not seen, and look at it from all sides."""
-    seconds: dict[str, float] = {}
-    names = shown_names(classifier)
-    with _timed(seconds, "predicting the test examples"):
-        measured = measure(classifier, data, report)
+    """Measure a classifier and collect everything that a report shows.
+
+    Parameters
+    ----------
+    classifier : RembrandtClassifier
+        A fitted classifier.
+    data : Dataset
+        Labelled examples that were not used for training.
+    title : str
+        Title of the report.
+    with_map : bool, default=True
+        Compute the map of labels; needs openTSNE.
+    seed : int, default=0
+        The same seed gives the same intervals, examples and map.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+
+    Returns
+    -------
+    dict
+        The contents, for `render` or as JSON.
+    """
+    seconds: list[list[Any]] = []
+
+    def timed(step: str, compute: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = compute(*arguments)
+        seconds.append([step, time.perf_counter() - start])
+        return result
+
+    measured: Measured = timed("predicting the test examples", measure, classifier, data, report)
     known = measured.data
+    names = shown_names(classifier)
     quality = label_quality(known.Y, measured.labels)
-    with _timed(seconds, "bootstrap intervals"):
-        metrics = _metrics(classifier, measured, seed, report)
-    with _timed(seconds, "reliability"):
-        calibration = _calibration(classifier, measured, report)
-    with _timed(seconds, "confusions"):
-        pairs = _confusions(classifier, measured, names)
-    with _timed(seconds, "explanations"):
-        explained = _explained(classifier, measured, names, seed)
-    drawn = None
-    if with_map:
-        with _timed(seconds, "label map"):
-            drawn = _map(classifier, quality, names, seed, report)
     return {
         "title": title,
         "version": __version__,
         "made": time.strftime("%Y-%m-%d %H:%M"),
-        "model": _model(classifier, measured),
-        "metrics": metrics,
+        "model": _model(classifier, known),
+        "metrics": timed("bootstrap intervals", _metrics, classifier, measured, seed, report),
         "level": LEVEL,
         "deciles": measured.decile_documents(),
-        "calibration": calibration,
+        "calibration": timed("calibration", _calibration, classifier, measured, report),
         "spectrum": _spectrum(classifier),
-        "map": drawn,
+        "map": timed("label map", _map, classifier, quality, names, seed, report) if with_map else None,
         "labels": _extremes(classifier, quality, names),
-        "confusions": pairs,
-        "explained": explained,
+        "confusions": timed("confusions", _confusions, classifier, measured, names),
+        "explained": timed("explanations", _explained, classifier, known, names, seed),
         "settings": _flat(classifier.settings_),
         "selection": classifier.selection_,
         "notes": known.notes.sentences(),
-        "timings": [[name, value] for name, value in seconds.items()],
+        "timings": seconds,
         "fit_seconds": classifier.extra_.get("fit_seconds"),
         "examples_per_second": measured.examples_per_second,
     }
 
 
 def shown_names(classifier: RembrandtClassifier) -> list[str]:
-    """Labels as people read them: the title where there is one."""
+    """Return the title of each label, or its name if it has none."""
     titles = classifier.label_titles_
-    return [_cut(str(titles.get(str(name), name)), _NAME) for name in classifier.classes_.tolist()]
+    return [_cut(str(titles.get(str(name), name)), NAME) for name in classifier.classes_.tolist()]
 
 
-def _model(classifier: RembrandtClassifier, measured: Measured) -> dict[str, Any]:
-    known, model = measured.data, classifier.model_
+def _model(classifier: RembrandtClassifier, known: Dataset) -> dict[str, Any]:
     return {
-        "n_train": model.n_train,
-        "n_labels": model.n_labels,
-        "n_features": model.n_features,
+        "n_train": classifier.n_train_,
+        "n_labels": len(classifier.classes_),
         "n_test": known.n_examples,
-        "labels_each": known.Y.nnz / max(1, known.n_examples),
         "texts": classifier.text_ is not None,
-        "multiclass": model.multiclass,
-        "unseen_labels": known.notes.unseen_labels,
-        "unseen_uses": known.notes.unseen_label_uses,
-        "median_count": float(np.median(model.label_counts)),
+        "multiclass": classifier.model_.multiclass,
         "top_k": max(KS),
     }
 
 
 def _metrics(classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report) -> list[dict[str, Any]]:
-    known = measured.data
-    terms = row_terms(
-        known.Y,
-        measured.labels,
-        None,
-        classifier.label_counts_,
-        classifier.n_train_,
-        ks=KS,
-        missing_labels=known.dropped_labels,
-    )
+    known, counts, n_train = measured.data, classifier.label_counts_, classifier.n_train_
+    terms = row_terms(known.Y, measured.labels, None, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
     intervals = bootstrap(terms, level=LEVEL, seed=seed, report=report)
     return [
-        {
-            "name": name,
-            "value": measured.model[name],
-            "low": low,
-            "high": high,
-            "popular": measured.popular[name],
-        }
-        for name, (low, high) in intervals.items()
-        if name in measured.model
+        {"name": name, "value": value, "low": low, "high": high, "popular": measured.popular[name]}
+        for name, value in measured.model.items()
+        if name in intervals
+        for low, high in [intervals[name]]
     ]
 
 
 def _calibration(classifier: RembrandtClassifier, measured: Measured, report: Report) -> dict[str, Any]:
+    rows = classifier.dataset_rows(measured.data, report)
+    predicted = classifier.device_model().probabilities_at(rows, measured.labels)
     given = measured.labels >= 0
-    right = hits(measured.data.Y, measured.labels)
-    bins = reliability(_probabilities(classifier, measured, report)[given], right[given])
-    return {"bins": [asdict(each) for each in bins], "error": calibration_error(bins), "link": _link(classifier)}
-
-
-def _probabilities(classifier: RembrandtClassifier, measured: Measured, report: Report) -> NDArray[Any]:
-    """Probabilities of the predicted labels; where one label excludes another, all labels have to be looked at."""
-    model = classifier.model_
-    if not model.multiclass and model.decoder.link != "softmax":
-        return model.likelihood_of_scores(measured.scores)
-    X = classifier.dataset_rows(measured.data, report)
-    out = np.zeros(measured.labels.shape)
-    for rows in spans(len(out), max(1, (1 << 24) // model.n_labels)):
-        report("reading probabilities", rows.start, len(out))
-        every = model.probabilities(X[rows])
-        out[rows] = np.take_along_axis(every, np.maximum(measured.labels[rows], 0), axis=1)
-    report("reading probabilities", len(out), len(out))
-    return np.clip(out, 0.0, 1.0)
-
-
-def _link(classifier: RembrandtClassifier) -> str:
-    return str(classifier.model_.decoder.link)
+    bins = reliability(np.clip(predicted[given], 0, 1), hits(measured.data.Y, measured.labels)[given])
+    return {"bins": [asdict(each) for each in bins], "error": calibration_error(bins)}
 
 
 def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any]:
     values = np.asarray(classifier.singular_values_, dtype=np.float64)
-    shown = np.unique(np.geomspace(1, max(1, len(values)), _SPECTRUM).round().astype(int)) - 1
+    shown = np.unique(np.geomspace(1, max(1, len(values)), N_VALUES).round().astype(int)) - 1
     settings = classifier.settings_
     return {
         "ranks": (shown + 1).tolist(),
         "values": values[shown].tolist() if len(values) else [],
-        "rank": int(settings["rank"]),
-        "reason": settings.get("rank_reason") or "as asked for",
-        "method": settings["embedding"]["method"],
+        "rank": len(values),
+        "reason": settings.get("rank_reason") or "set by the user",
+        "method": settings["method"],
     }
 
 
 def _extremes(classifier: RembrandtClassifier, quality: LabelQuality, names: list[str]) -> dict[str, Any]:
-    least = next((n for n in (20, 10, 5, 3) if (quality.true >= n).sum() >= 4 * _LABELS), 1)
-    precision, recall = quality.precision, quality.recall
+    min_count = next((n for n in (20, 10, 5, 3) if (quality.true >= n).sum() >= 4 * N_EXTREMES), 1)
+    columns = {
+        "count": np.asarray(classifier.label_counts_),
+        "true": quality.true,
+        "predicted": quality.predicted,
+        "precision": quality.precision,
+        "recall": quality.recall,
+        "f1": quality.f1,
+    }
 
     def rows(labels: NDArray[np.int64]) -> list[dict[str, Any]]:
         return [
-            {
-                "name": names[i],
-                "count": int(classifier.label_counts_[i]),
-                "true": int(quality.true[i]),
-                "predicted": int(quality.predicted[i]),
-                "precision": float(precision[i]),
-                "recall": float(recall[i]),
-                "f1": float(quality.f1[i]),
-            }
-            for i in labels.tolist()
+            {"name": names[i]} | {name: values[i].item() for name, values in columns.items()} for i in labels.tolist()
         ]
 
-    best, worst = quality.extremes(_LABELS, least)
-    return {"least": least, "best": rows(best), "worst": rows(worst)}
+    best, worst = quality.extremes(N_EXTREMES, min_count)
+    return {"min_count": min_count, "best": rows(best), "worst": rows(worst)}
 
 
 def _confusions(classifier: RembrandtClassifier, measured: Measured, names: list[str]) -> list[dict[str, Any]]:
-    known = measured.data
+    texts = measured.data.texts
     ranked = measured.labels[:, :1] if classifier.model_.multiclass else measured.labels
     return [
         {
@@ -205,90 +177,67 @@ def _confusions(classifier: RembrandtClassifier, measured: Measured, names: list
             "count": c.count,
             "rate": c.rate,
             "reverse": c.reverse,
-            "examples": [_cut(known.texts[row], _EXAMPLE) for row in c.examples] if known.texts is not None else [],
+            "examples": [] if texts is None else [_cut(texts[row], QUOTE) for row in c.examples],
         }
-        for c in confusions(known.Y, ranked, _PAIRS, 2)
+        for c in confusions(measured.data.Y, ranked, N_PAIRS, 2)
     ]
 
 
-def _explained(
-    classifier: RembrandtClassifier, measured: Measured, names: list[str], seed: int
-) -> list[dict[str, Any]]:
-    """A few test examples at random, each with its predictions and what its words add to them."""
-    data = measured.data
-    long_enough = np.arange(data.n_examples)
-    if data.texts is not None:  # a text of a few words says little about words
+def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int) -> list[dict[str, Any]]:
+    """Explain the predictions of some random test examples."""
+    candidates = np.arange(data.n_examples)
+    if data.texts is not None:  # the longer half, because short texts have few words to show
         lengths = np.fromiter(map(len, data.texts), dtype=np.int64, count=data.n_examples)
-        long_enough = np.flatnonzero(lengths >= np.median(lengths))
-    rows = np.random.default_rng(seed).permutation(long_enough)[:EXPLAINED]
-    part = data.rows(np.sort(rows))
-    texts = None if part.texts is None else [text[:_TEXT] for text in part.texts]
-    examples = part.X if texts is None else texts
-    found = explain(classifier, examples, k=max(KS))
+        candidates = np.flatnonzero(lengths >= np.median(lengths))
+    part = data.rows(np.sort(np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]))
+    texts = None if part.texts is None else [text[:TEXT] for text in part.texts]
     documents = []
-    for row in range(part.n_examples):
+    for row, found in enumerate(explain(classifier, part.X if texts is None else texts, k=max(KS))):
         true = part.Y.indices[part.Y.indptr[row] : part.Y.indptr[row + 1]].tolist()
-        documents.append(
+        predictions = [
             {
-                "text": None if texts is None else texts[row],
-                "true": [names[i] for i in true],
-                "predictions": [
-                    {
-                        "name": names[label],
-                        "right": label in true,
-                        "score": float(found.score[row, column]),
-                        "base": float(found.base[row, column]),
-                        "words": [[word, round(value, 5)] for word, value in found.top(row, column, 12)],
-                        "segments": [
-                            [s.start, s.stop, round(s.contribution, 5)] for s in found.highlights(row, column)
-                        ],
-                    }
-                    for column, label in enumerate(found.labels[row].tolist())
-                ],
+                "name": names[each.column],
+                "right": each.column in true,
+                "score": each.score,
+                "base": each.base,
+                "words": [[word, round(value, 5)] for word, value in each.top(12)],
+                "segments": [[start, stop, round(value, 5)] for start, stop, value in each.segments()],
             }
-        )
+            for each in found
+        ]
+        text = None if texts is None else texts[row]
+        documents.append({"text": text, "true": [names[i] for i in true], "predictions": predictions})
     return documents
 
 
 def _map(
     classifier: RembrandtClassifier, quality: LabelQuality, names: list[str], seed: int, report: Report
 ) -> dict[str, Any]:
-    """The most frequent labels in the plane, the commonest first, on a grid of whole numbers."""
-    placed = label_map(classifier, MAPPED, seed, report)
-    chosen, points = placed.columns, placed.places
-    low, high = points.min(axis=0), points.max(axis=0)
-    grid = np.round((points - (low + high) / 2) / max(float((high - low).max()), 1e-12) * GRID + GRID / 2)
-    near = nearest_of_each(scaled_vectors(classifier)[chosen], NEIGHBOURS, report)[0]
-    recall = quality.recall[chosen]
+    """Return the most frequent labels with integer coordinates, which are shorter than floats."""
+    found = label_map(classifier, N_MAPPED, seed, report)
+    low, high = found.positions.min(axis=0), found.positions.max(axis=0)
+    scale = GRID / max(float((high - low).max()), 1e-12)
+    x, y = np.round((found.positions - (low + high) / 2) * scale + GRID / 2).astype(int).T.tolist()
+    near = nearest_labels(unit_vectors(classifier)[found.columns], N_NEIGHBOURS, report=report)[0]
     return {
-        "n_labels": classifier.model_.n_labels,
+        "n_labels": len(classifier.classes_),
         "grid": GRID,
-        "names": [names[i] for i in chosen.tolist()],
-        "counts": placed.counts.tolist(),
-        "x": grid[:, 0].astype(int).tolist(),
-        "y": grid[:, 1].astype(int).tolist(),
-        "recall": [None if np.isnan(value) else round(float(value), 2) for value in recall],
+        "names": [names[i] for i in found.columns.tolist()],
+        "counts": found.counts.tolist(),
+        "x": x,
+        "y": y,
+        "recall": np.round(quality.recall[found.columns], 2).tolist(),
         "neighbours": [[j for j in row if j >= 0] for row in near.tolist()],
     }
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> list[list[Any]]:
-    """Nested settings as names and values in one list."""
+    """Return nested settings as a list of names and values."""
     rows: list[list[Any]] = []
     for name, value in settings.items():
-        if isinstance(value, dict):
-            rows.extend(_flat(value, f"{prefix}{name}."))
-        else:
-            rows.append([prefix + name, value])
+        rows += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [[prefix + name, value]]
     return rows
 
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - start

@@ -1,5 +1,5 @@
 "use strict";
-// Shows the data of the page. Values reach the page as text only, never as markup.
+// Show the data of the page. Values are inserted as text only, never as HTML.
 const data = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
@@ -53,27 +53,27 @@ prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dar
 document.getElementById("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
 const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-// --- what was trained, and how good it is --------------------------------------------------------------------------
+// --- the model and its measures --------------------------------------------------------------------------
 const model = data.model;
 const metric = Object.fromEntries(data.metrics.map((each) => [each.name, each]));
 const kind = model.texts ? "texts" : "examples";
 document.getElementById("lead").textContent =
-  `A model that learned from ${count(model.n_train)} ${kind} to choose among ${count(model.n_labels)} labels, ` +
-  `measured on ${count(model.n_test)} ${kind} that it had not seen.`;
+  `A model with ${count(model.n_labels)} labels, trained on ${count(model.n_train)} ${kind} ` +
+  `and evaluated on ${count(model.n_test)} other ${kind}.`;
 
 function figure(value, what, more) {
   return make("div", { class: "card figure" }, make("div", { class: "value" }, value), make("div", { class: "what" }, what),
     more ? make("div", { class: "more" }, more) : null);
 }
 const first = metric["p@1"];
-const range = (m) => `${(100 * m.low).toFixed(1)} to ${(100 * m.high).toFixed(1)} % with ${Math.round(100 * data.level)} % confidence`;
-section("glance", "At a glance", "At a glance",
-  `Of its first suggestions ${per(first.value)} are right. Always naming the most popular label would be right ${per(first.popular)} of the time.`,
+const range = (m) => `${Math.round(100 * data.level)} % interval: ${(100 * m.low).toFixed(1)} to ${(100 * m.high).toFixed(1)} %`;
+section("glance", "Summary", "Summary",
+  `The first predicted label is right for ${per(first.value)} of the ${kind}. The most popular label is right for ${per(first.popular)}.`,
   make("div", { class: "figures" },
-    figure(per(first.value), "of first suggestions are right (P@1)", range(first)),
-    model.multiclass ? null : figure(per(metric["p@5"].value), "of the first five are right (P@5)", range(metric["p@5"])),
-    figure(per(metric["ndcg@5"].value), "of the best possible ranking (nDCG@5)", range(metric["ndcg@5"])),
-    figure(count(data.examples_per_second), `${kind} answered in a second`, data.fit_seconds ? `trained in ${seconds(data.fit_seconds)}` : null)));
+    figure(per(first.value), "of the first labels are right (P@1)", range(first)),
+    model.multiclass ? null : figure(per(metric["p@5"].value), "of the first five labels are right (P@5)", range(metric["p@5"])),
+    figure(per(metric["ndcg@5"].value), "of the ideal ranking (nDCG@5)", range(metric["ndcg@5"])),
+    figure(count(data.examples_per_second), `${kind} per second`, data.fit_seconds ? `trained in ${seconds(data.fit_seconds)}` : null)));
 
 const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@" };
 function metricTitle(name) {
@@ -84,7 +84,7 @@ function intervals() {
   const shown = data.metrics;
   const row = 33, left = 74, width = 520, height = shown.length * row + 26;
   const x = (value) => left + value * (width - left - 96);
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with intervals" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with confidence intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: x(tick), x2: x(tick), y1: 4, y2: height - 20 }),
       draw("text", { x: x(tick), y: height - 4, "text-anchor": "middle" }, per(tick, 0)));
@@ -100,13 +100,13 @@ function intervals() {
   return svg;
 }
 section("measures", "Measures", "Measures",
-  "P@k: how many of the first k suggestions are right. nDCG@k: the same, with more weight on the first places, relative to the best possible order. PSP@k: a right suggestion counts for more when the label is rare.",
+  "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more.",
   make("div", { class: "grid" },
-    make("div", { class: "card" }, key(["first", "this model, with its interval"], ["second", "most popular labels"]), intervals()),
+    make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table(["", "this model", "interval", "most popular"],
       data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
 
-// --- by frequency, reliability, spectrum ---------------------------------------------------------------------------
+// --- frequency, calibration, spectrum ---------------------------------------------------------------------------
 function deciles() {
   const width = 1040, height = 270, left = 44, bottom = 44, top = 8, n = data.deciles.length;
   const y = (value) => top + (1 - value) * (height - top - bottom), step = (width - left) / n;
@@ -142,15 +142,15 @@ function reliabilityCurve() {
   svg.append(draw("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
     draw("polyline", { class: "curve", points: bins.map((bin) => `${x(bin.predicted)},${y(bin.observed)}`).join(" ") }));
   bins.forEach((bin) => svg.append(draw("circle", { class: "dot", cx: x(bin.predicted), cy: y(bin.observed), r: 4 },
-    draw("title", {}, `said ${per(bin.predicted)}, came ${per(bin.observed)}, ${count(bin.n)} predictions`))));
-  svg.append(draw("text", { x: (left + width) / 2, y: size - 3, "text-anchor": "middle" }, "probability that the model gave"));
+    draw("title", {}, `predicted ${per(bin.predicted)}, observed ${per(bin.observed)}, ${count(bin.n)} predictions`))));
+  svg.append(draw("text", { x: (left + width) / 2, y: size - 3, "text-anchor": "middle" }, "predicted probability"));
   return svg;
 }
 function spectrumCurve() {
   const { ranks, values, rank } = data.spectrum;
   const width = 520, height = 270, left = 52, bottom = 40, top = 8;
   const positive = values.filter((value) => value > 0);
-  if (!positive.length) return make("p", { class: "soft" }, "This embedding has no spectrum.");
+  if (!positive.length) return make("p", { class: "soft" }, "This model has no spectrum.");
   const low = Math.floor(Math.log10(Math.min(...positive))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
   const widest = Math.max(Math.log10(ranks[ranks.length - 1]), 0.5);
   const x = (value) => left + Math.log10(value) / widest * (width - left - 14);
@@ -166,20 +166,20 @@ function spectrumCurve() {
   const at = Math.min(x(rank), width - 14);
   svg.append(draw("line", { class: "ideal", x1: at, x2: at, y1: top, y2: height - bottom }),
     draw("text", { x: at - 6, y: top + 12, "text-anchor": "end" }, `rank ${count(rank)}`),
-    draw("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "direction of the embedding"));
+    draw("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "dimension of the embedding"));
   return svg;
 }
 section("frequency", "Frequency", "Common and rare labels",
-  `Labels in ten equal shares, from the most to the least frequent in training. Precision: how many of the predictions of such labels are right. Recall: how many of their true uses are among the first ${model.top_k}.`,
+  `Labels in ten groups of equal size, from the most to the least frequent in training. Precision: fraction of the predictions of these labels that are right. Recall: fraction of their true occurrences that are among the first ${model.top_k} predictions.`,
   make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), deciles(),
-    make("p", { class: "sum" }, "Below each share: its place, and how often its labels occur in training.")));
+    make("p", { class: "sum" }, "Below each group: its number and the range of training counts of its labels.")));
 const reason = data.spectrum.reason;
-section("shape", "Reliability", "Reliability and spectrum", null,
+section("shape", "Calibration", "Calibration and spectrum", null,
   make("div", { class: "grid" },
-    make("div", { class: "card" }, make("h3", {}, "Can its probabilities be trusted?"), reliabilityCurve(),
-      make("p", { class: "sum" }, `On the dashed line a prediction made with 70 % is right 70 times of 100. On average the model is off by ${per(data.calibration.error)}. The pale bars say how many predictions there are.`)),
-    make("div", { class: "card" }, make("h3", {}, "How many directions do the labels need?"), spectrumCurve(),
-      make("p", { class: "sum" }, `How strong each direction of the ${data.spectrum.method} embedding is. The rank is ${count(data.spectrum.rank)}: ${reason}.`))));
+    make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
+      make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${per(data.calibration.error)}. The pale bars show the number of predictions.`)),
+    make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
+      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.rank)}: ${reason}.`))));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
 function labelMap(map) {
@@ -192,10 +192,10 @@ function labelMap(map) {
   const zoomBy = (factor) => { zoomAt(canvas.clientWidth / 2, canvas.clientHeight / 2, factor); };
   const box = make("div", { class: "card mapbox" }, canvas, tip,
     make("div", { class: "tools" }, make("div", { class: "search" }, input, list),
-      make("button", { type: "button", "aria-label": "Nearer", onclick: () => zoomBy(1.5) }, "+"),
-      make("button", { type: "button", "aria-label": "Farther", onclick: () => zoomBy(1 / 1.5) }, "−"),
+      make("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoomBy(1.5) }, "+"),
+      make("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoomBy(1 / 1.5) }, "−"),
       make("button", { type: "button", onclick: () => { chosen = -1; say(-1); home(); paint(); } }, "All")),
-    make("div", { class: "mapfoot" }, "never found", ramp, "always found; pale: not in the test"));
+    make("div", { class: "mapfoot" }, "recall 0 %", ramp, "recall 100 %; grey: not in the test data"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
   let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
   const screenX = (i) => map.x[i] * scale + shiftX, screenY = (i) => map.y[i] * scale + shiftY;
@@ -262,7 +262,7 @@ function labelMap(map) {
     colours.steps.forEach((step, i) => { strip.fillStyle = step; strip.fillRect(i * 90 / 11, 0, 9, 8); });
   }
   function names(pen, inside, marked, wide, high) {
-    // The most frequent labels in view get their names, as long as these do not overlap.
+    // Show the names of the most frequent labels in view that do not overlap.
     pen.font = "500 12px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.lineJoin = "round";
@@ -302,8 +302,8 @@ function labelMap(map) {
     tip.hidden = i < 0;
     if (i < 0) return;
     tip.replaceChildren(make("strong", {}, map.names[i]),
-      make("div", { class: "soft" }, `${count(map.counts[i])} times in training` + (map.recall[i] === null ? "" : ` · ${per(map.recall[i], 0)} found`)),
-      make("div", {}, map.neighbours[i].length ? `Near: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
+      make("div", { class: "soft" }, `${count(map.counts[i])} training examples` + (map.recall[i] === null ? "" : ` · recall ${per(map.recall[i], 0)}`)),
+      make("div", {}, map.neighbours[i].length ? `Nearest: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
     const x = screenX(i), y = screenY(i);
     tip.style.left = `${Math.max(8, Math.min(x + 16, canvas.clientWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${Math.max(8, Math.min(y + 16, canvas.clientHeight - tip.offsetHeight - 8))}px`;
@@ -365,22 +365,22 @@ function labelMap(map) {
 if (data.map) {
   const part = data.map.names.length < data.map.n_labels ? `The ${count(data.map.names.length)} most frequent of ${count(data.map.n_labels)} labels. ` : "";
   section("map", "Map", "Map of the labels",
-    `${part}Labels that the model predicts for the same examples lie together. Larger dots are more frequent, warmer ones are found more often. Scroll to zoom, drag to move, point at a label for its neighbours.`,
+    `${part}Labels that the model predicts for the same examples are close together. Larger dots are more frequent labels, warmer colours a higher recall. Scroll to zoom, drag to move, hover over a label to see its neighbours.`,
     labelMap(data.map));
 }
 
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
-const labelRows = (rows) => table(["label", "in training", "in the test", "precision", "recall", "F1"],
+const labelRows = (rows) => table(["label", "training", "test", "precision", "recall", "F1"],
   rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
-section("labels", "Labels", "Best and worst labels", `Of the labels that are true ${count(data.labels.least)} times or more in the test, among the first ${model.top_k} suggestions.`,
+section("labels", "Labels", "Best and worst labels", `Labels with ${count(data.labels.min_count)} or more test examples, by F1 of the first ${model.top_k} predictions.`,
   make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows(data.labels.best)),
     make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows(data.labels.worst))));
 
-section("confusions", "Confusions", "What it mixes up",
-  data.confusions.length ? "One label was true and missed while the other was suggested and wrong, more often than chance would have it." : "No two labels are mixed up more often than by chance.",
+section("confusions", "Confusions", "Confused labels",
+  data.confusions.length ? "Pairs where one label was true and missed while the other was predicted and wrong, more often than by chance." : "No two labels are confused more often than by chance.",
   data.confusions.length ? make("div", { class: "card" }, ...data.confusions.map((pair) => make("details", {},
-    make("summary", {}, make("b", {}, pair.true), " taken for ", make("b", {}, pair.predicted),
-      make("span", { class: "soft" }, ` · ${count(pair.count)} times, ${per(pair.rate, 0)} of its examples · the other way ${count(pair.reverse)} times`)),
+    make("summary", {}, make("b", {}, pair.true), " predicted as ", make("b", {}, pair.predicted),
+      make("span", { class: "soft" }, ` · ${count(pair.count)} times, ${per(pair.rate, 0)} of its examples · ${count(pair.reverse)} times in reverse`)),
     ...(pair.examples.length ? pair.examples.map((text) => make("p", { class: "quote" }, text)) : [make("p", { class: "quote" }, "The examples are features, not texts.")])))) : null);
 
 function explained(example, number) {
@@ -391,7 +391,7 @@ function explained(example, number) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(example.predictions[i] === prediction)));
     words.replaceChildren();
     if (example.text !== null) {
-      // Places count characters, and a character of JavaScript may be half of one.
+      // Positions count code points, and a character of a JavaScript string may be half of one.
       const characters = Array.from(example.text);
       const densest = Math.max(...prediction.segments.map(([start, stop, value]) => Math.abs(value)), 1e-9);
       let at = 0;
@@ -406,27 +406,30 @@ function explained(example, number) {
       words.append(characters.slice(at).join(""));
     }
     const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
-    sum.replaceChildren(make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for any text`,
+    sum.replaceChildren(make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
       ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
-      ` and ${signed(prediction.score - prediction.base - listed)} from all others`);
+      ` and ${signed(prediction.score - prediction.base - listed)} for all other words`);
   }
   if (example.predictions.length) show(example.predictions[0]);
   redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });
   return make("div", { class: "card example" }, make("div", {}, ...buttons), words, sum,
     make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true labels`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
-section("explained", "Explanations", "Why it says so",
-  "Test examples at random. Choose a label to see what each word adds to its score (warm) or takes from it (cool). The parts add up to the score exactly.",
+section("explained", "Explanations", "Explained predictions",
+  "Random test examples. Choose a label to see which words increase its score (warm) and which decrease it (cool). The contributions sum to the score exactly.",
   ...data.explained.map(explained));
 
 // --- settings ------------------------------------------------------------------------------------------------------
-const value = (each) => (each === null ? "none" : typeof each === "number" && !Number.isInteger(each) ? String(Number(each.toPrecision(4))) : String(each));
+const value = (each) => (each === null || each === undefined ? "none" : typeof each === "number" && !Number.isInteger(each) ? String(Number(each.toPrecision(4))) : typeof each === "object" ? JSON.stringify(each) : String(each));
+function candidates(trials) {
+  const names = [...new Set(trials.flatMap((trial) => Object.keys(trial)))];
+  return table(names.map((name) => name.replaceAll("_", " ")), trials.map((trial) => names.map((name) => value(trial[name]))));
+}
 section("settings", "Settings", "Settings and timings", null,
   make("div", { class: "grid" },
     make("div", { class: "card" }, make("h3", {}, "Settings"), table(["setting", "value"], data.settings.map(([name, each]) => [name, value(each)]))),
     make("div", { class: "card" }, make("h3", {}, "Timings"), table(["step", "time"],
       [...(data.fit_seconds ? [["training", seconds(data.fit_seconds)]] : []), ...data.timings.map(([name, each]) => [name, seconds(each)])], [1]),
-      ...(data.selection.length ? [make("h3", {}, " "), make("h3", {}, "Candidates, on held-out training data"), table(["decoder", "kernel", "penalty", "rows", "quality"],
-        data.selection.map((trial) => [trial.decoder || "sparse part alone", trial.kernel || "none", value(trial.decoder_ridge), trial.normalize ? "length one" : "as they are", per(trial.quality)]), [2, 4])] : []),
-      ...(data.notes.length ? [make("h3", {}, " "), make("h3", {}, "About the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note))] : []))));
-document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file needs no network and sends nothing.`;
+      ...(data.selection.length ? [make("h3", {}, " "), make("h3", {}, "Candidates on held-out training data"), candidates(data.selection)] : []),
+      ...(data.notes.length ? [make("h3", {}, " "), make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note))] : []))));
+document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file works offline and sends no requests.`;

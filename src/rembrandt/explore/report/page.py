@@ -1,36 +1,49 @@
-"""The page: one file that needs nothing else, made of a template, a style, a script and the contents as data.
+"""The HTML page of a report: one file made of a template, a style sheet, a script and the contents as JSON.
 
-The contents are data and nothing else: the script reads them as JSON and shows them as text. The page's own policy
-allows this one script and this one style, by their hashes, and no request to anywhere.
+The script shows the contents as text only. The page's security policy allows this one script and this one style sheet,
+by their hashes, and no request.
 """
 
 import base64
 import hashlib
 import html
 import json
-import math
 from importlib.resources import files
 from typing import Any
 
 from rembrandt.errors import RembrandtError
+from rembrandt.evaluation import finite
 
-LIMIT = 5_000_000  # bytes of a page
+LIMIT = 5_000_000  # bytes
 
 
 def render(contents: dict[str, Any], limit: int = LIMIT) -> str:
-    """The page as text; rare labels leave the map until it is small enough."""
+    """Return the page as HTML.
+
+    Parameters
+    ----------
+    contents : dict
+        What `gather` returns.
+    limit : int, default=5_000_000
+        Size of the page in bytes. Rare labels are removed from the map until it fits.
+
+    Returns
+    -------
+    str
+        The page.
+    """
     while True:
         page = _fill(contents)
         size = len(page.encode())
         if size < limit:
             return page
-        drawn = contents.get("map")
-        if not drawn or len(drawn["names"]) < 100:
+        shown = contents.get("map")
+        if not shown or len(shown["names"]) < 100:
             raise RembrandtError(
-                f"the report takes {size / 1e6:.1f} MB and {limit / 1e6:.0f} MB is the most; "
-                "are there texts in place of label names?"
+                f"the report has {size / 1e6:.1f} MB and the limit is {limit / 1e6:.0f} MB; "
+                "check that the label names are not whole texts"
             )
-        contents = {**contents, "map": _smaller(drawn)}
+        contents = {**contents, "map": _smaller(shown)}
 
 
 def _fill(contents: dict[str, Any]) -> str:
@@ -43,33 +56,23 @@ def _fill(contents: dict[str, Any]) -> str:
         "script": script,
         "data": as_data(contents),
     }
-    # One pass over the template: what is put in is never looked at for further places.
+    # One pass over the template, so that a {{name}} in the contents is not replaced.
     pieces = template.split("{{")
     return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
 
 
 def as_data(value: Any) -> str:
-    """JSON that can stand in a page: no character that means something in HTML, no number that JSON does not know."""
-    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    """Return JSON that can be embedded in HTML, without characters that have a meaning there."""
+    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no character
+    return text.encode("utf-8", "replace").decode()  # replaces unpaired surrogates
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _smaller(drawn: dict[str, Any]) -> dict[str, Any]:
-    """The map with its most frequent labels only, three quarters of them."""
-    n = len(drawn["names"]) * 3 // 4
-    kept = {name: value[:n] if isinstance(value, list) else value for name, value in drawn.items()}
+def _smaller(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return the map without the rarest quarter of its labels."""
+    n = len(shown["names"]) * 3 // 4
+    kept = {name: value[:n] if isinstance(value, list) else value for name, value in shown.items()}
     kept["neighbours"] = [[other for other in near if other < n] for near in kept["neighbours"]]
     return kept
 

@@ -1,8 +1,8 @@
-// Type or paste a text; see its labels, and the words that explain each.
+// Predict the labels of a text, and show the contributions of its words.
 import * as api from "./api.js";
-import { arrows, bar, calm, complain, debounce, h, labelLink, percent, signed, whole } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, formatPercent, formatSigned, formatCount } from "./dom.js";
 
-const PAUSE = 350; // milliseconds without a key until the labels are asked for
+const PAUSE = 350; // milliseconds after the last key before a request is sent
 
 export async function classify(root, state) {
   const texts = state.model.takes === "texts";
@@ -29,63 +29,63 @@ export async function classify(root, state) {
   );
   root.append(h("div", { class: "left" }, form, why), results);
 
-  let asked = null;
-  let question = null; // what was asked last: asking the same again would only undo what the person chose since
-  async function ask() {
+  let request = null;
+  let lastInput = null; // the same input is not sent twice, so that the selected label stays selected
+  async function predict() {
     const text = input.value;
-    if (question === `${state.top} ${text}`) return;
-    question = `${state.top} ${text}`;
-    asked?.abort();
+    if (lastInput === `${state.top} ${text}`) return;
+    lastInput = `${state.top} ${text}`;
+    request?.abort();
     state.text = text;
-    size.textContent = texts ? `${whole([...text].length)} characters` : "";
+    size.textContent = texts ? `${formatCount([...text].length)} characters` : "";
     if (!text.trim()) {
       state.answer = null;
       empty();
       return;
     }
-    const controller = (asked = new AbortController());
+    const controller = (request = new AbortController());
     results.setAttribute("aria-busy", "true");
     try {
-      const body = texts ? { texts: [text] } : { vectors: [vector(text)] };
+      const body = texts ? { texts: [text] } : { vectors: [parseVector(text)] };
       const answer = await api.predict({ ...body, top_k: state.top, explain: true, probabilities: true }, controller.signal);
-      calm();
+      hideError();
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
     } catch (error) {
       if (error.name === "AbortError") return;
-      question = null;
-      complain(error.message);
+      lastInput = null;
+      showError(error.message);
     } finally {
-      if (asked === controller) results.removeAttribute("aria-busy");
+      if (request === controller) results.removeAttribute("aria-busy");
     }
   }
 
   function empty() {
     results.replaceChildren(
       h("h2", { id: "labels-title" }, "Labels"),
-      h("p", { class: "hint" }, `The best of ${whole(state.model.n_labels)} labels appear here as you type, and the words that speak for each.`),
+      h("p", { class: "hint" }, `The best of ${formatCount(state.model.n_labels)} labels appear here as you type, with the words that explain them.`),
     );
     why.hidden = true;
   }
 
   function draw(index) {
     const { labels } = state.answer;
-    const most = Math.max(1e-9, ...labels.map((one) => one.score));
-    const rows = labels.map((one, i) =>
+    const most = Math.max(1e-9, ...labels.map((prediction) => prediction.score));
+    const rows = labels.map((prediction, i) =>
       h(
         "li",
         null,
         h(
           "button",
           { type: "button", class: "label", "aria-pressed": String(i === index), onclick: () => select(i), onfocus: () => select(i) },
-          h("span", { class: "name" }, one.name),
-          h("span", { class: "score" }, percent(one.score)),
-          bar(one.score / Math.max(1, most)),
+          h("span", { class: "name" }, prediction.name),
+          h("span", { class: "score" }, formatPercent(prediction.score)),
+          bar(prediction.score / Math.max(1, most)),
         ),
       ),
     );
-    const list = arrows(h("ol", { class: "ranking" }, rows), "button");
-    const nothing = labels.length ? null : h("p", { class: "hint" }, "No label fits.");
+    const list = withArrowKeys(h("ol", { class: "ranking" }, rows), "button");
+    const nothing = labels.length ? null : h("p", { class: "hint" }, "No label was found.");
     results.replaceChildren(h("h2", { id: "labels-title" }, "Labels"), list, nothing ?? "");
     select(index);
   }
@@ -94,71 +94,71 @@ export async function classify(root, state) {
     const { labels, text } = state.answer;
     results.querySelectorAll("button.label").forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     why.hidden = !labels.length;
-    if (labels.length) why.replaceChildren(...explained(labels[index], texts ? text : null));
+    if (labels.length) why.replaceChildren(...explanationOf(labels[index], texts ? text : null));
   }
 
-  input.addEventListener("input", debounce(ask, PAUSE));
+  input.addEventListener("input", debounce(predict, PAUSE));
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) predict();
   });
   top.addEventListener("change", () => {
     state.top = Number(top.value);
-    ask();
+    predict();
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask();
+    predict();
   });
   if (state.answer) {
-    size.textContent = texts ? `${whole([...state.text].length)} characters` : "";
+    size.textContent = texts ? `${formatCount([...state.text].length)} characters` : "";
     draw(0);
-  } else if (state.text) ask();
+  } else if (state.text) predict();
   else empty();
   if (matchMedia("(pointer: fine)").matches) input.focus({ preventScroll: true });
-  return () => asked?.abort();
+  return () => request?.abort();
 }
 
-function vector(text) {
+function parseVector(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error('This is not a vector yet: write it as {"feature": value, …}.');
+    throw new Error('This is not a vector; write it as {"feature": value, …}.');
   }
 }
 
-function explained(one, text) {
-  const { words, segments, base, rest, score } = one.explanation;
+function explanationOf(prediction, text) {
+  const { words, segments, base, rest, score } = prediction.explanation;
   const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
   const rows = words.slice(0, 8).map((word) =>
-    h("tr", null, h("th", { scope: "row" }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, signed(word.contribution))),
+    h("tr", null, h("th", { scope: "row" }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, formatSigned(word.contribution))),
   );
   const others = words.slice(8).reduce((sum, word) => sum + word.contribution, rest);
   return [
-    h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(one.label) }, one.name)),
-    text === null ? "" : h("p", { class: "reading" }, highlighted(text, segments)),
-    h("table", { class: "words" }, h("caption", { class: "sr" }, "What each word adds to the score"), h("tbody", null, rows)),
+    h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(prediction.label) }, prediction.name)),
+    text === null ? "" : h("p", { class: "reading" }, markedText(text, segments)),
+    h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the score"), h("tbody", null, rows)),
     h(
       "p",
       { class: "quiet sum" },
-      `An empty text scores ${base.toFixed(3)}; the words above and ${signed(others)} of all others make ${score.toFixed(3)}.`,
+      `Score ${score.toFixed(3)} = ${base.toFixed(3)} for an empty text, plus the words above and ${formatSigned(others)} for all other words.`,
     ),
   ];
 }
 
-/** The text with marks; places count code points, as the service does. */
-function highlighted(text, segments) {
+/** Mark the segments of a text; positions count code points, as in the service. */
+function markedText(text, segments) {
   const points = [...text];
   const most = Math.max(1e-9, ...segments.map((segment) => Math.abs(segment[2])));
   const pieces = [];
-  let at = 0;
+  let position = 0;
   for (const [start, stop, contribution] of segments) {
-    if (start > at) pieces.push(points.slice(at, start).join(""));
+    if (start > position) pieces.push(points.slice(position, start).join(""));
     const strength = Math.abs(contribution) / most;
-    const mark = h("mark", { class: contribution < 0 ? "less" : "more", title: signed(contribution) }, points.slice(start, stop).join(""));
+    const mark = h("mark", { class: contribution < 0 ? "less" : "more", title: formatSigned(contribution) }, points.slice(start, stop).join(""));
     mark.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
     pieces.push(mark);
-    at = stop;
+    position = stop;
   }
-  pieces.push(points.slice(at).join(""));
+  pieces.push(points.slice(position).join(""));
   return pieces;
 }

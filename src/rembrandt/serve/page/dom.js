@@ -1,4 +1,4 @@
-// Elements out of data. Text is only ever set as text, so that a label's name cannot become mark-up.
+// Build elements from data. Text is inserted as text only, so that label names are never parsed as HTML.
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, props, children) {
@@ -14,27 +14,27 @@ function fill(node, props, children) {
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-/** A bar whose length is a share from 0 to 1; from the middle to either side where `signed`. */
-export function bar(share, signed = false) {
+/** A bar whose length is a fraction from 0 to 1; if `signed`, from the middle to either side. */
+export function bar(fraction, signed = false) {
   const inner = h("i");
-  const size = 100 * Math.min(1, Math.abs(share));
+  const size = 100 * Math.min(1, Math.abs(fraction));
   if (signed) {
     inner.style.width = `${size / 2}%`;
-    inner.style.left = share < 0 ? `${50 - size / 2}%` : "50%";
-    if (share < 0) inner.className = "less";
+    inner.style.left = fraction < 0 ? `${50 - size / 2}%` : "50%";
+    if (fraction < 0) inner.className = "less";
   } else {
-    inner.style.width = `${Math.max(0, share) * 100}%`;
+    inner.style.width = `${Math.max(0, fraction) * 100}%`;
   }
   return h("span", { class: signed ? "meter signed" : "meter", "aria-hidden": "true" }, inner);
 }
 
-export const whole = (number) => number.toLocaleString("en");
-export const percent = (share) => (share >= 0.0995 ? `${Math.round(100 * share)}%` : `${(100 * share).toFixed(1)}%`);
-export const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+export const formatCount = (number) => number.toLocaleString("en");
+export const formatPercent = (fraction) => (fraction >= 0.0995 ? `${Math.round(100 * fraction)}%` : `${(100 * fraction).toFixed(1)}%`);
+export const formatSigned = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 export const labelLink = (label) => `#/labels/${encodeURIComponent(label)}`;
 
-/** Up and down move between the buttons or links of a list. */
-export function arrows(list, selector) {
+/** Let the arrow keys move between the buttons or links of a list. */
+export function withArrowKeys(list, selector) {
   list.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     const all = [...list.querySelectorAll(selector)];
@@ -54,13 +54,13 @@ export function debounce(work, pause) {
   };
 }
 
-export function complain(sentence) {
+export function showError(message) {
   const box = document.getElementById("alert");
-  const said = sentence[0].toUpperCase() + sentence.slice(1);
-  box.querySelector("p").textContent = /[.?!]$/.test(said) ? said : `${said}.`;
+  const text = message[0].toUpperCase() + message.slice(1);
+  box.querySelector("p").textContent = /[.?!]$/.test(text) ? text : `${text}.`;
   box.hidden = false;
 }
 
-export function calm() {
+export function hideError() {
   document.getElementById("alert").hidden = true;
 }

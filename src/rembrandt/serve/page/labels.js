@@ -1,13 +1,13 @@
-// Search labels; look at one and its neighbours.
+// Search labels; show one label and its neighbours.
 import * as api from "./api.js";
-import { arrows, bar, calm, complain, debounce, h, labelLink, whole } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, formatCount } from "./dom.js";
 
 const SHOWN = 60;
-let last = ""; // what was searched for, kept between visits
+let last = ""; // the last query, kept while the page is open
 
-export async function labels(root, state, wanted) {
+export async function labels(root, state, selected) {
   const input = h("input", { id: "query", type: "search", placeholder: "Part of a name …", autocomplete: "off", spellcheck: "false" });
-  const list = arrows(h("ul", { class: "found" }), "a");
+  const list = withArrowKeys(h("ul", { class: "found" }), "a");
   const note = h("p", { class: "quiet", role: "status" });
   const page = h("section", { class: "card label-page", "aria-live": "polite" });
   input.value = last;
@@ -23,22 +23,22 @@ export async function labels(root, state, wanted) {
     page,
   );
 
-  let asked = null;
+  let request = null;
   async function search() {
-    asked?.abort();
-    const controller = (asked = new AbortController());
+    request?.abort();
+    const controller = (request = new AbortController());
     last = input.value;
     try {
       const found = (await api.labels(last, SHOWN, controller.signal)).labels;
-      list.replaceChildren(...found.map((one) => entry(one, wanted)));
-      if (!last.trim()) note.textContent = `The most frequent of ${whole(state.model.n_labels)} labels`;
-      else if (!found.length) note.textContent = "No label contains this.";
-      else note.textContent = found.length < SHOWN ? `${found.length} found` : `The first ${SHOWN} found`;
+      list.replaceChildren(...found.map((one) => entry(one, selected)));
+      if (!last.trim()) note.textContent = `The most frequent of ${formatCount(state.model.n_labels)} labels`;
+      else if (!found.length) note.textContent = "No label contains this text.";
+      else note.textContent = found.length < SHOWN ? `${found.length} found` : `The first ${SHOWN} results`;
     } catch (error) {
-      if (error.name !== "AbortError") complain(error.message);
+      if (error.name !== "AbortError") showError(error.message);
     }
   }
-  input.addEventListener("input", calm);
+  input.addEventListener("input", hideError);
   input.addEventListener("input", debounce(search, 120));
   input.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown") return;
@@ -46,40 +46,40 @@ export async function labels(root, state, wanted) {
     list.querySelector("a")?.focus();
   });
   const searched = search();
-  if (wanted) await draw(page, wanted);
-  else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see which others lie near it in the embedding."));
+  if (selected) await draw(page, selected);
+  else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see its nearest labels in the embedding."));
   await searched;
-  if (!wanted) input.focus({ preventScroll: true });
-  return () => asked?.abort();
+  if (!selected) input.focus({ preventScroll: true });
+  return () => request?.abort();
 }
 
-function entry(one, wanted) {
+function entry(one, selected) {
   return h(
     "li",
     null,
     h(
       "a",
-      { href: labelLink(one.label), "aria-current": one.label === wanted ? "true" : null },
+      { href: labelLink(one.label), "aria-current": one.label === selected ? "true" : null },
       h("span", { class: "name" }, one.name),
-      h("span", { class: "quiet number" }, whole(one.count)),
+      h("span", { class: "quiet number" }, formatCount(one.count)),
     ),
   );
 }
 
-async function draw(page, wanted) {
-  const { label, name, count, neighbors } = await api.neighbors(wanted);
+async function draw(page, selected) {
+  const { label, name, count, neighbors } = await api.neighbors(selected);
   page.replaceChildren(
     h("p", { class: "quiet id" }, label),
     h("h2", null, name),
-    h("p", { class: "facts" }, `${whole(count)} ${count === 1 ? "example" : "examples"} in training`, " · ", h("a", { href: `#/map/${encodeURIComponent(label)}` }, "show on the map")),
+    h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, " · ", h("a", { href: `#/map/${encodeURIComponent(label)}` }, "show on the map")),
     h("h3", null, "Nearest in the embedding"),
     neighborList(neighbors),
   );
 }
 
 export function neighborList(neighbors) {
-  if (!neighbors.length) return h("p", { class: "hint" }, "Nothing is near it: it has no direction in the embedding.");
-  return arrows(
+  if (!neighbors.length) return h("p", { class: "hint" }, "This label has no neighbours: its vector in the embedding is zero.");
+  return withArrowKeys(
     h(
       "ol",
       { class: "ranking" },

@@ -1,6 +1,6 @@
-// The shell: which model, which view, which theme.
+// The frame of the page: model, view and theme.
 import * as api from "./api.js";
-import { calm, complain, h } from "./dom.js";
+import { hideError, showError, h } from "./dom.js";
 import { classify } from "./classify.js";
 import { labels } from "./labels.js";
 import { map } from "./map.js";
@@ -22,29 +22,29 @@ async function show() {
   document.title = `${view[0].toUpperCase()}${view.slice(1)} · Rembrandt`;
   leave?.();
   leave = null;
-  calm();
+  hideError();
   const root = h("div", { class: `view ${view}` });
   main.replaceChildren(root);
   try {
     leave = (await views[view](root, state, rest.map(decodeURIComponent).join("/"))) ?? null;
   } catch (error) {
-    complain(error.message);
+    showError(error.message);
   }
 }
 
 function pick(name) {
   state.model = state.models.find((each) => each.name === name);
   state.answer = null;
-  api.choose(name);
+  api.selectModel(name);
 }
 
 async function start() {
   document.getElementById("theme").addEventListener("click", () => window.switchTheme());
-  document.querySelector("#alert button").addEventListener("click", calm);
+  document.querySelector("#alert button").addEventListener("click", hideError);
   try {
     state.models = (await api.models()).models;
   } catch (error) {
-    complain(error.message);
+    showError(error.message);
     return;
   }
   picker.replaceChildren(...state.models.map((each) => h("option", { value: each.name }, each.name)));

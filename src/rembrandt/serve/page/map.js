@@ -1,39 +1,39 @@
-// Walk the labels in the plane: drag, zoom, point, choose.
+// The map of the labels: drag, zoom, hover, select.
 import * as api from "./api.js";
-import { arrows, calm, complain, debounce, h, whole } from "./dom.js";
+import { withArrowKeys, hideError, showError, debounce, h, formatCount } from "./dom.js";
 import { neighborList } from "./labels.js";
 
-const CLOSEST = 400; // times the view of everything
-const REACH = 14; // pixels from which a point is meant
-const NAMES = 60; // written at a time
+const MAX_ZOOM = 400; // relative to the view of all labels
+const REACH = 14; // pixels within which the pointer selects a label
+const NAMES = 60; // shown at the same time
 const HUES = 24;
 
-export async function map(root, state, wanted) {
+export async function map(root, state, initial) {
   const canvas = h("canvas", {
     tabindex: "0",
     role: "application",
-    "aria-label": "Map of the labels. Arrow keys move, plus and minus zoom, zero shows everything; search beside it to find a label.",
+    "aria-label": "Map of the labels. Arrow keys move, plus and minus zoom, zero shows all labels; use the search field to find a label.",
   });
   const tip = h("div", { class: "tip", hidden: true });
-  const input = h("input", { id: "place", type: "search", placeholder: "Find on the map …", autocomplete: "off", "aria-label": "Find a label on the map" });
-  const found = arrows(h("ul", { class: "found" }), "button");
+  const input = h("input", { id: "map-query", type: "search", placeholder: "Find on the map …", autocomplete: "off", "aria-label": "Find a label on the map" });
+  const found = withArrowKeys(h("ul", { class: "found" }), "button");
   const panel = h("div", { class: "panel", "aria-live": "polite" });
-  const note = h("p", { class: "quiet", role: "status" }, "Reading the map …");
+  const note = h("p", { class: "quiet", role: "status" }, "Loading the map …");
   const tool = (name, sign, act) => h("button", { type: "button", class: "icon", "aria-label": name, onclick: act }, sign);
   const zoomed = (factor) => () => zoom(factor, canvas.clientWidth / 2, canvas.clientHeight / 2);
   root.append(
-    h("div", { class: "stage" }, canvas, tip, h("div", { class: "zoom" }, tool("Zoom in", "+", zoomed(1.6)), tool("Zoom out", "−", zoomed(1 / 1.6)), tool("Show everything", "⤢", () => reset()))),
+    h("div", { class: "stage" }, canvas, tip, h("div", { class: "zoom" }, tool("Zoom in", "+", zoomed(1.6)), tool("Zoom out", "−", zoomed(1 / 1.6)), tool("Show all labels", "⤢", () => reset()))),
     h("aside", { class: "card" }, h("h1", null, "The label map"), input, found, note, panel),
   );
 
   let points = { x: [], y: [], label: [], name: [], count: [] };
-  let places = new Map();
+  let indexOf = new Map();
   let view = { k: 1, x: 0, y: 0 };
   let hovered = -1;
   let selected = -1;
   let near = [];
   let frame = 0;
-  let gone = false;
+  let closed = false;
   let hues = [];
   const context = canvas.getContext("2d");
 
@@ -49,13 +49,13 @@ export async function map(root, state, wanted) {
   }
 
   function zoom(factor, px, py) {
-    const k = Math.max(base() / 2, Math.min(base() * CLOSEST, view.k * factor));
+    const k = Math.max(base() / 2, Math.min(base() * MAX_ZOOM, view.k * factor));
     const f = k / view.k;
     view = { k, x: px - (px - view.x) * f, y: py - (py - view.y) * f };
     redraw();
   }
 
-  function fly(i) {
+  function moveTo(i) {
     const k = Math.max(view.k, base() * 6);
     const to = { k, x: canvas.clientWidth / 2 - points.x[i] * k, y: canvas.clientHeight / 2 - points.y[i] * k };
     const from = { ...view };
@@ -64,12 +64,12 @@ export async function map(root, state, wanted) {
     const step = (now) => {
       const t = still ? 1 : Math.min(1, (now - begin) / 450);
       const e = 1 - (1 - t) ** 3;
-      const at = from.k * (to.k / from.k) ** e;
-      // The point under way keeps to the straight line on the screen while the scale changes.
-      const line = (a, b, p) => (1 - e) * (p * from.k + a) + e * (p * to.k + b) - p * at;
-      view = { k: at, x: line(from.x, to.x, points.x[i]), y: line(from.y, to.y, points.y[i]) };
+      const scale = from.k * (to.k / from.k) ** e;
+      // The point moves along a straight line on the screen while the scale changes.
+      const line = (a, b, p) => (1 - e) * (p * from.k + a) + e * (p * to.k + b) - p * scale;
+      view = { k: scale, x: line(from.x, to.x, points.x[i]), y: line(from.y, to.y, points.y[i]) };
       redraw();
-      if (t < 1 && !gone) requestAnimationFrame(step);
+      if (t < 1 && !closed) requestAnimationFrame(step);
     };
     requestAnimationFrame(step);
   }
@@ -108,7 +108,7 @@ export async function map(root, state, wanted) {
       context.fill();
     }
     context.globalAlpha = 1;
-    const predicted = (state.answer?.labels ?? []).map((one) => places.get(one.label)).filter((i) => i !== undefined);
+    const predicted = (state.answer?.labels ?? []).map((one) => indexOf.get(one.label)).filter((i) => i !== undefined);
     if (selected >= 0) {
       context.strokeStyle = accent;
       context.globalAlpha = 0.5;
@@ -132,7 +132,7 @@ export async function map(root, state, wanted) {
     names([...new Set([...(selected >= 0 ? [selected] : []), ...predicted, ...near, ...visible])], new Set([selected, ...predicted, ...near]), width, height, ink, paper);
   }
 
-  /** Names where there is room, the chosen and the most frequent first. */
+  /** Draw names where there is room: selected labels first, then the most frequent. */
   function names(order, strong, width, height, ink, paper) {
     const taken = [];
     context.textBaseline = "middle";
@@ -157,7 +157,7 @@ export async function map(root, state, wanted) {
     }
   }
 
-  function at(px, py) {
+  function nearestPoint(px, py) {
     let best = -1;
     let least = REACH ** 2;
     for (let i = 0; i < points.x.length; i++) {
@@ -168,45 +168,45 @@ export async function map(root, state, wanted) {
     return best;
   }
 
-  async function choose(i) {
+  async function select(i) {
     selected = i;
     near = [];
     found.replaceChildren();
     redraw();
     try {
       const answer = await api.neighbors(points.label[i], 10);
-      if (selected !== i || gone) return;
-      calm();
-      near = answer.neighbors.map((one) => places.get(one.label)).filter((j) => j !== undefined);
+      if (selected !== i || closed) return;
+      hideError();
+      near = answer.neighbors.map((one) => indexOf.get(one.label)).filter((j) => j !== undefined);
       panel.replaceChildren(
         h("p", { class: "quiet id" }, answer.label),
         h("h2", null, answer.name),
-        h("p", { class: "facts" }, `${whole(answer.count)} in training`),
+        h("p", { class: "facts" }, `${formatCount(answer.count)} training examples`),
         h("h3", null, "Nearest in the embedding"),
         neighborList(answer.neighbors),
       );
       for (const link of panel.querySelectorAll("a.label")) {
         link.addEventListener("click", (event) => {
-          const j = places.get(decodeURIComponent(link.hash.slice("#/labels/".length)));
-          if (j === undefined) return; // it is not on the map, so its own page is shown
+          const j = indexOf.get(decodeURIComponent(link.hash.slice("#/labels/".length)));
+          if (j === undefined) return; // not on the map: follow the link
           event.preventDefault();
-          choose(j);
-          fly(j);
+          select(j);
+          moveTo(j);
         });
       }
       redraw();
     } catch (error) {
-      complain(error.message);
+      showError(error.message);
     }
   }
 
   function hover(px, py) {
-    const i = at(px, py);
+    const i = nearestPoint(px, py);
     canvas.style.cursor = i >= 0 ? "pointer" : "grab";
     tip.hidden = i < 0;
     if (i >= 0) {
       const [x, y] = toScreen(i);
-      tip.replaceChildren(h("b", null, points.name[i]), h("span", null, `${whole(points.count[i])} in training`));
+      tip.replaceChildren(h("b", null, points.name[i]), h("span", null, `${formatCount(points.count[i])} training examples`));
       tip.style.left = `${Math.max(4, Math.min(x + 14, canvas.clientWidth - tip.offsetWidth - 4))}px`;
       tip.style.top = `${Math.max(4, Math.min(y + 14, canvas.clientHeight - tip.offsetHeight - 4))}px`;
     }
@@ -216,40 +216,40 @@ export async function map(root, state, wanted) {
     }
   }
 
-  /** A label in a list that the map flies to. */
-  function stop(one) {
-    const i = places.get(one.label);
-    const go = () => { choose(i); fly(i); };
-    return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, one.name), h("span", { class: "quiet number" }, whole(points.count[i]))));
+  /** A list entry that moves the map to its label. */
+  function mapEntry(one) {
+    const i = indexOf.get(one.label);
+    const go = () => { select(i); moveTo(i); };
+    return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, one.name), h("span", { class: "quiet number" }, formatCount(points.count[i]))));
   }
 
-  const fingers = new Map();
-  let travelled = 0;
+  const pointers = new Map();
+  let dragged = 0;
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-    travelled = 0;
+    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+    dragged = 0;
   });
   canvas.addEventListener("pointermove", (event) => {
-    const before = fingers.get(event.pointerId);
+    const before = pointers.get(event.pointerId);
     const now = [event.offsetX, event.offsetY];
     if (!before) {
       hover(...now);
       return;
     }
-    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
+    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
     if (other) zoom(Math.hypot(now[0] - other[0], now[1] - other[1]) / Math.max(1, Math.hypot(before[0] - other[0], before[1] - other[1])), ...other);
     else view = { ...view, x: view.x + now[0] - before[0], y: view.y + now[1] - before[1] };
-    travelled += Math.hypot(now[0] - before[0], now[1] - before[1]);
-    fingers.set(event.pointerId, now);
+    dragged += Math.hypot(now[0] - before[0], now[1] - before[1]);
+    pointers.set(event.pointerId, now);
     tip.hidden = true;
     redraw();
   });
   for (const end of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(end, (event) => {
-      fingers.delete(event.pointerId);
-      const i = end === "pointerup" && travelled < 4 ? at(event.offsetX, event.offsetY) : -1;
-      if (i >= 0) choose(i);
+      pointers.delete(event.pointerId);
+      const i = end === "pointerup" && dragged < 4 ? nearestPoint(event.offsetX, event.offsetY) : -1;
+      if (i >= 0) select(i);
     });
   }
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; hovered = -1; redraw(); });
@@ -271,14 +271,14 @@ export async function map(root, state, wanted) {
 
   input.addEventListener("input", debounce(async () => {
     try {
-      const hits = input.value.trim() ? (await api.labels(input.value, 8)).labels.filter((one) => places.has(one.label)) : [];
+      const hits = input.value.trim() ? (await api.labels(input.value, 8)).labels.filter((one) => indexOf.has(one.label)) : [];
       if (input.value.trim() && !hits.length) {
-        found.replaceChildren(h("li", { class: "hint" }, "No label on the map contains this."));
+        found.replaceChildren(h("li", { class: "hint" }, "No label on the map contains this text."));
         return;
       }
-      found.replaceChildren(...hits.map(stop));
+      found.replaceChildren(...hits.map(mapEntry));
     } catch (error) {
-      complain(error.message);
+      showError(error.message);
     }
   }, 120));
   input.addEventListener("keydown", (event) => {
@@ -290,45 +290,45 @@ export async function map(root, state, wanted) {
   watcher.observe(canvas);
   addEventListener("theme", redraw);
 
-  async function read() {
+  async function load() {
     const answer = await api.map();
-    if (gone) return;
+    if (closed) return;
     if (answer.state === "working") {
       note.textContent = answer.message;
-      setTimeout(() => read().catch((error) => complain(error.message)), 1500);
+      setTimeout(() => load().catch((error) => showError(error.message)), 1500);
       return;
     }
-    note.textContent = answer.state === "ready" ? `${whole(answer.x.length)} labels. Those that lie together are predicted together.` : answer.message;
+    note.textContent = answer.state === "ready" ? `${formatCount(answer.x.length)} labels. Labels that are predicted for the same examples are close together.` : answer.message;
     if (answer.state !== "ready") return;
-    points = unit(answer);
-    places = new Map(points.label.map((label, i) => [label, i]));
-    hues = colours(points);
+    points = scaled(answer);
+    indexOf = new Map(points.label.map((label, i) => [label, i]));
+    hues = huesOf(points);
     reset();
     root.dataset.ready = "yes";
-    const last = (state.answer?.labels ?? []).filter((one) => places.has(one.label));
-    if (last.length) panel.replaceChildren(h("h3", null, "Predicted last"), arrows(h("ul", { class: "found" }, last.map(stop)), "button"));
-    else panel.replaceChildren(h("p", { class: "hint" }, "Drag to move, scroll to zoom, and choose a point to see what lies near it."));
-    if (wanted && places.has(wanted)) {
-      choose(places.get(wanted));
-      fly(places.get(wanted));
+    const last = (state.answer?.labels ?? []).filter((one) => indexOf.has(one.label));
+    if (last.length) panel.replaceChildren(h("h3", null, "Last prediction"), withArrowKeys(h("ul", { class: "found" }, last.map(mapEntry)), "button"));
+    else panel.replaceChildren(h("p", { class: "hint" }, "Drag to move, scroll to zoom, click a label to see its neighbours."));
+    if (initial && indexOf.has(initial)) {
+      select(indexOf.get(initial));
+      moveTo(indexOf.get(initial));
     }
   }
-  await read();
+  await load();
 
   return () => {
-    gone = true;
+    closed = true;
     watcher.disconnect();
     removeEventListener("theme", redraw);
   };
 }
 
-/** Places in the unit square; a few strays far out are brought to its edge, so that they do not decide the scale. */
-function unit(answer) {
+/** Scale positions to the unit square; outliers are moved to its edge, so that they do not determine the scale. */
+function scaled(answer) {
   const stretch = (values) => {
     const sorted = Float64Array.from(values).sort();
-    const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
-    const room = 0.25 * (at(0.998) - at(0.002));
-    return [Math.max(at(0), at(0.002) - room), Math.min(at(1), at(0.998) + room)];
+    const quantile = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+    const room = 0.25 * (quantile(0.998) - quantile(0.002));
+    return [Math.max(quantile(0), quantile(0.002) - room), Math.min(quantile(1), quantile(0.998) + room)];
   };
   const [x0, x1] = stretch(answer.x);
   const [y0, y1] = stretch(answer.y);
@@ -337,7 +337,7 @@ function unit(answer) {
   return { ...answer, x: answer.x.map((x) => to(x, x0, x1)), y: answer.y.map((y) => to(y, y0, y1)) };
 }
 
-/** A hue by direction from the middle: neighbours on the map look alike. */
-function colours(points) {
+/** Choose the hue by the direction from the centre, so that neighbours have similar colours. */
+function huesOf(points) {
   return points.x.map((x, i) => Math.floor((HUES * (Math.atan2(points.y[i] - 0.5, x - 0.5) + Math.PI)) / (2 * Math.PI)) % HUES);
 }

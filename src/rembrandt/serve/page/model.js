@@ -1,14 +1,14 @@
-// How a model was made, what it measured, and its spectrum.
+// Settings, measurements and spectrum of a model.
 import * as api from "./api.js";
-import { h, svg, whole } from "./dom.js";
+import { h, svg, formatCount } from "./dom.js";
 
 export async function model(root) {
   const facts = await api.details();
   const tiles = [
-    ["labels", whole(facts.n_labels)],
-    ["features", whole(facts.n_features)],
-    ["training examples", whole(facts.n_train)],
-    ["dimensions", whole(facts.rank)],
+    ["labels", formatCount(facts.n_labels)],
+    ["features", formatCount(facts.n_features)],
+    ["training examples", formatCount(facts.n_train)],
+    ["dimensions", formatCount(facts.rank)],
   ];
   root.append(
     h(
@@ -22,25 +22,25 @@ export async function model(root) {
       "section",
       { class: "card" },
       h("h2", null, "Spectrum"),
-      h("p", { class: "facts" }, "How much each direction of label space holds, strongest first; both axes are logarithmic."),
+      h("p", { class: "facts" }, "Importance of each dimension of the label embedding, in decreasing order; both axes are logarithmic."),
       spectrum(facts.singular_values),
     ),
   );
-  if (Object.keys(facts.metrics).length) root.append(section("Measured", "What was measured when the model was made.", pairs(facts.metrics)));
-  if (facts.selection.length) root.append(section("Candidates", "What was tried on held-out training data, best first.", candidates(facts.selection)));
-  root.append(section("Settings", "How it was made.", pairs(facts.settings)));
+  if (Object.keys(facts.metrics).length) root.append(section("Measurements", "Saved with the model.", pairs(facts.metrics)));
+  if (facts.selection.length) root.append(section("Candidates", "Tried on held-out training data, best first.", candidates(facts.selection)));
+  root.append(section("Settings", "Parameters of the fit.", pairs(facts.settings)));
 }
 
 const section = (title, about, body) =>
   h("section", { class: "card" }, h("h2", null, title), h("p", { class: "facts" }, about), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, body));
 
 function flat(value, path = "") {
-  if (value === null || typeof value !== "object") return [[path, shown(value)]];
-  if (Array.isArray(value)) return [[path, value.length > 12 || value.some((one) => typeof one === "object") ? `${value.length} entries` : value.map(shown).join(", ")]];
+  if (value === null || typeof value !== "object") return [[path, formatValue(value)]];
+  if (Array.isArray(value)) return [[path, value.length > 12 || value.some((one) => typeof one === "object") ? `${value.length} entries` : value.map(formatValue).join(", ")]];
   return Object.entries(value).flatMap(([name, item]) => flat(item, path ? `${path} · ${name}` : name));
 }
 
-function shown(value) {
+function formatValue(value) {
   if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   if (value === null || value === "") return "–";
   return typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
@@ -56,13 +56,13 @@ function candidates(trials) {
     "table",
     null,
     h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
-    h("tbody", null, sorted.map((trial) => h("tr", null, columns.map((name) => h("td", null, shown(trial[name])))))),
+    h("tbody", null, sorted.map((trial) => h("tr", null, columns.map((name) => h("td", null, formatValue(trial[name])))))),
   );
 }
 
 function spectrum(values) {
   const positive = values.map((value, i) => [i + 1, value]).filter(([, value]) => value > 0);
-  if (positive.length < 2) return h("p", { class: "hint" }, "There are too few directions to draw.");
+  if (positive.length < 2) return h("p", { class: "hint" }, "There are too few values to plot.");
   const [width, height, left, bottom, top] = [860, 280, 56, 34, 12];
   const last = Math.log10(positive.at(-1)[0]);
   const high = Math.log10(Math.max(...positive.map(([, value]) => value)));
@@ -70,14 +70,14 @@ function spectrum(values) {
   const x = (rank) => left + ((width - left - 12) * Math.log10(rank)) / last;
   const y = (value) => top + ((height - top - bottom) * (high - Math.log10(value))) / (high - low || 1);
   const ticks = [];
-  for (let e = 0; e <= last + 1e-9; e++) ticks.push(svg("g", null, svg("line", { class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: top, y2: height - bottom }), svg("text", { x: x(10 ** e), y: height - 12, "text-anchor": "middle" }, whole(10 ** e))));
+  for (let e = 0; e <= last + 1e-9; e++) ticks.push(svg("g", null, svg("line", { class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: top, y2: height - bottom }), svg("text", { x: x(10 ** e), y: height - 12, "text-anchor": "middle" }, formatCount(10 ** e))));
   const step = Math.max(1, Math.ceil((high - low) / 5));
-  for (let e = Math.ceil(low); e <= high; e += step) ticks.push(svg("g", null, svg("line", { class: "grid", x1: left, x2: width - 12, y1: y(10 ** e), y2: y(10 ** e) }), svg("text", { x: left - 8, y: y(10 ** e) + 4, "text-anchor": "end" }, e >= 0 && e < 5 ? whole(10 ** e) : `1e${e}`)));
+  for (let e = Math.ceil(low); e <= high; e += step) ticks.push(svg("g", null, svg("line", { class: "grid", x1: left, x2: width - 12, y1: y(10 ** e), y2: y(10 ** e) }), svg("text", { x: left - 8, y: y(10 ** e) + 4, "text-anchor": "end" }, e >= 0 && e < 5 ? formatCount(10 ** e) : `1e${e}`)));
   const line = positive.map(([rank, value]) => `${x(rank).toFixed(1)},${y(value).toFixed(1)}`);
   const floor = height - bottom;
   return svg(
     "svg",
-    { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Spectrum of ${values.length} directions, from ${positive[0][1].toPrecision(3)} down to ${positive.at(-1)[1].toPrecision(3)}` },
+    { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Spectrum of ${values.length} values, from ${positive[0][1].toPrecision(3)} down to ${positive.at(-1)[1].toPrecision(3)}` },
     ticks,
     svg("polygon", { class: "area", points: `${x(1)},${floor} ${line.join(" ")} ${x(positive.at(-1)[0])},${floor}` }),
     svg("polyline", { class: "line", points: line.join(" ") }),

@@ -1,0 +1,171 @@
+"""The estimators of the experiments and how they are measured.
+
+No other module of this package constructs an estimator or reads the arrays of a fitted model.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from benchmarks.paper.experiment import Column, Row, Step, Table
+from rembrandt.data import Dataset
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.embeddings import Method
+from rembrandt.engines.place import place_for
+from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
+from rembrandt.evaluation import KS, measure
+from rembrandt.metrics import precision_at_k
+from rembrandt.progress import Report, silent
+
+SEED = 0
+REPEATS = 3  # of a timing
+
+# The paper's abbreviations.
+METHODS: dict[str, Method] = {"RE": "rembrandt", "PCA": "pca", "CS": "cs", "PLST": "plst", "CCA": "cca"}
+
+ERROR = "test error (%)"
+PRECISIONS = tuple(f"P@{k} (%)" for k in KS)
+HEAD_SHARE = 0.05  # of the labels
+HEAD = "weight on the 5 % most frequent labels (%)"
+
+WEIGHT = Table(
+    "Weight of the frequent labels",
+    "The share of the most frequent labels in the squared Frobenius norm of the embedding. RE and PLST follow the "
+    "covariance of the labels. If most labels have only a few examples, the spectrum of that covariance decays slowly "
+    "and the leading directions belong to the most frequent labels, so the embedding says little about the others. "
+    "Random vectors (CS) and whitened labels (CCA) give labels more equal weights.",
+    (Column(HEAD, ".1f"),),
+)
+
+
+def resolve_device(device: str) -> str:
+    """Return the device that ``device`` stands for, or raise an error if it is not available."""
+    return place_for(device).device
+
+
+def classifier(device: str, **settings: Any) -> RembrandtClassifier:
+    """Return a label embedding with a logistic decoder: the paper's Algorithm 3."""
+    default: dict[str, Any] = {"decoder": "logistic", "normalize": False, "decoder_ridge": 0.0, "random_state": SEED}
+    return RembrandtClassifier(**default | {"device": device} | settings)
+
+
+def embedder(device: str, **settings: Any) -> LabelEmbedder:
+    """Return a label embedding without a decoder."""
+    default: dict[str, Any] = {"random_state": SEED, "device": device}
+    return LabelEmbedder(**default | settings)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear classifier of dense rows."""
+
+    weights: NDArray[Any]
+    bias: NDArray[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return self.weights.nbytes + self.bias.nbytes
+
+    def scores(self, H: NDArray[Any]) -> NDArray[Any]:
+        return H @ self.weights + self.bias
+
+
+def logistic_regression(H: NDArray[Any], Y: sparse.csr_array, epochs: int, report: Report = silent) -> Linear:
+    """Fit multinomial logistic regression to dense rows, as the logistic decoder does."""
+    settings = LogisticSettings(multiclass=True, max_epochs=epochs, seed=SEED)
+    decoder = fit_logistic(H, Y, settings, report=report)
+    return Linear(decoder.weights, decoder.bias)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A classifier fitted to training data and measured on test data."""
+
+    model: RembrandtClassifier
+    seconds: float  # to fit
+    measures: dict[str, float]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the arrays that prediction needs."""
+        model = self.model.model_
+        return int(model.projection.nbytes + model.decoder.weights.nbytes + model.decoder.bias.nbytes)
+
+    @property
+    def head_share(self) -> float:
+        """The share of the most frequent labels in the squared norm of the embedding."""
+        weights = np.square(np.asarray(self.model.embedding_, dtype=np.float64)).sum(axis=1)
+        frequent = np.argsort(-self.model.label_counts_, kind="stable")[: max(1, round(HEAD_SHARE * len(weights)))]
+        return float(weights[frequent].sum() / weights.sum())
+
+
+def fit_classifier(train: Dataset, test: Dataset, device: str, report: Report = silent, **settings: Any) -> Fitted:
+    """Fit a classifier to ``train`` and measure it on ``test``."""
+    model = classifier(device, **settings)
+    begin = time.perf_counter()
+    model.fit_dataset(train, report)
+    seconds = time.perf_counter() - begin
+    return Fitted(model, seconds, measure(model, test, report).model)
+
+
+def classifier_step(
+    experiment: str, system: str, paper: dict[str, float], train: Dataset, test: Dataset, device: str, **settings: Any
+) -> Step:
+    """Return the step that measures a classifier: its error if examples have one label, else its precision."""
+
+    def run(report: Report) -> list[Row]:
+        fitted = fit_classifier(train, test, device, report, **settings)
+
+        def row(metric: str, value: float, seconds: float | None = None) -> Row:
+            return Row(experiment, system, metric, value, paper.get(metric), seconds, device=device)
+
+        if train.task == "multiclass":
+            rows = [row(ERROR, 100 * fitted.measures["error"], fitted.seconds)]
+        else:
+            rows = precision_rows(row, [fitted.measures[f"p@{k}"] for k in KS], fitted.seconds)
+        has_label_basis = settings["method"] != "pca"
+        return [*rows, row(HEAD, 100 * fitted.head_share)] if has_label_basis else rows
+
+    return Step(system, run)
+
+
+def precision_rows(row: Callable[..., Row], precision: list[float], seconds: float) -> list[Row]:
+    """Return a row for each k. The first one has the seconds of the fit."""
+    times = [seconds, *[None] * (len(KS) - 1)]
+    return [row(*each) for each in zip(PRECISIONS, (100 * p for p in precision), times, strict=True)]
+
+
+def peer_step(experiment: str, system: str, peer: type[Any], train: Dataset, test: Dataset, **settings: Any) -> Step:
+    """Return the step that measures the precision of one of ``benchmarks.peers``."""
+
+    def run(report: Report) -> list[Row]:
+        report(f"fitting {system}", 0, 2)
+        peer(seed=SEED).fit(np.eye(400), np.eye(400)).top_k(np.eye(400), 1)  # compile before timing
+        begin = time.perf_counter()
+        model = peer(seed=SEED, **settings).fit(train.X, train.Y)
+        seconds = time.perf_counter() - begin
+        report(f"fitting {system}", 1, 2)
+        labels, _ = model.top_k(test.X, max(KS))
+        report(f"fitting {system}", 2, 2)
+
+        def row(metric: str, value: float, seconds: float | None = None) -> Row:
+            return Row(experiment, system, metric, value, seconds=seconds)
+
+        return precision_rows(row, [precision_at_k(test.Y, labels, k) for k in KS], seconds)
+
+    return Step(system, run)
+
+
+def best_time(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the shortest of several timings, which other load on the machine affects least."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return min(times)

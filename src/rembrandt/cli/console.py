@@ -1,0 +1,68 @@
+"""Output of commands: sentences and tables for people, or one JSON document, on standard output."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from rembrandt.progress import Report, bars
+
+_UNLIMITED = 1 << 20  # columns; tables wrap on terminals only
+
+
+@dataclass(frozen=True)
+class Console:
+    """Options for the output of a command, and the output itself: text, or JSON with ``--json``."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
+
+    @contextmanager
+    def progress(self) -> Iterator[Report]:
+        """Show the progress of a block on standard error."""
+        with bars(not self.quiet) as report:
+            yield report
+
+    def say(self, *lines: str) -> None:
+        if not self.json:
+            for line in lines:
+                typer.echo(line)
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[int] = (0,)) -> None:
+        """Print a table; the columns ``left`` are aligned to the left, the others to the right."""
+        if self.json:
+            return
+        from rich.console import Console as Terminal
+        from rich.table import Table
+
+        table, flush = Table(box=None, pad_edge=False, header_style="bold"), set(left)
+        for column, name in enumerate(header):
+            table.add_column(name, justify="left" if column in flush else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        width = None if sys.stdout.isatty() else _UNLIMITED
+        Terminal(markup=False, highlight=False, emoji=False, width=width).print(table)
+
+    def result(self, document: Any) -> None:
+        if self.json:
+            typer.echo(as_json(document))
+
+
+def as_json(document: Any) -> str:
+    """Return a document as text; arrays become lists, and numbers that JSON cannot represent become null."""
+    return json.dumps(_plain(document), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # an array, or one of its elements
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

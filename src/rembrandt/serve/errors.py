@@ -1,0 +1,81 @@
+"""Errors of the HTTP service: each is a JSON document with a status and a message."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rembrandt.errors import RembrandtError
+
+JSON = "application/json"
+
+
+class RequestError(Exception):
+    """A request that is refused; the message says why and what to do."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+    def response(self) -> Response:
+        """Return the error as a response."""
+        content = {"error": {"status": self.status, "message": self.message}}
+        return Response(json.dumps(content), self.status, self.headers, JSON)
+
+
+def internal_error() -> RequestError:
+    """Return the error for an unexpected exception, which is written to the log and not to the response."""
+    return RequestError(500, "internal error; see the log of the server")
+
+
+class ErrorDetail(BaseModel):
+    status: int = Field(description="The HTTP status.")
+    message: str = Field(description="What is wrong, and what to do.")
+
+
+class ErrorResponse(BaseModel):
+    """The body of every response with an error."""
+
+    error: ErrorDetail
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the errors of a route for its OpenAPI description; those that any request can get are added."""
+    return {status: {"model": ErrorResponse} for status in sorted({*statuses, 400, 401, 403, 408, 413, 429, 500})}
+
+
+def _as_request_error(request: Request, error: Exception) -> RequestError:
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, HTTPException):
+        path = request.url.path
+        messages = {404: f"there is no {path}", 405: f"{request.method} is not allowed for {path}"}
+        message = messages.get(error.status_code, error.detail)
+        return RequestError(error.status_code, f"{message}; see /openapi.json", error.headers)
+    if isinstance(error, RequestValidationError | ValidationError):
+        found = list(error.errors())
+        return RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))
+    return RequestError(422, str(error)) if isinstance(error, RembrandtError) else internal_error()
+
+
+def _message(errors: list[Any]) -> str:
+    """Return the first error of a pydantic validation as a message."""
+    first = errors[0]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    what = first["msg"].removeprefix("Value error, ")
+    more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
+    return f"{where}: {what}{more}" if where else f"{what}{more}"
+
+
+async def _handle(request: Request, error: Any) -> Response:
+    return _as_request_error(request, error).response()
+
+
+HANDLERS: dict[Any, Any] = dict.fromkeys(
+    (Exception, RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError), _handle
+)

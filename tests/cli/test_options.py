@@ -1,0 +1,101 @@
+"""Groups of options, their panels in the help, and options as words of a command."""
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from rembrandt.cli import options
+from rembrandt.cli.reading import Reading
+from rembrandt.cli.settings import Settings, TextSettings
+from tests.cli.conftest import Run
+
+PANELS = {
+    "fit": {
+        "Options": ("--output", "--force", "--json", "--quiet"),
+        "Data": ("--format", "--text", "--labels", "--label-separator"),
+        "Model": ("--preset", "--budget", "--n-components", "--method", "--decoder", "--seed", "--device"),
+        "Text": ("--analyzer", "--ngrams", "--hashed"),
+        "Advanced": ("--kernel-scale", "--n-iter", "--checkpoint", "--scheduler"),
+    },
+    "tune": {"Options": ("--output",), "Data": ("--text",), "Model": ("--preset", "--budget"), "Text": ("--ngrams",)},
+    "update": {"Options": ("--output", "--refit"), "Data": ("--format", "--labels")},
+    "predict": {"Options": ("--top-k", "--include"), "Data": ("--text",), "Model": ("--tail",)},
+    "evaluate": {"Options": ("--by-frequency",), "Data": ("--labels",), "Model": ("--shortlist", "--device")},
+}
+
+
+@pytest.mark.parametrize("verb", PANELS)
+def test_help_groups_options_in_panels(verb: str, run: Run) -> None:
+    said = run(verb, "--help").out
+    panels = {part.split(" ", 1)[0]: part for part in said.split("╭─ ")[1:]}
+    assert [name for name in panels if name != "Arguments"] == [
+        name for name in ("Options", "Data", "Model", "Text", "Advanced") if name in panels
+    ]
+    for name, wanted in PANELS[verb].items():
+        places = [panels[name].find(f" {option} ") for option in wanted]
+        assert -1 not in places and places == sorted(places), (name, dict(zip(wanted, places, strict=True)))
+    assert "<bool>" not in said and "--no-force" not in said
+
+
+def test_a_group_becomes_options_and_is_passed_on() -> None:
+    @dataclass(frozen=True)
+    class Group:
+        number: Annotated[int, typer.Option(help="A number.")] = 3
+        names: Annotated[list[str] | None, typer.Option("--name")] = None
+
+    seen: list[Any] = []
+
+    def command(word: str, *, last: bool = False, group: Group) -> None:
+        seen.append((word, last, group))
+
+    app = typer.Typer()
+    app.command()(options.grouped(command))
+    assert CliRunner().invoke(app, ["a", "--number", "5", "--name", "x", "--name", "y", "--last"]).exit_code == 0
+    assert CliRunner().invoke(app, ["b"]).exit_code == 0
+    assert seen == [("a", True, Group(5, ["x", "y"])), ("b", False, Group())]
+
+
+words = st.text(st.characters(codec="utf-8", exclude_characters=",\x00", exclude_categories=["C", "Z"]), min_size=1)
+
+
+@given(
+    st.builds(
+        Reading,
+        format=st.sampled_from([None, "csv", "npz"]),
+        text=st.none() | st.lists(words.filter(lambda word: not word.startswith("-")), min_size=1, max_size=3),
+        label_separator=st.sampled_from([None, "|", "\t", " "]),
+    ),
+    st.builds(TextSettings, ngrams=st.sampled_from([None, (1, 1), (1, 2)]), hashed=st.booleans()),
+    st.floats(1e-9, 1e9),
+    st.sampled_from([None, True, False]),
+    st.sampled_from(["auto", 5]),
+)
+def test_words_of_options_give_the_same_options(
+    reading: Reading, texts: TextSettings, ridge: float, sparse: bool | None, rank: Any
+) -> None:
+    settings = replace(Settings(), ridge=ridge, sparse=sparse, n_components=rank, kernel="none", seed=4)
+    seen: list[Any] = []
+
+    def command(*, reading: Reading, settings: Settings, texts: TextSettings) -> None:
+        seen.append((reading, settings, texts))
+
+    app = typer.Typer()
+    app.command()(options.grouped(command))
+    line = shlex.join(word for group in (reading, settings, texts) for word in options.as_words(group))
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == 0, result.output
+    assert seen == [(reading, replace(settings, threshold=0.5), texts)]
+
+
+def test_parameters_chosen_by_a_search_become_options() -> None:
+    chosen = {"kernel": None, "normalize": True, "sparse": "alone", "sparse_cost": 0.3}
+    settings = Settings(sparse=False).with_parameters(chosen)
+    line = " ".join(options.as_words(settings))
+    assert line == "--kernel none --sparse --normalize yes --sparse-cost 0.3 --sparse-share 1"
+    assert settings.parameters()["kernel"] is None and settings.parameters()["normalize"] is True
