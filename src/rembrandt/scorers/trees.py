@@ -25,6 +25,10 @@ class Trees:
 
     block_rows = 1 << 13
 
+    @property
+    def nbytes(self):
+        return sum(array.nbytes for array in self.arrays()[0].values())
+
     def variant(self, power, n_trees=None):
         return Trees(Forest(self.forest.trees[:n_trees]).with_power(power))
 
