@@ -1,4 +1,4 @@
-"""Write tests/model/golden. Run it only for a new version of the format: ``python -m tests.model.make_golden FOLDER``."""
+"""Write tests/model/golden, for a new version of the format only: ``python -m tests.model.make_golden FOLDER``."""
 
 import sys
 
