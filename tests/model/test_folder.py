@@ -136,8 +136,8 @@ def test_truncated_and_grown_weights(model, verify):
 def test_every_flipped_byte_of_the_weights_is_found(model):
     weights = model / "weights.safetensors"
     whole = weights.read_bytes()
-    for place in range(0, len(whole), 7):
-        weights.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for at in range(0, len(whole), 7):
+        weights.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         refused(model, "checksum")
 
 
@@ -146,14 +146,14 @@ def test_every_flipped_byte_of_the_card_is_found_or_harmless(model):
     whole = card.read_bytes()
     expected = load_folder(model)[1]
     harmless = 0
-    for place in range(len(whole)):
-        card.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
+    for at in range(0, len(whole), 3):
+        card.write_bytes(whole[:at] + bytes([whole[at] ^ 2]) + whole[at + 1 :])
         try:
             assert load_folder(model)[1] == expected
             harmless += 1
         except ModelError:
             pass
-    assert harmless < len(whole) / 10
+    assert harmless < len(whole) / 30
 
 
 def test_bad_json(model):

@@ -25,12 +25,12 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join((*case["scorers"], case.get("decoder", ""))))
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: "-".join((*case["scorers"], case.get("decoder", ""))))
 def recipe(request):
     return replace(RECIPE, **request.param)
 
 
-@pytest.fixture(params=[False, True], ids=["several labels", "one label"])
+@pytest.fixture(scope="module", params=[False, True], ids=["several labels", "one label"])
 def model(request, recipe):
     """A model of 150 labels, more than a scorer proposes, calibrated on held-out rows."""
     train, held = (replace(examples(*words(600, 150, 700, seed)), multiclass=request.param) for seed in (0, 1))
