@@ -1,7 +1,7 @@
 """Every setting of a fit: the parameters, the presets, and the values that presets and rules give to open ones."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -168,9 +168,8 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Return the recipe as JSON; a regressor is named by its representation."""
-        return asdict(replace(self, regressor=None)) | {
-            "regressor": None if self.regressor is None else repr(self.regressor)
-        }
+        named = None if self.regressor is None else repr(self.regressor)
+        return dict(as_json(replace(self, regressor=None))) | {"regressor": named}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Recipe":
@@ -258,7 +257,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
     if recipe.decoder == "transpose" and recipe.kernel == "auto":
         recipe = replace(recipe, kernel=None)
-    return recipe
+    plain = Recipe.from_json(replace(recipe, regressor=None).to_json())  # without the numbers of NumPy
+    return replace(plain, regressor=recipe.regressor)
 
 
 def check(params: Mapping[str, Any]) -> None:
@@ -306,6 +306,15 @@ def check_embedding(params: Mapping[str, Any]) -> None:
             f"method={params['method']!r} has no regression step that a regressor replaces; use method='rembrandt'",
             "regressor",
         )
+
+
+def as_json(value: Any) -> Any:
+    """Return a parameter as JSON: settings and mappings as dicts, numbers of NumPy as those of Python."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def usual_cost(per_label: float) -> float:

@@ -173,6 +173,6 @@ class TestClassifier:
         for wrong in (0, -1, 2.5, "many"):
             with pytest.raises(SettingsError, match="shortlist") as refused:
                 classifier.predict_topk(X, shortlist=wrong)
-            assert refused.value.parameter == "shortlist"
+            assert refused.value.parameters == ("shortlist",)
         with pytest.raises(DataError, match="not one of"):
             classifier.predict_topk(X, include=["nothing"], shortlist=10)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
@@ -38,6 +37,7 @@ from rembrandt.recipe import (
     ScorerName,
     Threshold,
     TreeSettings,
+    as_json,
     resolve,
 )
 from rembrandt.selection import Choice, Watch, choose, unwatched
@@ -349,7 +349,7 @@ class RembrandtClassifier(Prediction):
             JSON to keep with the model, in ``extra_``.
         """
         check_is_fitted(self, "model_")
-        params = {name: _as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
+        params = {name: as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
         # A model does not depend on a device: `load` says where it runs.
         params |= {"random_state": self.settings_["seed"], "device": "cpu", "regressor": None}
         facts: dict[str, Any] = {
@@ -420,7 +420,7 @@ class RembrandtClassifier(Prediction):
 
     def _fingerprint(self, data: Examples) -> dict[str, Any]:
         """What the model depends on; texts are in the features."""
-        settings = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
+        settings = {name: as_json(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(settings["random_state"], int):
             raise SettingsError(
                 "a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state"
@@ -461,10 +461,3 @@ def _with_calibration(model: Model, tried: Model | None) -> Model:
         return model
     settings = model.settings | {"calibration": tried.settings["calibration"]}
     return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
-
-
-def _as_json(value: Any) -> Any:
-    """A parameter as JSON."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return dict(value) if isinstance(value, Mapping) else plain(value)

@@ -275,6 +275,6 @@ def _worth(model: Model, tail: Tail) -> Array | None:
         return model.worth() if tail else None
     if not isinstance(tail, tuple | list) or len(tail) != 2:
         raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail")
-    check_number("tail's A", tail[0], 0.0)
-    check_number("tail's B", tail[1], 0.0, above=True)
+    check_number("tail", tail[0], 0.0)
+    check_number("tail", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))

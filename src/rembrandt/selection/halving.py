@@ -93,11 +93,13 @@ def choose(
     report: Report = silent,
     watch: Watch = unwatched,
     now: Callable[[], float] = time.perf_counter,
+    rungs: list[Rung] | None = None,
 ) -> Choice:
     """Choose what ``recipe`` leaves "auto" by trials on held-out examples, in about ``budget`` seconds."""
     if data.n < FEWEST or not is_open(recipe):
         return Choice(usual(recipe))
-    return _Search(data, recipe, budget, place, report, watch, now).run()
+    rungs = rungs_of(data, recipe.seed, short=budget is None) if rungs is None else rungs
+    return _Search(data, recipe, budget, rungs, place, report, watch, now).run()
 
 
 class _Search:
@@ -106,6 +108,7 @@ class _Search:
         data: Examples,
         recipe: Recipe,
         budget: float | None,
+        rungs: list[Rung],
         place: Place,
         report: Report,
         watch: Watch,
@@ -115,7 +118,7 @@ class _Search:
         self.report, self.watch, self.now = report, watch, now
         self.budget = float("inf") if budget is None else budget
         self.list: Candidates = candidates(data, recipe, budget is not None)
-        self.rungs = rungs_of(data, recipe.seed, short=budget is None)
+        self.rungs = rungs
         self.begun = now()
         self.rates: dict[Any, float] = {}  # seconds per row and candidate, or per row and column of an embedding
         self.trials: list[dict[str, Any]] = []
