@@ -1,4 +1,4 @@
-"""Stores on the command line: every verb takes one where it takes a file, and answers the same."""
+"""Stores on the command line: every command takes a store in place of a file, with the same results."""
 
 import socket
 import subprocess
