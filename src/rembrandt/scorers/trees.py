@@ -47,6 +47,11 @@ class Trees:
     def likelihood(self, rows, scores):
         return scores
 
+    def explain(self, row, labels, likelihood=False):
+        from rembrandt.scorers.tree_explanations import explain_trees
+
+        return explain_trees(self.trees, row, labels)
+
     def label_weights(self):
         from functools import reduce
 
