@@ -20,7 +20,7 @@ from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check_embedding
+from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
 
 Array = NDArray[Any]
@@ -245,8 +245,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """Check the parameters and return them as a recipe."""
         names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center")
         settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
-        settings.check()
-        check_embedding(self.get_params(deep=False))
+        check(self.get_params(deep=False))
         return Recipe(
             n_components=self.n_components,
             method=self.method,

@@ -72,18 +72,15 @@ class Trial:
             return fit_centroids(fit.X, fit.Y, fit.weights)
         return self._embedding_scorer(candidate)
 
-    def is_embedded(self, candidate: Recipe) -> bool:
-        """Whether an embedding for the candidate exists, of its rank or a larger one."""
-        known = self._embedded.get(_embedding_key(candidate))
-        return known is not None and known[0] >= self._rank(candidate)
-
-    def embed(self, candidate: Recipe) -> None:
-        """Embed the labels for a candidate, and for all with smaller ranks: columns are nested."""
-        fit, asked = self._scaled(candidate), self._rank(candidate)
-        recipe = replace(candidate, n_components=asked)
-        check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-        self._embedded[_embedding_key(candidate)] = asked, embed_labels(fit, recipe, self.place)
-        self._statistics = None
+    def _embed(self, candidate: Recipe) -> Embedded:
+        """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
+        key, asked = (candidate.ridge, candidate.normalize), self._rank(candidate)
+        if key not in self._embedded or self._embedded[key][0] < asked:
+            fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
+            check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
+            self._embedded[key] = asked, embed_labels(fit, recipe, self.place)
+            self._statistics = None
+        return self._embedded[key][1]
 
     def _rank(self, candidate: Recipe) -> int:
         limit = largest_rank(self.fit.n, self.fit.X.shape[1] + 1, self.fit.n_labels)
@@ -93,9 +90,7 @@ class Trial:
         return replace(self.fit, X=self.fit.X.normalized()) if candidate.normalize else self.fit
 
     def _embedding_scorer(self, candidate: Recipe) -> EmbeddingScorer:
-        if not self.is_embedded(candidate):
-            self.embed(candidate)
-        embedded = self._embedded[_embedding_key(candidate)][1].truncated(self._rank(candidate))
+        embedded = self._embed(candidate).truncated(self._rank(candidate))
         fit, place = self._scaled(candidate), self.place
         features = min(n_random_features(candidate, self.n, self._rank(candidate)), FEATURES)
         recipe = replace(candidate, n_components=self._rank(candidate)).with_embedding(
@@ -163,10 +158,6 @@ def calibration_trial(data: Examples, recipe: Recipe, place: Place = CPU, report
         limit = largest_rank(fit.n, fit.X.shape[1] + 1, fit.n_labels)
         recipe = replace(recipe, n_components=min(recipe.n_components, limit))
     return fit_model(fit, replace(recipe, growable=False), place.in_memory(), report, held=held)
-
-
-def _embedding_key(candidate: Recipe) -> tuple[Any, Any]:
-    return candidate.ridge, candidate.normalize
 
 
 def _stacked(parts: list[Labels]) -> Labels:
