@@ -112,7 +112,7 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given):
     trees = TreeSettings(pairs=1e3)
     tree = fit_tree(H.X, Y, trees, weights)
     with cluster(workers=3) as client:
-        executor = DaskExecutor(client, "rows")
+        executor = DaskExecutor(client)
         there = replace(H, executor=executor)
         assert_same(fit_shared_ridge(there, fourier, 0.1), expected[0])
         assert executor.tally.sent >= 3 * H.projection.nbytes

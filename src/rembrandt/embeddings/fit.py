@@ -13,7 +13,6 @@ from rembrandt.embeddings.cs import cs
 from rembrandt.embeddings.pca import pca
 from rembrandt.embeddings.plst import plst
 from rembrandt.embeddings.problem import Problem, Solver
-from rembrandt.embeddings.regression import Regression
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
@@ -119,7 +118,7 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
         counts = np.maximum(engine.label_norms(), 1e-30)[:, None]
         V = engine.cross_t(W) / engine.asarray(counts)
     else:
-        W = Regression(engine, features).solve(V)
+        W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
         drawn = engine.gaussian(engine.d, TRACE_PROBES, settings.seed + 2)
         leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n

@@ -25,7 +25,6 @@ Array = NDArray[Any]
 RUNS = 8  # partial sums: as many workers can share a product; in one process four of them are alive at a time
 SMALL_CROSS = 1 << 25  # entries: up to here XᵀY is formed once (256 MB) and every product with it is a small one
 
-Work = Callable[..., Any]  # (engine, columns, *more): what can be done for every column of a block on its own
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared): one result for each piece
 
 
@@ -34,21 +33,12 @@ class Executor(Protocol):
 
     tally: Tally
 
-    @property
-    def spreads(self) -> bool:
-        """Whether columns go to different processes."""
-        ...
-
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         """The sum over all runs of ``product``, one of `PRODUCTS` or like them."""
         ...
 
     def each(self, data: Data, block: Array) -> Iterator[Array]:
         """``X block`` for shard after shard."""
-        ...
-
-    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
-        """``work`` on an engine like this one, for neighbouring columns of the block, in order."""
         ...
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
@@ -59,8 +49,6 @@ class Executor(Protocol):
 class LocalExecutor:
     """This process, shard after shard; the next one is read from the disk meanwhile."""
 
-    spreads = False
-
     def __init__(self) -> None:
         self.tally = Tally()
 
@@ -69,9 +57,6 @@ class LocalExecutor:
 
     def each(self, data: Data, block: Array) -> Iterator[Array]:
         return (projected(data, number, block) for number in range(len(data.shards)))
-
-    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
-        return [work(engine, block, *more)]
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         return list(task(pieces, *shared))
@@ -121,24 +106,6 @@ class ShardedEngine(NumpyBlocks):
             feature_means=(scale * self.sums.features).astype(self.dtype) if center_features else None,
             label_means=(scale * self.sums.labels).astype(self.dtype) if center_labels else None,
         )
-
-    @classmethod
-    def elsewhere(cls, data: Data, sums: Sums) -> ShardedEngine:
-        """An engine over the same data in another process, which computes there."""
-        self = cls.__new__(cls)
-        self.executor, self.data, self.sums = LocalExecutor(), data, sums
-        self.n, self.d, self.c = sum(shard.n for shard in data.shards), data.d, data.n_labels
-        self.dtype, self._cross = np.dtype(np.float32), None
-        return self
-
-    def spread(self, work: Work, block: Array, *more: Any) -> list[Any]:
-        """``work(engine, columns, *more)`` for parts of the block, in order; elsewhere where columns are shared out."""
-        return self.executor.spread(work, self, block, *more)
-
-    @property
-    def spreads(self) -> bool:
-        """Whether columns go to different machines: what can be done for each on its own is better done there."""
-        return self.executor.spreads
 
     @property
     def tally(self) -> Tally:

@@ -1,7 +1,7 @@
 """Where stores are worked on: this process, shard after shard, or a Dask cluster.
 
-``dask`` is a cluster of processes on this machine, ``dask:tcp://host:8786`` the one of that scheduler;
-``?cut=rows`` or ``?cut=columns`` after it settles what is shared out.
+``dask`` is a cluster of processes on this machine, ``dask:tcp://host:8786`` the cluster of that scheduler;
+``dask?workers=4`` sets the number of processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.sparse import Matrix
 
-_DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?(?:cut=(?P<cut>[a-z]+)|workers=(?P<workers>[0-9]+)|&)*)?")
+_DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?workers=(?P<workers>[0-9]+))?")
 
 
 def is_dask(device: str) -> bool:
@@ -44,9 +44,7 @@ def stored_place(device: str) -> StoredPlace:
             f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file"
         )
     workers = match["workers"]
-    return DaskPlace(
-        scheduler=match["scheduler"], cut=match["cut"] or "auto", workers=None if workers is None else int(workers)
-    )
+    return DaskPlace(scheduler=match["scheduler"], workers=None if workers is None else int(workers))
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,6 @@ class DaskPlace(StoredPlace):
     """A Dask cluster, over the shards of a store; it is there from when it is first needed to the end of ``held``."""
 
     scheduler: str | None = None
-    cut: str = "auto"
     workers: int | None = None
     _open: list[tuple[ExitStack, Executor]] = field(default_factory=list, compare=False)
     _holds: list[None] = field(default_factory=list, compare=False)
@@ -118,10 +115,7 @@ class DaskPlace(StoredPlace):
         if not self._open:
             with ExitStack() as stack:
                 client = stack.enter_context(cluster(self.scheduler, self.workers))
-                size = sum(shard.entry.bytes for shard in X.store.shards)
-                cut: Any = self.cut
-                executor = DaskExecutor(client, cut, 2 * size)  # with the layouts by columns
-                self._open.append((stack.pop_all(), executor))
+                self._open.append((stack.pop_all(), DaskExecutor(client)))
         return self._open[0][1]
 
 

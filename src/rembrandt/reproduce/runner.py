@@ -12,6 +12,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from rembrandt.errors import DataError, OutputExistsError, SettingsError
+from rembrandt.linalg.threads import cpu_count
 from rembrandt.progress import Report, silent
 from rembrandt.reproduce.experiment import Experiment, Plan, Row, SkippedError
 
@@ -184,7 +185,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
     """What the times depend on; the accelerator where it is used."""
     about = {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cpu_count(),
         "gigabytes": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "system": platform.system(),
         "python": platform.python_version(),
