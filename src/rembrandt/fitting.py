@@ -21,14 +21,11 @@ from rembrandt.decoders.shared_ridge import fit_shared_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
-from rembrandt.embeddings.fit import CHOLESKY_LIMIT
-from rembrandt.embeddings.plugged import embed_plugged
-from rembrandt.engines.cpu import SMALL_CROSS
+from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
 from rembrandt.engines.place import CPU, CpuPlace, Place
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.stored_place import DaskPlace
-from rembrandt.engines.sums import Sums
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -36,13 +33,11 @@ from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_colu
 from rembrandt.model.model import Model
 from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
-from rembrandt.regressors import KernelFeatures, Lift, described, is_foreign, pack_lift, regressor_of, unpack_lift
-from rembrandt.regressors.foreign import Foreign
 
 Array = NDArray[Any]
-DecoderName = Literal["transpose", "ridge", "logistic", "greedy"]
+DecoderName = Literal["transpose", "ridge", "logistic"]
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
-DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic", "greedy")
+DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic")
 
 
 @dataclass(frozen=True)
@@ -72,14 +67,16 @@ class Recipe:
 
     def facts(self) -> dict[str, Any]:
         """The recipe as JSON."""
-        return asdict(replace(self, regressor=None)) | {"regressor": described(self.regressor)}
+        return asdict(replace(self, regressor=None)) | {
+            "regressor": None if self.regressor is None else repr(self.regressor)
+        }
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> "Recipe":
         """The recipe that has these facts."""
         tree = facts["tree"]
         parts = {"embedding": Settings(**facts["embedding"]), "tree": None if tree is None else TreeSettings(**tree)}
-        return cls(**facts | parts | {"regressor": regressor_of(facts.get("regressor"))})
+        return cls(**facts | parts | {"regressor": None})
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Embedded:
     projection: Block
     reason: str = ""
     place: Place = CPU
-    lift: Lift | None = None  # what rows go through before the projection
+    lift: FittedRegressor | None = None  # what rows go through before the projection
 
     def project(self, X: Matrix) -> Block:
         return self.place.project(X if self.lift is None else self.lift(X), self.projection)
@@ -134,8 +131,9 @@ class Embedded:
             blocks["back"] = e.back
         arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
         facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations")}
-        lift, kind = pack_lift(self.lift)
-        return arrays | lift, {"facts": facts, "reason": self.reason, "has_back": e.back is not None, "lift": kind}
+        if self.lift is not None:
+            self.lift.refuse_saving()
+        return arrays, {"facts": facts, "reason": self.reason, "has_back": e.back is not None}
 
     @classmethod
     def unpacked(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
@@ -144,7 +142,7 @@ class Embedded:
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
         e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
-        return cls(e, projection, facts["reason"], place, unpack_lift(arrays, facts["lift"]))
+        return cls(e, projection, facts["reason"], place)
 
 
 def fit_model(
@@ -166,9 +164,7 @@ def fit_model(
         Decoder.packed,
         Decoder.unpacked,
     )
-    moments = sums = None
-    if keeps_sums(recipe, data.X.shape[1], data.Y.shape[1]):
-        sums = Sums.of(X, data.Y, data.weights)
+    moments = None
     if recipe.growable:
         with data.place.exactly():
             seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
@@ -191,16 +187,9 @@ def fit_model(
         n_train=data.X.shape[0],
         forest=forest,
         moments=moments,
-        sums=sums,
         blend=0.0 if forest is None else recipe.blend,
         settings=settings | {"residual": embedded.embedding.residual, "iterations": embedded.embedding.iterations},
     )
-
-
-def keeps_sums(recipe: Recipe, d: int, c: int) -> bool:
-    """Whether sums over examples say all that a fit asks: few features, as one factor solves for, and no kernel."""
-    linear = recipe.regressor is None and recipe.kernel is None and recipe.decoder in ("ridge", "transpose")
-    return recipe.growable and linear and d < CHOLESKY_LIMIT and (d + 1) * c <= SMALL_CROSS
 
 
 def normalized(X: Matrix) -> Matrix:
@@ -210,10 +199,6 @@ def normalized(X: Matrix) -> Matrix:
 
 def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Embedded:
     """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
-    if isinstance(recipe.regressor, KernelFeatures):
-        lift = recipe.regressor.lift(_in_memory(data), recipe.embedding.seed)
-        lifted = replace(data, X=lift(data.X))
-        return replace(fit_embedding(lifted, replace(recipe, regressor=None), report), lift=lift)
     if recipe.regressor is not None:
         return _fit_plugged(data, recipe, report)
     with data.place.exactly():
@@ -242,8 +227,7 @@ def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:
     if recipe.center:
         raise SettingsError("center=True is for a linear regression; this regressor has an intercept of its own")
     X = _in_memory(data)
-    embedding, final = embed_plugged(X, data.Y, data.weights, recipe.regressor, recipe.embedding, report)
-    lift = Foreign(final, X.shape[1], embedding.W.shape[1]) if is_foreign(recipe.regressor) else final.network_
+    embedding, lift = embed_with_regressor(X, data.Y, data.weights, recipe.regressor, recipe.embedding, report)
     reason = ""
     if recipe.auto_rank:
         rank, reason = choose_rank(as_numpy(embedding.sigma))
@@ -283,7 +267,7 @@ def fit_decoder(
     checkpoints: Checkpoints = NOTHING_KEPT,
 ) -> Decoder:
     """The decoder of ``recipe`` on the projected rows ``H``."""
-    if recipe.decoder in ("transpose", "greedy"):
+    if recipe.decoder == "transpose":
         if embedding.back is None:
             raise SettingsError(
                 f"decoder={recipe.decoder!r} needs a label basis, and method='pca' has none: it embeds features. "
@@ -291,7 +275,7 @@ def fit_decoder(
             )
         if recipe.kernel is not None:
             raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
-        return replace(fit_transpose(embedding.back, embedding.unreached_means()), greedy=recipe.decoder == "greedy")
+        return fit_transpose(embedding.back, embedding.unreached_means())
     with data.place.exactly():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)

@@ -1,8 +1,7 @@
-"""A fitted model that keeps learning, from new labels alone or from new examples.
+"""More examples for a fitted model, with known and new labels.
 
-New labels alone (`grown`) get a column each and nothing else changes. New examples (`updated`), with labels known and
-new, change every column to that of a ridge regression on all examples, those of the fit and these: in the embedding
-that the model has or, where sums over examples are enough to make it, in the embedding of all.
+Every column changes to that of a ridge regression on all examples, those of the fit and these, in the embedding
+that the model has.
 """
 
 from dataclasses import replace
@@ -13,50 +12,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
-from rembrandt.decoders.moments import learn_columns, learn_rows
+from rembrandt.decoders.moments import learn_rows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
-from rembrandt.refreshing import refreshed
 
 Array = NDArray[Any]
-RIDGE = 0.1  # strength of new columns where the decoder's own penalty is not that of a ridge
 OUTSIDE = 0.1  # of the new labels' weight that an embedding may miss, more than of those it was fitted to
 ROWS = 8192  # of a store, projected at a time
 OLDER = 1.0  # examples since the embedding was fitted, for each that it was fitted to
-
-
-def grown(model: Model, X: Matrix, Y: sparse.csr_array, classes: NDArray[Any], report: Report = silent) -> Model:
-    """``model`` with the labels ``classes``, the columns of ``Y``, learnt from the rows of ``X``.
-
-    The rows that the model was fitted to are taken to have none of them. The scores of the labels that were there, and
-    their propensities, stay as they were, to the bit.
-    """
-    check_growable(model)
-    counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    if (counts == 0).any():
-        raise DataError(f"no example has the label {classes[counts == 0][0]!r}; give at least one of each new label")
-    assert model.moments is not None
-    strength = model.settings["decoder_ridge"] if model.settings["decoder"] == "ridge" else RIDGE
-    decoder = model.decoder
-    found = learn_columns(decoder, as_numpy(model.project(X)), Y, model.moments, strength, report)
-    bias = np.concatenate([decoder.bias, found.bias])
-    log = [*model.settings.get("added", []), {"n_labels": len(classes), "n_examples": X.shape[0]}]
-    return replace(
-        model,
-        classes=np.concatenate([model.classes, classes]),
-        decoder=replace(decoder, bias=bias, added=(*decoder.added, found.weights)),
-        embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
-        threshold=_with_usual(model.threshold, len(classes)),
-        label_counts=np.concatenate([model.label_counts, counts]),
-        moments=found.moments,
-        shortlist=None,  # of the labels that there were
-        sums=None,  # they say nothing of these labels
-        settings=model.settings | {"added": log},
-    )
 
 
 def updated(
@@ -69,19 +36,13 @@ def updated(
 ) -> Model:
     """``model`` after the rows ``X`` too; the columns of ``Y`` are its labels and then the new ones, ``classes``.
 
-    The rows that the model has learnt from are taken to have none of the new labels. A linear model of few features
-    has the sums to embed the labels anew. For others the embedding and the kernel map stay as they were fitted. Rows
-    of `grown` said nothing of the labels that were there: here they count as rows on which the model was right.
+    The rows that the model has learnt from are taken to have none of the new labels. The embedding and the kernel map
+    stay as they were fitted.
     """
     check_updatable(model)
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    log: dict[str, Any] = {"n_labels": len(classes), "n_examples": X.shape[0]}
-    if model.sums is not None:
-        log |= {"refreshed": True, "outside": 0.0}
-        changed = refreshed(model, X, Y, weights, report)
-    else:
-        log |= {"refreshed": False, "outside": outside(model, counts)}
-        changed = _in_the_same_embedding(model, X, Y, weights, report)
+    log = {"n_labels": len(classes), "n_examples": X.shape[0], "outside": outside(model, counts)}
+    changed = _in_the_same_embedding(model, X, Y, weights, report)
     return replace(
         changed,
         classes=np.concatenate([model.classes, classes]) if len(classes) else model.classes,
@@ -101,7 +62,7 @@ def _in_the_same_embedding(
     found = learn_rows(model.decoder, _projected(model, X), Y, model.moments, strength, weights, report)
     return replace(
         model,
-        decoder=replace(model.decoder, weights=found.weights, bias=found.bias, added=()),
+        decoder=replace(model.decoder, weights=found.weights, bias=found.bias),
         embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
         moments=found.moments,
     )
@@ -148,18 +109,17 @@ def _projected(model: Model, X: Matrix) -> Block:
 
 
 def _since_embedding(model: Model) -> list[dict[str, Any]]:
-    return [each for each in model.settings.get("updated", []) if not each["refreshed"]]
+    return list(model.settings.get("updated", []))
 
 
 def _labels_of_fit(model: Model) -> int:
-    later = [*model.settings.get("added", []), *_since_embedding(model)]
-    return model.n_labels - sum(int(each["n_labels"]) for each in later)
+    return model.n_labels - sum(int(each["n_labels"]) for each in _since_embedding(model))
 
 
 def check_updatable(model: Model) -> None:
     """Refuse what cannot take new examples, and say what could."""
     check_growable(model)
-    if model.settings["decoder"] != "ridge" and model.sums is None:
+    if model.settings["decoder"] != "ridge":
         raise SettingsError(
             f"this model's decoder is {model.settings['decoder']!r}, which new examples cannot be added to; fit one "
             "with decoder='ridge' and growable=True, or fit anew with all examples"
@@ -173,8 +133,6 @@ def check_growable(model: Model) -> None:
             "this model has a sparse part, whose trees have no place for new labels; fit one with sparse=False and "
             "growable=True, or fit anew with all labels"
         )
-    if model.decoder.greedy:
-        raise SettingsError("decoder='greedy' picks labels by the embedding itself, which new labels are no part of")
     if model.moments is None:
         raise SettingsError("this model did not keep what more examples and labels need; fit it with growable=True")
 

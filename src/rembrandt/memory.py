@@ -39,7 +39,6 @@ def estimate(shape: Shape) -> dict[str, int]:
         shape.itemsize * shape.n * shape.k
         + {
             "transpose": weights,
-            "greedy": weights,
             "ridge": 3 * weights + 3 * 8 * shape.mapped**2,
             "logistic": shape.copies * weights + features + 3 * 8 * shape.mapped**2,
         }[shape.decoder]

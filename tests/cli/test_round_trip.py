@@ -193,22 +193,6 @@ def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run
     assert scores[0] != scores[1] and all(row == sorted(row, reverse=True) for row in scores[1])
 
 
-def test_labels_are_added_to_a_growable_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    lines = (data / "train.tsv").read_text().splitlines(keepends=True)
-    label = "topic-00/label-000"
-    (tmp_path / "old.tsv").write_text("".join(line for line in lines if label not in line))
-    (tmp_path / "new.tsv").write_text("".join(line for line in lines if label in line or line is lines[0]))
-    said = run("add", model, tmp_path / "new.tsv", "-o", tmp_path / "grown", code=1).err
-    assert "growable" in said
-    run("fit", tmp_path / "old.tsv", "-o", tmp_path / "small", *TABLE, *FAST, "--growable")
-    answer = run("add", tmp_path / "small", tmp_path / "new.tsv", "-o", tmp_path / "grown", "--json").json
-    assert answer["added"] == [label] and answer["n_labels"] == 40
-    small, grown = (run("evaluate", tmp_path / each, data / "test.tsv", "--json").json for each in ("small", "grown"))
-    assert grown["unseen_labels"] == 0 and grown["p@1"] > small["p@1"] - 0.01 and grown["p@5"] > small["p@5"]
-    said = run("add", tmp_path / "grown", tmp_path / "new.tsv", "-o", tmp_path / "again", code=1).err
-    assert "nothing to add" in said
-
-
 def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run: Run, tmp_path: Path) -> None:
     learn = ("--calibrate", "--threshold", "macro")
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json").json

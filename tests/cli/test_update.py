@@ -79,15 +79,14 @@ def test_a_store_is_taken_for_a_file(
     run("update", small, parts[1], "-o", tmp_path / "by-file")
     by_store, by_file = (load(tmp_path / each) for each in ("by-store", "by-file"))
     assert by_store.classes_.tolist() == by_file.classes_.tolist()
-    assert by_store.settings_["updated"][0]["refreshed"] == (kernel == ())
     assert_allclose(by_store.model_.decoder.weights, by_file.model_.decoder.weights, atol=1e-5)
 
 
 def test_what_cannot_be_updated_says_so(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     assert "--growable" in run("update", model, data / "test.tsv", code=1).err
     assert "not a model" in run("update", tmp_path, data / "test.tsv", code=1).err
-    run("fit", data / "train.tsv", "-o", tmp_path / "t", *TABLE, *FAST, "--decoder", "greedy", "--growable")
-    assert "--decoder greedy" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
+    run("fit", data / "train.tsv", "-o", tmp_path / "t", *TABLE, *FAST, "--decoder", "transpose", "--growable")
+    assert "transpose" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
 
 
 def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
     run("fit", tmp_path / "first.txt", "-o", tmp_path / "model", *FAST, "--growable")
     answer = run("update", tmp_path / "model", tmp_path / "second.txt", "--json").json
     assert answer["n_train"] == len(lines) - 1 and answer["refit_due"] is None
-    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "refreshed": True, "outside": 0.0}]
+    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "outside": pytest.approx(0, abs=0.1)}]
     assert np.isfinite(load(tmp_path / "model").model_.decoder.weights).all()
 
 
@@ -125,6 +124,6 @@ def test_a_store_that_grows_is_the_list_of_shards_for_the_day_of_a_fit(
     run("fit", store, "-o", model, *FAST, "--growable")
     run("data", "convert", parts[1], "--output", store, "--append", *TABLE)
     answer = run("update", model, store, "--anew", "--json").json
-    assert answer["n_train"] == 800 and answer["added"] == [LABEL] and load(model).model_.sums is not None
+    assert answer["n_train"] == 800 and answer["added"] == [LABEL]
     run("data", "convert", data / "test.tsv", "--output", tmp_path / "test", "--like", model, *TABLE)
     assert run("update", model, tmp_path / "test", "--json").json["n_train"] == 1000

@@ -36,7 +36,7 @@ def blobs(seed=0, n=400, d=60, c=12, several=False):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("decoder", ["transpose", "ridge", "logistic", "greedy"])
+@pytest.mark.parametrize("decoder", ["transpose", "ridge", "logistic"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_same_answers_on_every_device(device, decoder, several):
     X, y = blobs(several=several)
@@ -143,7 +143,7 @@ def test_work_on_the_processor_never_imports_torch():
     code = (
         "import sys, numpy as np; from rembrandt import RembrandtClassifier, LabelEmbedder\n"
         "X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 3\n"
-        "for decoder in ('ridge', 'logistic', 'transpose', 'greedy'):\n"
+        "for decoder in ('ridge', 'logistic', 'transpose'):\n"
         "    RembrandtClassifier(2, decoder=decoder, kernel=None, max_epochs=2).fit(X, y).predict(X)\n"
         "LabelEmbedder(2).fit(X, y).transform(X)\n"
         "print('torch' in sys.modules)"

@@ -23,7 +23,7 @@ EXACT = 1e-4
 D, K, C = 60, 12, 25
 
 
-def random_model(kernel, normalize, link, rng, greedy=False):
+def random_model(kernel, normalize, link, rng):
     """A model of random weights, whose scores lie within about ten of zero."""
     projection = rng.standard_normal((D + 1, K)).astype(np.float32)
     rows = random_rows(200, rng)
@@ -31,7 +31,7 @@ def random_model(kernel, normalize, link, rng, greedy=False):
     fourier = None if kernel is None else draw(kernel, hidden, 150, seed=3)
     size = K if fourier is None else fourier.size
     weights = (rng.standard_normal((size, C)) / np.sqrt(size)).astype(np.float32)
-    decoder = Decoder(weights, rng.standard_normal(C).astype(np.float32), link, fourier, greedy)
+    decoder = Decoder(weights, rng.standard_normal(C).astype(np.float32), link, fourier)
     return Model(
         classes=np.arange(C),
         multiclass=False,
@@ -116,14 +116,6 @@ def test_kernel_contributions_are_integrated_gradients():
     wanted = x[0] * (W[:-1] @ gradient)
     explanation = explain_rows(model, sparse.csr_array(x), np.array([3]))
     np.testing.assert_allclose(explanation.contributions[:, 0], wanted[explanation.features], atol=1e-5)
-
-
-def test_a_greedy_decoder_is_explained_by_its_match_with_the_whole_row():
-    rng = np.random.default_rng(9)
-    model = random_model(None, False, "identity", rng, greedy=True)
-    X = random_rows(5, rng)
-    score = explain_rows(model, X, np.arange(C)).score
-    np.testing.assert_allclose(score, model.scores(X), atol=EXACT)
 
 
 def test_blocks_do_not_change_the_result(monkeypatch):

@@ -32,7 +32,6 @@ CASES = [
     (False, {"decoder": "ridge", "kernel": "gaussian", "n_random_features": 50}),
     (False, {"decoder": "transpose"}),
     (False, {"decoder": "logistic", "max_epochs": 3}),
-    (False, {"decoder": "greedy", "method": "cs", "n_components": 10}),
     (True, {"decoder": "logistic", "max_epochs": 3}),
     (True, {"decoder": "ridge"}),
 ]

@@ -65,7 +65,7 @@ def test_rough_scores_choose_candidates_that_are_scored_again(monkeypatch):
 
     def rough(given):
         used.append(given)
-        return torch_ranking._Rough(given.to(torch.bfloat16), given.T.contiguous())
+        return torch_ranking._Rough(given.weights.to(torch.bfloat16), given.weights.T.contiguous())
 
     monkeypatch.setattr(torch_ranking, "_rough", rough)
     found = best_labels(placed, torch.as_tensor(H), 5)

@@ -7,7 +7,6 @@ from typer.core import TyperGroup
 
 from rembrandt import __version__
 from rembrandt.cli import (
-    add,
     annif,
     confusions,
     data,
@@ -66,7 +65,6 @@ for verb in (
     demo.demo,
     fit.fit,
     tune.tune,
-    add.add,
     update.update,
     predict.predict,
     evaluate.evaluate,

@@ -42,8 +42,6 @@ def explain(
         data = opened.read(file, Reading.given(format, text), report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
         found = explain_examples(opened.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
-    if opened.classifier.model_.decoder.greedy:
-        screen.say("The greedy decoder picks labels in turn; what is explained is their match with the whole example.")
     answers = []
     for row in range(data.n_examples):
         screen.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_SHOWN])

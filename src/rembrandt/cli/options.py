@@ -12,7 +12,7 @@ Format = StrEnum(
     "Format", ["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
 )
 Method = StrEnum("Method", ["rembrandt", "pca", "plst", "cs", "cca"])
-Decoder = StrEnum("Decoder", ["auto", "transpose", "ridge", "logistic", "greedy"])
+Decoder = StrEnum("Decoder", ["auto", "transpose", "ridge", "logistic"])
 Kernel = StrEnum("Kernel", ["auto", "none", "gaussian", "laplacian", "matern3", "matern5"])
 Analyzer = StrEnum("Analyzer", ["word", "char"])
 YesNo = StrEnum("YesNo", ["auto", "yes", "no"])

@@ -20,8 +20,6 @@ from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
-SCORES = 1 << 24  # entries of the largest block of scores
-LEAST = 0.05  # of a label's variance that its features leave open, at least: no column is ever certain
 
 
 @dataclass(frozen=True)
@@ -59,28 +57,6 @@ class Columns:
     bias: Array  # m
     embedding: Array  # m × k
     moments: Moments  # of the rows before and these
-
-
-def learn_columns(
-    decoder: Decoder, H: Array, Y: sparse.csr_array, seen: Moments, strength: float, report: Report = silent
-) -> Columns:
-    """Columns for the labels ``Y`` of projected rows ``H``, given that no row that was seen before has them.
-
-    For scores that are probabilities (ridge, transpose) these are the columns that ridge of this ``strength`` finds on
-    all rows, the old ones and these: exactly, as it needs nothing of the old ones but their moments. For logits they
-    are those of two normal classes with one covariance, scaled to that from the same regression: an approximation.
-    """
-    statistics = RidgeStatistics(H, Y, decoder.fourier, report=report)
-    statistics.add_rows_without_labels(seen.total, seen.mean, seen.gram())
-    found = statistics.solve(strength)
-    Q, bias = found.weights, found.bias
-    if decoder.link != "identity":
-        Q, bias = _as_logits(statistics, Q)
-    if decoder.link == "softmax":
-        # Logits of a class against all others: softmax wants them above the others' total.
-        bias = bias + _mean_log_total(decoder, H)
-    embedding = statistics.of_projection(H.shape[1]).solve(strength).weights.T
-    return Columns(Q, bias.astype(Q.dtype), embedding, Moments.seen_by(statistics))
 
 
 def learn_rows(
@@ -140,36 +116,10 @@ def _carry(
     drift = factor.solve(seen.total * (now.mean - seen.mean)[:, None])
     for labels in spans(c, LABELS):
         report("updating the decoder", labels.start, c)
-        old = decoder.columns(labels)
+        old = decoder.weights[:, labels]
         wide = old.astype(np.float64)
         label_mean = decoder.bias[labels] + seen.mean @ wide
         off = factor.solve(change @ wide) if step is None else step @ old
         Q[:, labels] = old - off - drift * label_mean
         bias[labels] = label_mean * (seen.total / now.total) - now.mean @ Q[:, labels].astype(np.float64)
     report("updating the decoder", c, c)
-
-
-def _mean_log_total(decoder: Decoder, H: Array) -> float:
-    """The mean over rows of the logarithm of what softmax divides by."""
-    total = 0.0
-    for rows in spans(len(H), max(1, SCORES // decoder.bias.shape[0])):
-        scores = decoder.scores(H[rows])
-        most = scores.max(axis=1)
-        total += float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1))).sum())
-    return total / max(1, len(H))
-
-
-def _as_logits(statistics: RidgeStatistics, Q: Array) -> tuple[Array, Array]:
-    """Least-squares columns as linear discriminants.
-
-    With δ the distance between the means of rows with the label and without, π its rate and S the total covariance,
-    ridge finds π(1−π) S⁻¹δ and the discriminant is the same direction, longer: S⁻¹δ / (1 − π(1−π) δᵀS⁻¹δ).
-    """
-    rate = np.clip(statistics.label_mean, 1e-12, 1 - 1e-12)
-    spread = rate * (1 - rate)
-    apart = statistics.cross / (statistics.total * spread)[:, None]  # δ, m × D
-    explained = np.einsum("md,dm->m", apart, Q)
-    logits = Q / (spread * np.clip(1 - explained, LEAST, None))
-    middle = statistics.mean + (0.5 - rate)[:, None] * apart  # between the two means
-    bias = np.log(rate / (1 - rate)) - np.einsum("md,dm->m", middle, logits)
-    return logits.astype(Q.dtype), bias

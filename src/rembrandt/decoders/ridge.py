@@ -61,15 +61,6 @@ class RidgeStatistics:
             shift = self.total * self.label_mean[labels, None] * self.mean
             self.cross[labels] -= xp.astype(shift, H.dtype)
 
-    @classmethod
-    def of_sums(cls, total: float, mean: Block, gram: Block, label_mean: Block, cross: Block) -> "RidgeStatistics":
-        """Out of means and of sums of products (``ΦᵀΦ``, and ``YᵀΦ`` by rows), neither of them centred."""
-        own = cls.__new__(cls)
-        own.fourier, own.total, own.mean, own.label_mean = None, total, mean, label_mean
-        own.gram = gram - total * mean[:, None] * mean
-        own.cross = cross - total * label_mean[:, None] * mean
-        return own
-
     def add_rows_without_labels(self, total: float, mean: Block, gram: Block) -> None:
         """Take in rows that have none of these labels, by their number, their mean and their centred Gram matrix."""
         both = self.total + total

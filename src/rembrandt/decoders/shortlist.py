@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.errors import MemoryEstimateError, SettingsError
+from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
@@ -42,10 +42,6 @@ class Shortlist:
     @classmethod
     def of(cls, decoder: Decoder, report: Report = silent) -> "Shortlist":
         """That of ``decoder``."""
-        if decoder.greedy:
-            raise SettingsError(
-                "decoder='greedy' has no shortlist: it picks labels one after the other, by what the first leave over"
-            )
         joined = _joined(decoder)
         return cls(decoder, kmeans(joined, n_clusters(len(joined)), report=report).astype(np.int32))
 
@@ -128,13 +124,13 @@ class _Layout:
 
 def _joined(decoder: Decoder) -> Array:
     """The decoder's columns as rows, each with its bias, c × (D + 1)."""
-    size = sum(weights.nbytes for weights in (decoder.weights, *decoder.added))
+    size = decoder.weights.nbytes
     if 3 * size > memory.available():
         raise MemoryEstimateError(
             f"a shortlist of these labels takes {3 * size / 2**30:.1f} GiB while it is made, and "
             f"{memory.available() / 2**30:.1f} GiB is free; predict without one, or fit with fewer n_components"
         )
-    weights = decoder.columns(slice(None))
+    weights = decoder.weights
     joined = np.empty((weights.shape[1], weights.shape[0] + 1), dtype=weights.dtype)
     for labels in spans(len(joined), LABELS):
         joined[labels, :-1] = weights[:, labels].T

@@ -19,7 +19,6 @@ from rembrandt.fitting import (
 )
 from rembrandt.presets import filled, is_auto
 from rembrandt.progress import Report
-from rembrandt.regressors import described, is_foreign
 from rembrandt.search import SEARCHED, Found, Watch, search, space_of
 from rembrandt.selection import FEWEST, Auto, Open
 from rembrandt.settling import Settled, settle
@@ -72,9 +71,8 @@ class Asking(Estimator):
             raise SettingsError("a checkpoint needs random_state to be a number: without one no two fits are the same")
         if is_dask(self.device):
             settings["device"] = "dask"  # a scheduler may have died, and the next one is elsewhere
-        if is_foreign(self.regressor):
-            raise SettingsError("a checkpoint cannot keep a regressor that is not Rembrandt's; fit without one")
-        settings["regressor"] = described(self.regressor)
+        if self.regressor is not None:
+            raise SettingsError("a checkpoint cannot keep a regressor; fit without one")
         del settings["text"], settings["verbose"]
         return fingerprint(data.X, data.Y, data.weights, data.classes, settings)
 
@@ -112,7 +110,7 @@ class Asking(Estimator):
         decoder, kernel = self.decoder, self.kernel
         if decoder == "auto" and self.growable:
             decoder = "ridge"  # the one that new examples can be added to
-        if decoder in ("transpose", "greedy") and kernel == "auto":
+        if decoder == "transpose" and kernel == "auto":
             kernel = None  # they decode the projection itself
         penalty, left_out = _number_or_auto("decoder_ridge", self.decoder_ridge), _share("leave_out", self.leave_out)
         return Open(decoder, kernel, penalty, self.normalize, left_out)

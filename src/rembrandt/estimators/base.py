@@ -9,6 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
 from rembrandt.data.stored import StoredRows
 from rembrandt.embeddings import METHODS, Settings
+from rembrandt.embeddings.regressor import check_regressor
 from rembrandt.engines.place import place_for
 from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError
@@ -19,7 +20,6 @@ from rembrandt.fitting import (
     rank_limit,
 )
 from rembrandt.linalg.sparse import as_csr, is_sparse
-from rembrandt.regressors import regressor_of
 from rembrandt.targets import Targets
 
 
@@ -80,5 +80,5 @@ class Estimator(BaseEstimator):
             max_iter=int(self.max_iter),
             seed=seed_of(self.random_state),
         )
-        regressor = regressor_of(self.regressor)
-        return Recipe(settings, auto_rank=auto, center=bool(self.center), regressor=regressor, **more)
+        check_regressor(self.regressor)
+        return Recipe(settings, auto_rank=auto, center=bool(self.center), regressor=self.regressor, **more)

@@ -31,19 +31,18 @@ from rembrandt.fitting import (
     Labelled,
     fit_model,
 )
-from rembrandt.growing import check_updatable, grown, refit_due, updated
+from rembrandt.growing import check_updatable, refit_due, updated
 from rembrandt.model.model import Model
 from rembrandt.model.persist import save_model
 from rembrandt.presets import Preset
 from rembrandt.progress import Report, bars, silent
-from rembrandt.regressors import described
 from rembrandt.search import Found, Watch, unwatched
 from rembrandt.selection import Auto
 from rembrandt.settling import Settled, repeated
-from rembrandt.targets import Targets, joined_labels, named_like, new_labels, read_first, read_targets
+from rembrandt.targets import Targets, joined_labels, named_like, read_first, read_targets
 
 Array = NDArray[Any]
-NO_SUMS = ("transpose", "logistic", "greedy")  # decoders that are no function of sums over examples
+NO_SUMS = ("transpose", "logistic")  # decoders that are no function of sums over examples
 
 
 def _learns_on(self: "RembrandtClassifier") -> bool:
@@ -77,7 +76,7 @@ class RembrandtClassifier(Asking, Predicting):
         successive halving on held-out data. The preset says how large a sparse part may be. The fit comes after that.
     n_components, method, ridge, n_oversamples, n_iter, solver, tol, max_iter, center, regressor
         The embedding, as in `LabelEmbedder`.
-    decoder : "transpose", "ridge", "logistic", "greedy" or "auto"
+    decoder : "transpose", "ridge", "logistic" or "auto"
         Back through the embedding; least squares; softmax or independent logistic; matching pursuit (for "cs").
     decoder_ridge : float or "auto"
         Strength of the decoder's penalty: of ridge relative to the mean squared length of what it sees of an example,
@@ -107,7 +106,7 @@ class RembrandtClassifier(Asking, Predicting):
         The sparse part's fidelity to the training examples, the power of its hinge in a probability, and its share in
         the score, from 0 to 1. For whoever repeats a fit without its search; "auto" chooses on held-out data.
     growable : bool
-        Keep what `partial_fit` and `add_labels` need: the mean and covariance of what the decoder sees, 4 D² bytes for
+        Keep what `partial_fit` needs: the mean and covariance of what the decoder sees, 4 D² bytes for
         D features (4 MB for 1,000, 64 MB for 4,000). For whoever has new examples or labels now and then and cannot
         fit anew each time. The decoder is ridge then, unless another is asked for.
     calibrate : bool
@@ -279,33 +278,6 @@ class RembrandtClassifier(Asking, Predicting):
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
-    def add_labels(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Learn labels that the model does not know yet, from examples of them; the others stay as they are.
-
-        ``y`` has the labels of each row, or one label a row; labels that the model knows are passed over. Or it is a
-        0/1 matrix, and ``classes`` names its columns. The rows of the fit are taken to have none of the new labels.
-        Needs ``growable=True``. Scores of a ridge or transpose decoder are those of a ridge regression on all rows, the
-        old ones and these, in the same embedding; those of a logistic decoder approximate what a fit would give.
-        """
-        rows = self.model_rows(X)
-        Y, names = new_labels(y, classes, self.classes_)
-        if rows.shape[0] != Y.shape[0]:
-            raise DataError(f"X has {rows.shape[0]} rows and y has {Y.shape[0]}: give one label entry for each row")
-        with bars(self.verbose > 0) as report:
-            self.model_ = grown(self.model_, rows, Y, names, report)
-        self.classes_ = self.model_.classes
-        return self
-
-    def add_dataset(self, data: Dataset, report: Report = silent) -> list[str]:
-        """As `add_labels`, with what a reader returned; the names of the labels that are new."""
-        known = {str(name) for name in self.classes_.tolist()}
-        used = np.bincount(data.Y.indices, minlength=data.n_labels) > 0
-        new = [i for i, name in enumerate(data.label_names) if used[i] and name not in known]
-        names = [data.label_names[i] for i in new]
-        self.add_labels(self.dataset_rows(data, report), data.Y[:, new], named_like(names, self.classes_))
-        self._take_titles(data, names)
-        return names
-
     @available_if(_learns_on)
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
         """Learn from more examples, with labels that the model knows and new ones; the first call is a fit.
@@ -348,7 +320,7 @@ class RembrandtClassifier(Asking, Predicting):
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
         }
-        facts["params"]["regressor"] = described(self.regressor)
+        facts["params"]["regressor"] = None
         facts["params"]["random_state"] = self.settings_["embedding"]["seed"]
         facts["params"]["device"] = "cpu"  # a model belongs to no device: whoever loads it says where it runs
         save_model(path, self.model_, self.text_, facts, force)

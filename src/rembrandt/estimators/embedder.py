@@ -1,6 +1,5 @@
 """The embedding alone, as a scikit-learn transformer."""
 
-from dataclasses import replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from rembrandt.fitting import (
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.regressors import KernelFeatures
 from rembrandt.selection import Auto
 from rembrandt.targets import read_targets
 
@@ -46,11 +44,9 @@ class LabelEmbedder(TransformerMixin, Estimator):
     center : bool
         Subtract the means of features and labels instead of appending a constant feature; sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
-    regressor : None, "kernel", "mlp" or a regressor
-        What predicts embedded labels from features: ridge regression (None); the same on random features of a kernel
-        (``rembrandt.regressors.KernelFeatures`` has settings); a small network (``rembrandt.regressors.MLP``), which
-        needs torch; or any object with ``fit`` and ``predict`` that learns several outputs, fitted anew for every
-        block of directions that is looked at: ``n_iter + 2`` times.
+    regressor : None or a regressor
+        What predicts embedded labels from features: ridge regression (None), or any object with ``fit`` and
+        ``predict`` that supports several outputs; it is fitted ``n_iter + 2`` times.
     random_state : int, RandomState or None
     verbose : int
         Show progress when positive.
@@ -166,9 +162,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         data = self._labelled(self._features(X, reset=False), read_targets(y), sample_weight)
         recipe = self._recipe(data)
         if self.lift_ is not None:
-            if recipe.regressor is not None and not isinstance(recipe.regressor, KernelFeatures):
-                raise SettingsError("there is no certificate with a regressor that is not linear: it has no operator")
-            data = replace(data, X=self.lift_(data.X))
+            raise SettingsError("there is no certificate with a regressor that is not linear: it has no operator")
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[:-1] if self.center else self.projection_

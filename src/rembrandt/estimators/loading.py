@@ -7,7 +7,6 @@ from rembrandt.estimators.classifier import RembrandtClassifier
 from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.persist import load_model
-from rembrandt.regressors import regressor_of
 
 
 def load(path: str | Path, verify: bool = True, device: str = "cpu") -> RembrandtClassifier:
@@ -17,11 +16,8 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     """
     place_for(device)
     model, text, facts = load_model(path, verify)
-    regressor = facts["params"].get("regressor")
-    if isinstance(regressor, dict):
-        regressor = regressor_of(regressor)
     classifier = RembrandtClassifier(
-        **facts["params"] | {"device": device, "regressor": regressor},
+        **facts["params"] | {"device": device},
         text=None if text is None else TextFeatures(**text.get_params()),
     )
     classifier.model_ = model

@@ -85,8 +85,7 @@ def explain(classifier: RembrandtClassifier, X: Any, labels: Iterable[Any] | Non
     """Why ``classifier`` gives these scores: for the given labels, or for the ``k`` best of each row.
 
     ``X`` are texts, where the classifier was fitted on texts, or features. The scores are those of
-    ``decision_function``; a greedy decoder picks labels by what the others leave of a row, and what is explained is
-    the match with the whole row that it starts from.
+    ``decision_function``.
 
     Examples
     --------
@@ -150,7 +149,7 @@ def _directions(decoder: Decoder, moved: Array, empty: Array, labels: NDArray[np
     row, label = np.repeat(np.arange(n), m), labels.ravel()
     bias = as_numpy(decoder.bias[label])
     if decoder.fourier is None:
-        directions = as_numpy(decoder.columns(label)).T.astype(np.float64)
+        directions = as_numpy(decoder.weights[:, label]).T.astype(np.float64)
         return (directions @ empty + bias).reshape(n, m), directions.reshape(n, m, -1)
     frequencies = as_numpy(decoder.fourier.frequencies).astype(np.float64)
     start = empty @ frequencies + as_numpy(decoder.fourier.offsets)
@@ -159,7 +158,7 @@ def _directions(decoder: Decoder, moved: Array, empty: Array, labels: NDArray[np
     size = frequencies.shape[1]
     base, directions = np.empty(n * m), np.empty((n * m, len(empty)))
     for pairs in spans(n * m, max(1, _ENTRIES // max(1, size))):
-        q = as_numpy(decoder.columns(label[pairs])).T.astype(np.float64)
+        q = as_numpy(decoder.weights[:, label[pairs]]).T.astype(np.float64)
         waves, lines = q[:, :size], decoder.fourier.linear * q[:, size:]
         directions[pairs] = (slopes[row[pairs]] * waves) @ frequencies.T + lines
         base[pairs] = waves @ np.cos(start) + lines @ empty

@@ -18,15 +18,14 @@ from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.decoders.shortlist import Shortlist
+from rembrandt.embeddings.regressor import FittedRegressor
 from rembrandt.engines.place import CPU, Place
-from rembrandt.engines.sums import Sums
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.metrics import inverse_propensity, rank, top_k
 from rembrandt.model.ranking import LABELS, best_labels, joined_candidates, most_worth
 from rembrandt.progress import Report, silent
-from rembrandt.regressors import Lift
 
 Array = NDArray[Any]
 
@@ -56,10 +55,9 @@ class Model:
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
     calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
     threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
-    lift: Lift | None = None  # what rows go through before the projection, where that is not linear
+    lift: FittedRegressor | None = None  # what rows go through before the projection, where that is not linear
     shortlist: Shortlist | None = None  # of labels for every row, where it was made; see `with_shortlist`
     moments: Moments | None = None  # what later rows and labels need of the training rows, where it was kept
-    sums: Sums | None = None  # all that a linear model of few features needs of them
 
     @property
     def n_labels(self) -> int:

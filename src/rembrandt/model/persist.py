@@ -11,13 +11,11 @@ from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.decoders.shortlist import Shortlist
-from rembrandt.engines.sums import Sums
 from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.packing import pack_strings, unpack_strings
-from rembrandt.regressors import pack_lift, unpack_lift
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
@@ -30,12 +28,10 @@ def save_model(
     arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _PARTS}
     parts, decoder = model.decoder.packed()
     arrays |= parts
-    parts, lift = pack_lift(model.lift)
-    arrays |= parts
+    if model.lift is not None:
+        model.lift.refuse_saving()
     if model.moments is not None:
         arrays |= {"moments.mean": model.moments.mean, "moments.scatter": model.moments.scatter}
-    if model.sums is not None:
-        arrays |= model.sums.packed()
     if model.calibration is not None:
         arrays |= {"calibration.scores": model.calibration.scores}
         arrays |= {"calibration.probabilities": model.calibration.probabilities}
@@ -57,7 +53,6 @@ def save_model(
         **decoder,
         "moments": None if model.moments is None else model.moments.total,
         "n_train": model.n_train,
-        "lift": lift,
         "forest": forest,
         "settings": model.settings,
         "text": None if text is None else text.to_config(),
@@ -92,11 +87,9 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             forest=None if facts is None else Forest.unpacked(arrays, facts),
             blend=0.0 if facts is None else facts["blend"],
             calibration=calibration,
-            lift=unpack_lift(arrays, metadata.get("lift")),
             shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),
             threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
             moments=None if total is None else Moments(total, arrays["moments.mean"], arrays["moments.scatter"]),
-            sums=Sums.unpacked(arrays),
         )
         config = metadata["text"]
         own = {name.removeprefix(_TEXT): array for name, array in arrays.items() if name.startswith(_TEXT)}

@@ -8,7 +8,6 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.greedy import pursue
 from rembrandt.decoders.monotone import MonotoneMap
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.metrics import rank, top_k
@@ -23,8 +22,6 @@ def best_labels(decoder: Decoder, H: Block, k: int, allowed: Array | None = None
 
     ``allowed`` limits the answer to these label indices. Where fewer than ``k`` labels exist the rest is -1.
     """
-    if decoder.greedy:
-        return _pursued(decoder, H, k, allowed)
     if isinstance(H, np.ndarray):
         blocks = (
             (labels, *top_k(scores, min(k, scores.shape[1])))
@@ -33,30 +30,16 @@ def best_labels(decoder: Decoder, H: Block, k: int, allowed: Array | None = None
         return _joined(blocks, H, k)
     from rembrandt.model.torch_ranking import best_of_blocks
 
-    found = (
-        (np.arange(start, start + part.bias.shape[0]), *best_of_blocks(part, H, k, _own(allowed, start, part)))
-        for start, part in decoder.parts()
-    )
-    return _joined(found, H, k)
-
-
-def _own(allowed: Array | None, start: int, part: Decoder) -> Array | None:
-    """Those of ``allowed`` that are labels of ``part``, counted from its first."""
-    if allowed is None:
-        return None
-    own: Array = allowed - start
-    return own[(own >= 0) & (own < part.bias.shape[0])]
+    return _padded(*best_of_blocks(decoder, H, k, allowed), k)
 
 
 def _blocks(decoder: Decoder, Phi: Block, allowed: Array | None = None) -> Iterator[tuple[Array, Block]]:
     """The labels and their scores for rows of mapped features, some labels at a time."""
     xp = array_namespace(Phi)
-    for start, part in decoder.parts():
-        own = _own(allowed, start, part)
-        for span in spans(part.bias.shape[0] if own is None else len(own), LABELS):
-            labels = np.arange(span.start, span.stop) if own is None else own[span]
-            at: Any = span if own is None else xp.asarray(labels, device=Phi.device)
-            yield start + labels, Phi @ part.weights[:, at] + part.bias[at]
+    for span in spans(decoder.bias.shape[0] if allowed is None else len(allowed), LABELS):
+        labels = np.arange(span.start, span.stop) if allowed is None else allowed[span]
+        at: Any = span if allowed is None else xp.asarray(labels, device=Phi.device)
+        yield labels, Phi @ decoder.weights[:, at] + decoder.bias[at]
 
 
 def _joined(blocks: Iterable[tuple[Array, Array, Array]], H: Block, k: int) -> tuple[NDArray[np.int64], Array]:
@@ -79,7 +62,7 @@ def most_worth(
 ) -> tuple[NDArray[np.int64], Array]:
     """The ``k`` labels of each row with the largest probability × ``worth`` (c,), and that product, as `best_labels`.
 
-    A label's probability is its own, by the decoder's link; a greedy decoder's is that of its match with the whole row.
+    A label's probability is its own, by the decoder's link.
     """
     xp = array_namespace(H)
     Phi = decoder.features(H)
@@ -121,12 +104,6 @@ def _top_k(block: Block, k: int) -> tuple[NDArray[np.int64], Array]:
 
     found, values = torch_ranking.top_k(block, k)
     return as_numpy(found), as_numpy(values)
-
-
-def _pursued(decoder: Decoder, H: Block, k: int, allowed: Array | None) -> tuple[Array, Array]:
-    candidates = np.arange(decoder.bias.shape[0]) if allowed is None else allowed
-    found, scores = pursue(H, decoder.weights.T[candidates], k)
-    return _padded(candidates[as_numpy(found)], as_numpy(scores), k)
 
 
 def _padded(labels: Array, scores: Array, k: int) -> tuple[Array, Array]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.torch_memory import halving
@@ -33,15 +32,12 @@ class _Rough:
     by_label: Tensor  # c × D
 
 
-_ROUGH: Any = WeakTensorKeyDictionary()  # for each decoder's weights on a GPU; gone when they are
-
-
 def best_of_blocks(
     decoder: Decoder, H: Tensor, k: int, allowed: NDArray[Any] | None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The ``k`` best labels and their scores, best first, equal scores by label index."""
     weights, bias = decoder.weights, decoder.bias
-    rough = _rough(weights) if allowed is None and k <= GROUP else None
+    rough = _rough(decoder) if allowed is None and k <= GROUP else None
     if allowed is not None:
         chosen = torch.as_tensor(allowed, device=bias.device)
         weights, bias = weights[:, chosen], bias[chosen]
@@ -64,12 +60,14 @@ def best_of_blocks(
     return answer if allowed is None else np.where(answer < 0, -1, allowed[answer]), scores.cpu().numpy()
 
 
-def _rough(weights: Tensor) -> _Rough | None:
+def _rough(decoder: Decoder) -> _Rough | None:
+    """The copies of a decoder's weights, made once; they are kept with the decoder."""
+    weights = decoder.weights
     if not (weights.is_cuda and weights.dtype == torch.float32 and weights.shape[1] >= MANY):
         return None
-    if weights not in _ROUGH:
-        _ROUGH[weights] = _Rough(weights.to(torch.bfloat16), weights.T.contiguous())
-    found: _Rough = _ROUGH[weights]
+    if "rough" not in decoder.derived:
+        decoder.derived["rough"] = _Rough(weights.to(torch.bfloat16), weights.T.contiguous())
+    found: _Rough = decoder.derived["rough"]
     return found
 
 

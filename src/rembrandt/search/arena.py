@@ -29,7 +29,6 @@ from rembrandt.metrics import top_k
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.model.model import CANDIDATES
-from rembrandt.model.ranking import best_labels
 from rembrandt.search.space import LowRank, Space, Sparse
 from rembrandt.selection import EPOCHS, FEATURES
 
@@ -135,7 +134,7 @@ class Arena:
             for key, listed in self.sparse.items():
                 of[key].append(np.take_along_axis(block, np.maximum(listed.labels[rows], 0), axis=1))
         own = Listed(np.vstack(labels), np.vstack(values))
-        first = best_labels(decoder, H, max(KS))[0] if decoder.greedy else own.labels[:, : max(KS)]
+        first = own.labels[:, : max(KS)]
         return Answers(own, first, {key: np.vstack(parts) for key, parts in of.items()}, int(H.shape[1]))
 
     def measure(self, answers: Answers | None, key: Key | None, share: float) -> Measures:

@@ -140,7 +140,7 @@ def _low_rank(data: Labelled, recipe: Recipe, asked: Mapping[str, Any], open_: f
 
 
 def _kernels(asked: Mapping[str, Any], open_: frozenset[str]) -> list[tuple[Kernel | None, float]]:
-    if asked["decoder"] in ("transpose", "greedy") and "decoder" not in open_:
+    if asked["decoder"] == "transpose" and "decoder" not in open_:
         return [(None, 1.0)] if "kernel" in open_ else [(asked["kernel"], 1.0)]
     scales = SCALES if "kernel_scale" in open_ else (float(asked["kernel_scale"]),)
     if "kernel" not in open_:

@@ -155,7 +155,7 @@ def _number(served: Served, key: str, d: int) -> int:
 def _allowed(question: Question, excluded: set[int]) -> NDArray[np.int64] | None:
     """The columns to choose from, where that is not simply all of them; rarely is it worth a copy of the weights."""
     model = question.served.model
-    if question.include is None and (not excluded or (len(excluded) <= _FEW and not model.decoder.greedy)):
+    if question.include is None and (not excluded or len(excluded) <= _FEW):
         return None
     chosen = np.zeros(model.n_labels, dtype=bool)
     if question.include is None:

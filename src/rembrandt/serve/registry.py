@@ -29,7 +29,7 @@ class Served:
                 break
         self.saved_at = datetime.fromtimestamp((path / "model.json").stat().st_mtime, UTC)
         # A copy in memory: a file that is mapped, and overwritten in place by whoever copies a new version, is fatal.
-        self.model = self.classifier.model_ = copy.deepcopy(replace(self.classifier.model_, moments=None, sums=None))
+        self.model = self.classifier.model_ = copy.deepcopy(replace(self.classifier.model_, moments=None))
         self.text = self.classifier.text_
         self.labels = Labels(self.classifier)
         self._warm()
