@@ -212,15 +212,7 @@ def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report 
     if recipe.auto_rank:
         rank, reason = choose_rank(as_numpy(embedding.sigma))
         embedding = embedding.truncated(rank)
-    projection = embedding.W
-    if recipe.center:
-        # (x − μ)W + νᵀV as one row more: x W + (νᵀV − μW).
-        embedding = replace(embedding, means=engine.label_means())
-        constant = -(engine.feature_means() @ projection)
-        if embedding.back is not None:
-            constant = constant + embedding.means @ embedding.V
-        projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
-    return Embedded(embedding, projection, reason, place)
+    return Embedded(embedding, embedding.W, reason, place)
 
 
 def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:

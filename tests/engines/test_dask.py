@@ -48,19 +48,13 @@ class TestDask(EngineContract):
     def _client(self, client):
         self.client = client
 
-    @pytest.fixture(params=[("sparse", False, False, False), ("sparse", True, True, True)])
+    @pytest.fixture(params=[("sparse", False, False), ("sparse", True, True)])
     def given(self, request):
         return case(*request.param)
 
-    def make(self, X, Y, weights=None, center_features=False, center_labels=False):
-        return ShardedEngine(
-            cut(X, Y, weights),
-            X.shape[1],
-            Y.shape[1],
-            executor=DaskExecutor(self.client),
-            center_features=center_features,
-            center_labels=center_labels,
-        )
+    def make(self, X, Y, weights=None, constant=False):
+        executor = DaskExecutor(self.client)
+        return ShardedEngine(cut(X, Y, weights), X.shape[1], Y.shape[1], executor=executor, constant=constant)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -51,7 +51,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Embedding:
-    """``V`` (c×k) and its singular values, the regression ``W`` (d×k) of ``YV`` on ``X``, and the way back.
+    """``V`` (c × k), its singular values, the projection ``W`` ((d+1) × k) of features, and the way back.
+
+    ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature.
 
     ``back`` (c×k) decodes by the transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the
     vectors run over features and no least-squares way back to the labels exists. ``leverage`` is the mean weight of an
@@ -122,6 +124,12 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
         back = V if problem.metric is None else problem.metric(V)
         drawn = engine.gaussian(engine.d, TRACE_PROBES, settings.seed + 2)
         leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
+    means = None
+    if engine.means is not None:
+        # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
+        mu, means = engine.means
+        constant = -(mu @ W) if back is None else means @ V - mu @ W
+        W = array_namespace(W).concat([W, constant[None]], axis=0)
     report(f"embedding ({settings.method})", 2, 2)
     residual, iterations = (0.0, 1) if features is None else (features.residual, features.iterations)
     if residual > POOR_RESIDUAL:
@@ -131,7 +139,7 @@ def _embed(engine: Engine, settings: Settings, report: Report) -> Embedding:
             RembrandtWarning,
             stacklevel=4,
         )
-    return Embedding(V, sigma, W, back, residual, leverage, iterations)
+    return Embedding(V, sigma, W, back, residual, leverage, iterations, means)
 
 
 def warn_if_fewer(found: int, settings: Settings) -> None:

@@ -8,7 +8,6 @@ is repeated by the others. Workers must see the store under the same path.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from rembrandt.engines.shard_products import Data, Product, partial, projected
+from rembrandt.engines.shard_products import Data, Product, partial
 from rembrandt.engines.shards import Task, cut_in_runs, tree_cut
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import EngineError, SettingsError
@@ -98,10 +97,6 @@ class DaskExecutor:
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         return self._retry(lambda: self._total(product, data, block))
 
-    def each(self, data: Data, block: Array) -> Iterator[Array]:
-        for number in range(len(data.shards)):
-            yield self._retry(functools.partial(self._project, data, number, block))
-
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         return self._retry(lambda: self._in_shares(task, pieces, shared))
 
@@ -123,13 +118,6 @@ class DaskExecutor:
         middle = first + tree_cut(last - first)
         left, right = self._tree(runs, owner, first, middle), self._tree(runs, owner, middle, last)
         return self._submit(owner[first], _add, left, right)
-
-    def _project(self, data: Data, number: int, block: Array) -> Array:
-        workers = self._workers()
-        owner = workers[number * len(workers) // len(data.shards)]
-        found: Array = self._submit(owner, projected, self._broadcast(data), number, self._broadcast(block)).result()
-        self.tally.gathered += found.nbytes
-        return found
 
     def _in_shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
         workers = self._workers()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.protocol import Engine
 from rembrandt.errors import SettingsError
@@ -83,7 +84,8 @@ class CpuPlace:
         return np.asarray(x)
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        return CpuEngine(X if center else append_constant(X), Y, weights, center_features=center, center_labels=center)
+        engine = CpuEngine(append_constant(X), Y, weights)
+        return Centred(engine) if center else engine
 
     def held(self) -> AbstractContextManager[None]:
         return nullcontext()

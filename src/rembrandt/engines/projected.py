@@ -19,7 +19,7 @@ from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
-from rembrandt.engines.shard_products import Data, Opened, opened
+from rembrandt.engines.shard_products import Data, OpenShard, opened
 from rembrandt.engines.shards import RUNS, Executor, cut_in_runs
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import spans
@@ -58,14 +58,14 @@ class Projection:
         left: Array = (H - self.share * csr_matmul(Y, self.V)) / (1 - self.share)
         return left.astype(H.dtype, copy=False)
 
-    def blocks(self, shard: Opened) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, shard: OpenShard) -> Iterator[tuple[slice, Array]]:
         """The mapped rows of a shard, some at a time."""
         for rows in spans(shard.n, ROWS):
             H = self.left_out(shard.X.rows(rows).times(self.W), shard.Y.A[rows])
             yield rows, H if self.fourier is None else self.fourier(H)
 
 
-def moments(shard: Opened, seen: Projection, out: Array | None) -> Array:
+def moments(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out + [Φ, 1]ᵀ D [Φ, 1]`` in float64: the Gram matrix, the sum and the weight of a shard's mapped rows."""
     if out is None:
         out = np.zeros((seen.size + 1, seen.size + 1))
@@ -147,7 +147,7 @@ def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
     return RowsOnDisk.streamed(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
 
 
-def squares(shard: Opened, seen: Projection, out: Array | None) -> Array:
+def squares(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out +`` the sum of the squares of a shard's rows."""
     found = sum(float(np.einsum("ij,ij->", H, H, dtype=np.float64)) for _, H in seen.blocks(shard))
     return np.array([found]) if out is None else out + found

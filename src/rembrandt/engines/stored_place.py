@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
+from rembrandt.engines.centring import Centred
 from rembrandt.engines.place import CpuPlace
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.protocol import Engine
@@ -60,17 +61,16 @@ class StoredPlace(CpuPlace):
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
         _check_own(X, Y, weights)
-        return ShardedEngine(
+        engine = ShardedEngine(
             X.store.shards,
             X.store.d,
             X.store.c,
             executor=self.executor(X, "embedding"),
             columns=X.columns,
             normalize=X.is_normalized,
-            constant=not center,
-            center_features=center,
-            center_labels=center,
+            constant=True,
         )
+        return Centred(engine) if center else engine
 
     def project(self, X: Matrix, W: Block) -> Block:
         if not isinstance(X, StoredRows):

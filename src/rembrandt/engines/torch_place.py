@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.engines.centring import Centred
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_memory import halving, too_small
@@ -45,9 +46,8 @@ class TorchPlace:
         return x.cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
 
     def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        return TorchEngine(
-            X, Y, weights, center_features=center, center_labels=center, devices=self.devices, constant=not center
-        )
+        engine = TorchEngine(X, Y, weights, devices=self.devices, constant=True)
+        return Centred(engine) if center else engine
 
     def held(self) -> AbstractContextManager[None]:
         return nullcontext()
