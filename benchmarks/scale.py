@@ -24,10 +24,11 @@ import numpy as np
 from benchmarks.out_of_core import examples
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
-from rembrandt.decoders.shared_ridge import fit_shared_ridge
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import Settings, embed
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.shards import LocalExecutor, ShardedEngine, tree_cut
+from rembrandt.progress import silent
 
 WIDTHS = (1, 8, 32, 120)
 DIRECTIONS = 64  # that the preconditioner flattens
@@ -162,7 +163,8 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
 def _decoder(store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], name: str, expected: Any) -> Any:
     """The ridge decoder of these projections, by blocks of labels; its row."""
     start = time.perf_counter()
-    found = fit_shared_ridge(ProjectedRows.of(store.dataset().X, W, executor), None, 0.1).weights
+    statistics = ProjectedRows.of(store.dataset().X, W, executor).statistics(None, True, silent)
+    found = fit_ridge(statistics, 0.1).weights
     expected = found if expected is None else expected
     rows.append(_row(f"{name}, decoder", executor.tally, time.perf_counter() - start, found, expected))
     return found

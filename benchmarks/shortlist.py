@@ -106,9 +106,9 @@ def prepare(name: str, file: Path) -> dict[str, Any]:
 
 
 def ours(Q: Any, bias: Any) -> Iterator[tuple[int, Search]]:
-    """The clusters of `rembrandt.decoders.shortlist`; effort: labels looked at."""
+    """The clusters of `rembrandt.scorers.shortlist`; effort: labels scored."""
     from rembrandt.decoders.decoder import Decoder
-    from rembrandt.decoders.shortlist import Shortlist
+    from rembrandt.scorers.shortlist import Shortlist
 
     shortlist = Shortlist.of(Decoder(Q, bias, "identity"))
     assert shortlist.layout is not None
@@ -120,7 +120,7 @@ def faiss_ivf(A: Any) -> Iterator[tuple[int, Search]]:
     """Inverted lists, as many as ours has clusters; effort: lists probed."""
     import faiss
 
-    from rembrandt.decoders.shortlist import n_clusters
+    from rembrandt.scorers.shortlist import n_clusters
 
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(A.shape[1]), A.shape[1], n_clusters(len(A)), faiss.METRIC_L2)
     index.train(A)

@@ -5,11 +5,11 @@ import pytest
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, blending, load, settling
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Settings
 from rembrandt.fitting import Labelled, Recipe, fit_model
 from rembrandt.metrics import precision_at_k, top_k
-from tests.decoders.test_tree import words
+from rembrandt.recipe import TreeSettings
+from tests.scorers.test_trees import words
 
 FIXED = {"n_components": 4, "decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": False}
 
@@ -53,7 +53,7 @@ def test_with_very_many_labels_it_answers_alone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("blend", [0.3, 1.0])
 def test_the_best_labels_are_those_of_full_decoding(decoder: str, blend: float) -> None:
     data = labelled()
-    tree = TreeSettings(pairs=4e3, beam=1000, trees=2)
+    tree = TreeSettings(pairs=4e3, beam=1000, n_trees=2)
     model = fit_model(data, recipe(decoder=decoder, tree=tree, blend=blend, max_epochs=3))
     assert model.forest is not None
     assert [len(tree.levels) for tree in model.forest.trees] == [2, 2]

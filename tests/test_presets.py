@@ -12,7 +12,7 @@ from rembrandt.blending import RARE_COST, USUAL_COST
 from rembrandt.data.convert import convert
 from rembrandt.errors import SettingsError
 from rembrandt.presets import LOW_RANK, PRESETS, SPARSE, filled, values_of
-from tests.decoders.test_tree import words
+from tests.scorers.test_trees import words
 
 PARAMETERS = RembrandtClassifier().get_params(deep=False)
 GIVEN = {

@@ -12,7 +12,8 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data import Dataset
 from rembrandt.decoders.moments import Moments, learn_rows
-from rembrandt.decoders.ridge import RidgeStatistics
+from rembrandt.decoders.ridge import fit_ridge
+from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.features.fourier import draw
 from rembrandt.growing import outside, refit_due
@@ -61,13 +62,13 @@ def test_any_number_of_parts_gives_the_decoder_of_all_rows(seed, parts, labels, 
     w = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
     fourier = draw("gaussian", H[:30], 7) if kernel else None
     first = sparse.csr_array(Y[:30, :labels])
-    decoder = RidgeStatistics(H[:30], first, fourier, w[:30]).solve(strength)
-    seen = Moments.of(H[:30], decoder, w[:30])
+    statistics = CPU.statistics(H[:30], first, fourier, w[:30])
+    decoder, seen = fit_ridge(statistics, strength), Moments.of(statistics)
     start = 30
     for size in parts:
         rows = slice(start, start + size)
         found = learn_rows(decoder, H[rows], sparse.csr_array(Y[rows]), seen, strength, w[rows])
-        decoder, seen = type(decoder)(found.weights, found.bias, "identity", fourier), found.moments
+        decoder, seen = found.decoder, found.moments
         start += size
     Q, bias = dense_ridge(decoder.features(H), Y, strength, w)
     assert_allclose(decoder.weights, Q, rtol=1e-6, atol=1e-7 * np.abs(Q).max() + 1e-12)

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.forest import Forest, fit_forest
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import DecoderName, Labelled, Recipe, fit_model, rank_limit
 from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import ndcg_at_k, precision_at_k, top_k
 from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.tree_fit import fit_trees
+from rembrandt.scorers.trees import Trees
 from rembrandt.selection import Auto
 
 Array = NDArray[Any]
@@ -92,12 +94,12 @@ def choose_blend(
     low_rank = None
     if shares != (1.0,):
         low_rank = fit_model(fit, replace(recipe, embedding=embedding, n_random_features=features, tree=None))
-    short = replace(settings, trees=1, pairs=settings.pairs * len(chosen) / n)
-    forests: dict[tuple[float, float], Forest] = {}
+    short = replace(settings, n_trees=1, pairs=settings.pairs * len(chosen) / n)
+    forests: dict[tuple[float, float], Trees] = {}
     for done, cost in enumerate(costs):
         report("choosing the sparse part", done, len(costs))
-        forest = fit_forest(fit.X, fit.Y, replace(short, cost=cost), fit.weights, place=fit.place)
-        forests |= {(cost, power): forest.with_power(power) for power in powers}
+        forest = fit_trees(as_rows(fit.X), fit.Y, replace(short, cost=cost), seed, fit.weights, place=fit.place)
+        forests |= {(cost, power): replace(forest, power=power) for power in powers}
     trials = _trials(low_rank, forests, shares, held)
     report("choosing the sparse part", len(costs), len(costs))
     best = max(trials, key=lambda trial: trial.quality)
@@ -120,7 +122,7 @@ def sparse_alone(recipe: Recipe) -> Recipe:
 
 
 def _trials(
-    model: Model | None, forests: dict[tuple[float, float], Forest], shares: tuple[float, ...], held: Labelled
+    model: Model | None, forests: dict[tuple[float, float], Trees], shares: tuple[float, ...], held: Labelled
 ) -> list[BlendTrial]:
     """The quality of each sparse part at each share, beside the low-rank ``model``; low rank is computed once.
 
@@ -132,7 +134,7 @@ def _trials(
         X = held.X[rows]
         low_rank = np.zeros((X.shape[0], held.Y.shape[1]), np.float32) if model is None else model.low_rank(X)
         for key, forest in forests.items():
-            labels, values = forest.top_k(X, CANDIDATES)
+            labels, values = forest.top(forest.prepare(X), CANDIDATES)
             at = np.nonzero(labels >= 0)
             for share in shares:
                 scores = np.float32(1 - share) * low_rank

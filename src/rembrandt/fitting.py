@@ -10,29 +10,27 @@ from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
+from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import fit_forest
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.decoders.shared_logistic import IN_MEMORY
-from rembrandt.decoders.shared_ridge import fit_shared_ridge
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
 from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
-from rembrandt.engines.place import CPU, CpuPlace, Place
-from rembrandt.engines.projected import ProjectedRows
+from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.stored_place import DaskPlace
+from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, Kernel, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
-from rembrandt.linalg.sparse import Matrix, is_sparse, normalize_rows, used_columns
+from rembrandt.linalg.sparse import Matrix, normalize_rows, used_columns
 from rembrandt.model.model import Model
 from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.tree_fit import fit_trees
 
 Array = NDArray[Any]
 DecoderName = Literal["transpose", "ridge", "logistic"]
@@ -92,8 +90,7 @@ class Labelled:
 
     def rows(self, index: Array) -> "Labelled":
         weights = None if self.weights is None else self.weights[index]
-        place = CPU if isinstance(self.X, StoredRows) else self.place  # rows of a store are in memory
-        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights, place=place)
+        return replace(self, X=self.X[index], Y=self.Y[index], weights=weights, place=self.place.in_memory())
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Embedded:
     lift: FittedRegressor | None = None  # what rows go through before the projection
 
     def project(self, X: Matrix) -> Block:
-        return self.place.project(X if self.lift is None else self.lift(X), self.projection)
+        return self.place.project(as_rows(X if self.lift is None else self.lift(X)), self.projection)
 
     def over(self, used: Array, d: int) -> "Embedded":
         """The same for ``d`` features, of which these were the ``used`` ones; the others count for nothing."""
@@ -166,12 +163,14 @@ def fit_model(
     )
     moments = None
     if recipe.growable:
-        with data.place.exactly():
+        with data.place.session():
             seen = left_out(embedded.embedding, embedded.project(X), data, recipe.leave_out)
-            moments = Moments.of(seen, decoder, data.weights, data.place)
+            moments = Moments.of(data.place.statistics(seen, None, decoder.fourier, data.weights))
     forest = None
     if recipe.tree is not None and recipe.blend > 0:
-        forest = fit_forest(X, data.Y, recipe.tree, data.weights, report, checkpoints, data.place)
+        forest = fit_trees(
+            as_rows(X), data.Y, recipe.tree, recipe.embedding.seed, data.weights, report, checkpoints, data.place
+        )
     rank = int(embedded.projection.shape[1])
     settings = recipe.facts() | {"rank": rank, "rank_reason": embedded.reason, "memory_estimate": estimate}
     return Model(
@@ -201,7 +200,7 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
     """Embed the labels; an intercept comes from a constant feature or, with ``center``, from the means."""
     if recipe.regressor is not None:
         return _fit_plugged(data, recipe, report)
-    with data.place.exactly():
+    with data.place.session():
         return embed_by(make_engine(data, recipe.center), recipe, data.place, report)
 
 
@@ -247,7 +246,7 @@ def fit_used_features(data: Labelled, recipe: Recipe, report: Report = silent) -
 
 
 def make_engine(data: Labelled, center: bool) -> Engine:
-    return data.place.engine(data.X, data.Y, data.weights, center)
+    return data.place.engine(as_rows(data.X), data.Y, data.weights, center)
 
 
 def fit_decoder(
@@ -268,19 +267,17 @@ def fit_decoder(
         if recipe.kernel is not None:
             raise SettingsError(f"decoder={recipe.decoder!r} has nothing to fit on a kernel map; use kernel=None")
         return fit_transpose(embedding.back, embedding.unreached_means())
-    with data.place.exactly():
+    with data.place.session():
         H = left_out(embedding, H, data, recipe.leave_out)
         fourier = fourier_map(H, recipe)
-        if recipe.decoder == "ridge" and isinstance(H, ProjectedRows):
-            return fit_shared_ridge(H, fourier, recipe.decoder_ridge, report)
         if recipe.decoder == "ridge":
-            return ridge_statistics(H, data, fourier, report).solve(recipe.decoder_ridge)
+            return fit_ridge(ridge_statistics(H, data, fourier, report), recipe.decoder_ridge)
         settings = logistic_settings(data, recipe)
         return fit_logistic(H, data.Y, settings, fourier, data.weights, report, data.place, checkpoints)
 
 
 def ridge_statistics(H: Block, data: Labelled, fourier: FourierMap | None, report: Report = silent) -> RidgeStatistics:
-    return RidgeStatistics(H, data.Y, fourier, data.weights, report, data.place)
+    return data.place.statistics(H, data.Y, fourier, data.weights, report)
 
 
 def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) -> Block:
@@ -290,12 +287,7 @@ def left_out(embedding: Embedding, H: Block, data: Labelled, strength: float) ->
     leverage stands for each, as it serves no worse and costs a few columns more instead of a pass.
     """
     share = share_left_out(embedding, strength)
-    if share == 0:
-        return H
-    if isinstance(H, ProjectedRows):
-        return H.left_out(share, data.Y, embedding.V)
-    left = (H - share * data.place.times(data.Y, embedding.V)) / (1 - share)
-    return array_namespace(H).astype(left, H.dtype, copy=False)
+    return H if share == 0 else data.place.leave_out(H, share, data.Y, embedding.V)
 
 
 def share_left_out(embedding: Embedding, strength: float) -> float:
@@ -330,45 +322,23 @@ def n_random_features(recipe: Recipe, n: int, k: int) -> int:
 
 def check_memory(data: Labelled, recipe: Recipe) -> int:
     """Refuse what would not fit in memory before it begins; a device has a memory of its own."""
-    n, d = data.X.shape
-    if isinstance(data.X, StoredRows):
-        # A shard with its layout and one that is read ahead, and the labels; a sparse part has all rows in memory.
-        rows, most = data.X.largest_shard
-        nonzeros = 2 * most + data.Y.nnz + (0 if recipe.tree is None else data.X.nnz)
-    else:
-        rows, nonzeros = n, (data.X.nnz if is_sparse(data.X) else data.X.size) + data.Y.nnz
-    k = recipe.embedding.n_components
+    rows, k = as_rows(data.X), recipe.embedding.n_components
+    n, d = rows.shape
+    resident, entries = rows.resident()
+    trees = recipe.tree is not None
     shape = memory.Shape(
-        n=rows,
+        n=resident,
         d=d + 1,
         c=data.Y.shape[1],
-        nonzeros=int(nonzeros),
+        nonzeros=max(entries, rows.nnz if trees else 0) + data.Y.nnz,
         k=k,
         width=k + recipe.embedding.n_oversamples,
         mapped=k if recipe.kernel is None else k + n_random_features(recipe, n, k),
         decoder=recipe.decoder,
-        itemsize=data.X.dtype.itemsize,
-        together=0 if recipe.tree is None else _together(data),
-        features=IN_MEMORY if isinstance(data.X, StoredRows) else None,
-        copies=9 if isinstance(data.place, DaskPlace) else 5,
+        itemsize=rows.dtype.itemsize,
+        together=rows.label_feature_pairs(data.Y) if trees else 0,
     )
-    if isinstance(data.place, CpuPlace):
-        return memory.check(shape)
-    # Independent labels take turns on a device that cannot hold them all; their weights are here then.
-    streams = recipe.decoder == "logistic" and not data.multiclass
-    free = data.place.available()
-    if streams and memory.estimate(shape)["decoder"] > free:
-        memory.check(shape)
-    placed = replace(shape, decoder="transpose", mapped=k) if streams else shape
-    return memory.check(placed, free, f" on {data.place.device}")
-
-
-def _together(data: Labelled) -> int:
-    """Pairs of a label and a feature of one example: no sparse part has more weights."""
-    if isinstance(data.X, StoredRows):
-        return data.X.label_feature_pairs()
-    widths = np.diff(data.X.indptr) if is_sparse(data.X) else np.full(data.X.shape[0], data.X.shape[1])
-    return int(np.diff(data.Y.indptr).astype(np.int64) @ widths)
+    return data.place.check_memory(shape, independent=not data.multiclass)
 
 
 def rank_limit(data: Labelled, regressor: Any = None) -> int:

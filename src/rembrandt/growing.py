@@ -62,7 +62,7 @@ def _in_the_same_embedding(
     found = learn_rows(model.decoder, _projected(model, X), Y, model.moments, strength, weights, report)
     return replace(
         model,
-        decoder=replace(model.decoder, weights=found.weights, bias=found.bias),
+        decoder=found.decoder,
         embedding=np.concatenate([model.embedding, found.embedding.astype(model.embedding.dtype)]),
         moments=found.moments,
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import Embedding
 from rembrandt.features.fourier import Kernel
 from rembrandt.fitting import (
@@ -185,7 +186,7 @@ class _Search:
             for view in views:
                 H = left_out(view.embedding, view.fit_H, view.fit, share)
                 statistics = ridge_statistics(H, view.fit, fourier_map(H, recipe))
-                qualities.append([view.quality(statistics.solve(strength)) for strength in strengths])
+                qualities.append([view.quality(fit_ridge(statistics, strength)) for strength in strengths])
             for strength, found in zip(strengths, zip(*qualities, strict=True), strict=True):
                 self._record(replace(recipe, leave_out=share, decoder_ridge=strength), list(found))
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rembrandt.blending import ALL_OPEN, OpenBlend, choose_blend, sparse_alone, usual_cost
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.fitting import Labelled, Recipe, check_memory
 from rembrandt.packing import Arrays
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import TreeSettings
 from rembrandt.selection import Open, select
 
 MANY = 5_000  # labels, beyond which low rank adds nothing to a sparse part

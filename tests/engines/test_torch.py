@@ -6,6 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from rembrandt.data.rows import MemoryRows
 from rembrandt.embeddings import METHODS, Settings, certificate, embed
 from rembrandt.engines import protocol
 from rembrandt.engines import torch as module
@@ -59,7 +60,7 @@ class TestGpuWithoutSmallProducts(TestTorchWithoutSmallProducts):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_constant_feature_is_appended(place, kind):
     given, place = case(kind, weighted=True), place()
-    engine = place.engine(given.X, given.Y, given.weights, center=False)
+    engine = place.engine(MemoryRows(given.X), given.Y, given.weights, center=False)
     expected = CpuEngine(append_constant(given.X), given.Y, given.weights)
     assert (engine.d, engine.c) == (expected.d, expected.c)
     assert_allclose(as_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
@@ -72,9 +73,9 @@ def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
     settings = Settings(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
-    engine = place().engine(data.X, data.Y, None, center=False)
+    engine = place().engine(MemoryRows(data.X), data.Y, None, center=False)
     found = embed(engine, settings)
-    expected = embed(CPU.engine(data.X, data.Y, None, center=False), settings)
+    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None, center=False), settings)
     host = type(found)(
         *(as_numpy(x) for x in (found.V, found.sigma, found.W)),
         None,
@@ -153,6 +154,6 @@ def test_halving_covers_everything_once():
 @pytest.mark.parametrize("place", PLACES)
 def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(place):
     before = torch.backends.cuda.matmul.allow_tf32
-    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().exactly():
+    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().session():
         raise torch.OutOfMemoryError("CUDA out of memory")
     assert torch.backends.cuda.matmul.allow_tf32 == before

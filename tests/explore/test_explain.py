@@ -11,13 +11,14 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier, TextFeatures
 from rembrandt.data import catalogue
 from rembrandt.data.generated import labelled_documents
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import fit_forest
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.errors import DataError
 from rembrandt.explore.explain import explain, explain_rows
 from rembrandt.features.fourier import KERNELS, draw
 from rembrandt.model.model import Model
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.tree_fit import fit_trees
 
 EXACT = 1e-4
 D, K, C = 60, 12, 25
@@ -72,7 +73,7 @@ def test_a_sparse_part_is_explained_too(link, pairs, blend):
     rng = np.random.default_rng(9)
     learned = random_rows(200, rng)
     Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
-    forest = fit_forest(learned, Y, TreeSettings(pairs=pairs, trees=2))
+    forest = fit_trees(as_rows(learned), Y, TreeSettings(pairs=pairs, n_trees=2))
     model = replace(random_model("gaussian", True, link, rng), forest=forest, blend=blend)
     X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
     labels = rng.integers(0, C, (41, 4))

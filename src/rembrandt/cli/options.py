@@ -89,13 +89,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 def checked_device(device: str, scheduler: str | None, source: str) -> str:
     """Where to work on ``source``; refused before anything is read."""
-    from rembrandt.data.store import is_store
+    from rembrandt.data.store import Store, is_store
+    from rembrandt.data.stored import StoredRows
     from rembrandt.engines.place import place_for
-    from rembrandt.engines.stored_place import stored_place
 
     if scheduler is not None:
         device = f"dask:{scheduler}"
-    (stored_place if is_store(source) else place_for)(device)
+    place_for(device, StoredRows(Store(source)) if is_store(source) else None)
     return device
 
 

@@ -84,7 +84,8 @@ class MemoryRows:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Matrix:
-        return self.X[index]
+        everything = isinstance(index, slice) and index == slice(None)
+        return self.X if everything else self.X[index]  # X[:] would copy a sparse matrix
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
         return ((rows, self.X[rows]) for rows in spans(self.shape[0], n_rows))

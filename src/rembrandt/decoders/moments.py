@@ -1,8 +1,8 @@
-"""What rows and labels that come later need of the rows seen before: number, mean and scatter of the mapped features.
+"""More rows and labels for a ridge decoder, in closed form.
 
 Ridge is linear in the labels. With the old rows over the new ones, the labels are those of the old rows over zeros plus
-zeros over those of the new. The second part is learnt from the new rows and the moments of the old. The first is in the
-decoder already: the equations that it solves say what the labels of the old rows were.
+zeros over those of the new rows. The second part is fitted to the new rows with the moments of the old. The first part
+follows from the decoder: the equations that it solves determine the labels of the old rows.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.ridge import LABELS, RidgeStatistics, level
-from rembrandt.engines.place import CPU, Place
-from rembrandt.linalg.blocks import Block, as_numpy, spans
+from rembrandt.engines.place import CPU
+from rembrandt.engines.statistics import LABELS, RidgeStatistics, penalty
+from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
 
@@ -24,20 +24,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Moments:
-    """Of mapped features over all rows that a decoder has learnt from; 4 D² bytes for D features."""
+    """Moments of the mapped features over all rows that a decoder was fitted to; 4 D² bytes for D features."""
 
-    total: float  # rows, or their weight
+    total: float  # number of rows, or their weight
     mean: Array  # D
-    scatter: Array  # the upper triangle of the centred Gram matrix, row by row, in float64
+    scatter: Array  # upper triangle of the centred Gram matrix, by rows, in float64
 
     @classmethod
-    def of(cls, H: Block, decoder: Decoder, weights: Array | None = None, place: Place = CPU) -> "Moments":
-        """Those of projected rows, as ``decoder`` maps them."""
-        none = sparse.csr_array((H.shape[0], 0), dtype=np.float32)
-        return cls.seen_by(RidgeStatistics(H, none, decoder.fourier, weights, place=place))
-
-    @classmethod
-    def seen_by(cls, statistics: RidgeStatistics) -> "Moments":
+    def of(cls, statistics: RidgeStatistics) -> "Moments":
         gram = as_numpy(statistics.gram)
         return cls(statistics.total, as_numpy(statistics.mean), gram[np.triu_indices(len(gram))])
 
@@ -50,51 +44,50 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Labels learnt after the fit."""
+class Update:
+    """A decoder after more rows."""
 
-    weights: Array  # D × m
-    bias: Array  # m
-    embedding: Array  # m × k
-    moments: Moments  # of the rows before and these
+    decoder: Decoder
+    embedding: Array  # of the new labels, m × k
+    moments: Moments  # of the old and the new rows
 
 
 def learn_rows(
     decoder: Decoder,
-    H: Array,
+    H: Any,
     Y: sparse.csr_array,
     seen: Moments,
     strength: float,
     weights: Array | None = None,
     report: Report = silent,
-) -> Columns:
-    """Columns for all labels from all rows: those that ridge of this ``strength`` finds on the rows seen and ``H``.
+) -> Update:
+    """Return the decoder that ridge of this ``strength`` fits to the old rows and the projected rows ``H``.
 
-    ``decoder`` is what it found on the rows seen. The labels of ``Y`` are the decoder's and then new ones, which no row
-    seen has; ``embedding`` is of the new ones alone.
+    ``decoder`` and ``seen`` are those of the old rows. The columns of ``Y`` are the decoder's labels and then new ones,
+    which no old row has.
     """
     known, c = decoder.bias.shape[0], Y.shape[1]
     present = np.unique(Y.indices)
-    statistics = RidgeStatistics(H, Y[:, present], decoder.fourier, weights, report)
     gram = seen.gram()
-    statistics.add_rows_without_labels(seen.total, seen.mean, gram)
+    statistics = CPU.statistics(H, Y[:, present], decoder.fourier, weights, report)
+    statistics = statistics.with_unlabelled_rows(seen.total, seen.mean, gram)
     factor = statistics.factor(strength)
-    found = statistics.solve(strength, factor)
-    D = len(gram)
-    Q = np.zeros((D, c), dtype=found.weights.dtype)
+    added, added_bias = statistics.solve(strength, factor)
+    Q = np.zeros((len(gram), c), dtype=added.dtype)
     bias = np.zeros(c, dtype=Q.dtype)
-    change = statistics.gram - gram + (factor.strength - level(strength, float(np.trace(gram)), seen.total)) * np.eye(D)
-    _carry(decoder, seen, statistics, change, factor, Q[:, :known], bias[:known], report)
-    Q[:, present] += found.weights
-    bias[present] += found.bias
+    change = statistics.gram - gram
+    change += (factor.strength - penalty(strength, gram, seen.total)) * np.eye(len(gram))
+    _carry_over(decoder, seen, statistics, change, factor, Q[:, :known], bias[:known], report)
+    Q[:, present] += added
+    bias[present] += added_bias
     embedding = np.zeros((c - known, H.shape[1]), dtype=Q.dtype)
     new = present >= known
     of_new = statistics.of_labels(new).of_projection(H.shape[1])
-    embedding[present[new] - known] = of_new.solve(strength).weights.T
-    return Columns(Q, bias, embedding, Moments.seen_by(statistics))
+    embedding[present[new] - known] = of_new.solve(strength)[0].T
+    return Update(Decoder(Q, bias, "identity", decoder.fourier), embedding, Moments.of(statistics))
 
 
-def _carry(
+def _carry_over(
     decoder: Decoder,
     seen: Moments,
     now: RidgeStatistics,
@@ -104,15 +97,15 @@ def _carry(
     bias: Array,
     report: Report,
 ) -> None:
-    """Write to ``Q`` and ``bias`` what the labels of the rows seen come to when rows without labels join them.
+    """Write the columns of the old rows' labels, after rows without labels have joined, to ``Q`` and ``bias``.
 
-    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels. Now the mean of the
-    features is another, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the labels' means ν. So
-    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and rounds no more than ``Q`` itself was.
+    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels. Now the features have
+    another mean, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the label means ν. So
+    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and has the rounding errors of ``Q``.
     ``change`` is ``A′ − A`` and ``factor`` that of ``A′``.
     """
     D, c = Q.shape
-    step = factor.solve(change).astype(Q.dtype) if c > D else None  # what is smaller is solved for
+    step = factor.solve(change).astype(Q.dtype) if c > D else None  # solve for the smaller block
     drift = factor.solve(seen.total * (now.mean - seen.mean)[:, None])
     for labels in spans(c, LABELS):
         report("updating the decoder", labels.start, c)

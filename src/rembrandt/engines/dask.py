@@ -25,7 +25,7 @@ from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.threads import cpu_count
 
 try:
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, get_worker
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker, NoValidWorkerError
 except ImportError as cause:
@@ -84,6 +84,24 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
+def on_worker(name: str, key: str, make: Callable[[], Found]) -> Found:
+    """Return a value that this worker keeps between tasks; called from a task.
+
+    A worker keeps one value for each ``name``: that of the last ``key``, such as the examples of the fit in progress.
+    """
+    kept: dict[str, tuple[str, Any]] = get_worker().__dict__.setdefault("rembrandt_values", {})
+    if name not in kept or kept[name][0] != key:
+        kept.pop(name, None)  # the old value is freed before the new one is made
+        kept[name] = key, make()
+    found: Found = kept[name][1]
+    return found
+
+
+def _forget(names: Sequence[str], dask_worker: Any) -> None:
+    for name in names:
+        dask_worker.__dict__.get("rembrandt_values", {}).pop(name, None)
+
+
 class DaskExecutor:
     """Computes runs of shards, and shares of independent pieces, on the workers of a cluster."""
 
@@ -99,6 +117,10 @@ class DaskExecutor:
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         return self._retry(lambda: self._in_shares(task, pieces, shared))
+
+    def forget(self, *names: str) -> None:
+        """Free the values that workers keep under these names; see `on_worker`."""
+        self.client.run(_forget, names, on_error="return")
 
     def _total(self, product: str | Product, data: Data, block: Any) -> Array:
         workers, n = self._workers(), len(data.runs)

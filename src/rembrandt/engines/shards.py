@@ -38,6 +38,10 @@ class Executor(Protocol):
         """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
         ...
 
+    def forget(self, *names: str) -> None:
+        """Free the values that workers keep under these names."""
+        ...
+
 
 class LocalExecutor:
     """Computes in this process, one shard after the other."""
@@ -50,6 +54,9 @@ class LocalExecutor:
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         return list(task(pieces, *shared))
+
+    def forget(self, *names: str) -> None:
+        """Nothing is kept between tasks."""
 
 
 class ShardedEngine(NumpyProducts):

@@ -7,8 +7,7 @@ from rembrandt.blending import OpenBlend
 from rembrandt.calibrating import Threshold
 from rembrandt.checkpoints import fingerprint
 from rembrandt.checks import check_among, check_number, check_whole, plain
-from rembrandt.decoders.tree import TreeSettings
-from rembrandt.engines.stored_place import is_dask
+from rembrandt.engines.place import is_dask
 from rembrandt.errors import SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.fourier import KERNELS
@@ -19,6 +18,7 @@ from rembrandt.fitting import (
 )
 from rembrandt.presets import filled, is_auto
 from rembrandt.progress import Report
+from rembrandt.recipe import TreeSettings
 from rembrandt.search import SEARCHED, Found, Watch, search, space_of
 from rembrandt.selection import FEWEST, Auto, Open
 from rembrandt.settling import Settled, settle
@@ -61,7 +61,7 @@ class Asking(Estimator):
         choices, blend, tree = self._choices(), self._blend(), None
         if self.sparse:
             pairs, trees = float(self.sparse_pairs), int(self.sparse_trees)
-            tree = TreeSettings(pairs=pairs, trees=trees, seed=recipe.embedding.seed)
+            tree = TreeSettings(pairs=pairs, n_trees=trees)
         return settle(data, recipe, choices, tree, report, blend)
 
     def _fingerprint(self, data: Labelled) -> dict[str, Any]:

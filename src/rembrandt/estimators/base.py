@@ -7,11 +7,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
+from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.embeddings import METHODS, Settings
 from rembrandt.embeddings.regressor import check_regressor
 from rembrandt.engines.place import place_for
-from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError
 from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.fitting import (
@@ -54,7 +54,7 @@ class Estimator(BaseEstimator):
             raise DataError("sample_weight has negative entries; weights say how often an example counts")
         if targets.Y.nnz == 0:
             raise DataError("no example has a label: there is nothing to learn. Give labels for at least some rows.")
-        place = stored_place(self.device) if isinstance(X, StoredRows) else place_for(self.device)
+        place = place_for(self.device, as_rows(X))
         return Labelled(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights, place)
 
     def _recipe(self, data: Labelled, **more: Any) -> Recipe:

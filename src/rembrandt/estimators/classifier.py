@@ -19,7 +19,6 @@ from rembrandt.data import Dataset
 from rembrandt.data.stored import StoredRows
 from rembrandt.embeddings import Method, SolverName
 from rembrandt.engines.place import place_for
-from rembrandt.engines.stored_place import stored_place
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.asking import Asking
 from rembrandt.estimators.predicting import Predicting
@@ -354,9 +353,9 @@ class RembrandtClassifier(Asking, Predicting):
         else:
             recipe = repeated(recipe, chosen)
         calibration = calibrate(data, recipe, self.calibrate, self._threshold(data), report)
-        with data.place.held():
+        with data.place.session():
             self.model_ = calibration.applied(fit_model(data, recipe, report, checkpoints))
-        self.tallies_ = getattr(data.place, "tallies", {})
+        self.tallies_ = data.place.tallies
         self.classes_ = data.classes
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
@@ -364,7 +363,7 @@ class RembrandtClassifier(Asking, Predicting):
     def _read(self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report) -> Labelled:
         """Features or texts and their labels, checked."""
         stored = isinstance(X, StoredRows)
-        (stored_place if stored else place_for)(self.device)  # refused before anything is done
+        place_for(self.device, X if stored else None)  # refused before anything is done
         self.text_ = X.store.text if stored else None
         blocks = X if is_blocks(X) else (X,)
         if sum(map(is_text, blocks)) > 1:

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt.data.rows import as_rows
 from rembrandt.embeddings import Method, SolverName, certificate
 from rembrandt.engines.place import place_for
 from rembrandt.errors import SettingsError
@@ -121,7 +122,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         check_memory(data, recipe)
         with bars(self.verbose > 0) as report:
             embedded = fit_embedding(data, recipe, report)
-        self.tally_ = getattr(data.place, "tally", None)
+        self.tally_ = data.place.tallies.get("embedding")
         self.classes_ = targets.classes
         self.embedding_ = as_numpy(embedded.embedding.V)
         self.singular_values_ = as_numpy(embedded.embedding.sigma)
@@ -139,7 +140,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         X = self._features(X, reset=False)
         place = place_for(self.device)
         rows = X if self.lift_ is None else self.lift_(X)
-        return as_numpy(place.project(rows, place.asarray(self.projection_)))
+        return as_numpy(place.project(as_rows(rows), place.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
         """This embedding at a smaller rank: the columns are nested, so nothing is fitted again."""
@@ -166,7 +167,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[:-1] if self.center else self.projection_
-        with data.place.exactly():
+        with data.place.session():
             engine = make_engine(data, self.center)
             return certificate(engine, recipe.embedding, vectors, self.singular_values_, n_probes)
 

@@ -11,9 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
-from rembrandt.decoders.shortlist import usual
-from rembrandt.engines.place import place_for
-from rembrandt.engines.stored_place import is_dask
+from rembrandt.engines.place import is_dask, place_for
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.joined import Joined, is_blocks
@@ -21,6 +19,7 @@ from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, bars, silent
+from rembrandt.scorers.shortlist import default_size
 from rembrandt.targets import read_targets
 
 Array = NDArray[Any]
@@ -109,7 +108,7 @@ class Predicting(ClassifierMixin, Estimator):
             check_whole("shortlist", shortlist, 1)
         self.placed_model().check_shortlist(tail)
         self.make_shortlist(report)
-        return usual(len(self.classes_)) if shortlist is True else int(shortlist)
+        return default_size(len(self.classes_)) if shortlist is True else int(shortlist)
 
     def decision_function(self, X: Any) -> Array:
         """Scores of all labels, n × c; for two classes the difference of the second and the first."""

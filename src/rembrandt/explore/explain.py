@@ -21,25 +21,27 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.explore.explain_trees import NEAR, explain_forest
 from rembrandt.explore.explanation import Explanation, Part, Words
 from rembrandt.features.text import is_text
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.sparse import Matrix, as_csr
 from rembrandt.model.model import Model
+from rembrandt.scorers.trees import Trees
 
 Array = NDArray[Any]
+NEAR = 1e-6  # a change below this is no change: the slope is the derivative
 _ENTRIES = 1 << 23  # of the largest block of pairs × random features: 64 MB
 
 
 def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> Part:
     """The part ``φ(x̂W)Q + b``."""
     empty = as_numpy(model.projection[-1]).astype(np.float64)
-    moved = as_numpy(model.place.project(rows, model.projection)) - empty
+    moved = as_numpy(model.place.project(as_rows(rows), model.projection)) - empty
     base, directions = _directions(model.decoder, moved, empty, labels)
     if model.place == CPU:
         return Part(base, _products(rows.indptr, rows.indices, rows.data, model.projection, directions))
@@ -50,7 +52,7 @@ def low_rank(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) ->
 def blended(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> list[Part]:
     """The parts of a model that has a sparse part, each with its share: see `Model.scores`."""
     assert model.forest is not None
-    sparse_part = explain_forest(model.forest, rows, labels)
+    sparse_part = _trees(model.forest, rows, labels)
     parts = [Part(model.blend * sparse_part.base, model.blend * sparse_part.contributions)]
     if model.blend < 1:
         part = low_rank(model, rows, labels)
@@ -58,6 +60,17 @@ def blended(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64]) -> 
             part = _as_probability(model, rows, labels, part)
         parts.append(Part((1 - model.blend) * part.base, (1 - model.blend) * part.contributions))
     return parts
+
+
+def _trees(trees: Trees, rows: sparse.csr_array, labels: NDArray[np.int64]) -> Part:
+    prepared = trees.prepare(rows)
+    base, contributions = np.empty(labels.shape), np.empty((rows.nnz, labels.shape[1]))
+    for row, own in enumerate(labels.tolist()):
+        at = slice(rows.indptr[row], rows.indptr[row + 1])
+        for j, label in enumerate(own):
+            added, base[row, j] = trees.explain(prepared, row, label)
+            contributions[at, j] = added[rows.indices[at]]
+    return Part(base, contributions)
 
 
 def _as_probability(model: Model, rows: sparse.csr_array, labels: NDArray[np.int64], part: Part) -> Part:
@@ -69,7 +82,7 @@ def _as_probability(model: Model, rows: sparse.csr_array, labels: NDArray[np.int
     gain = np.zeros(labels.shape)
     np.add.at(gain, owner, part.contributions)
     decoder = model.decoder
-    scores = as_numpy(decoder.scores(model.place.project(rows, model.projection)))
+    scores = as_numpy(decoder.scores(model.place.project(as_rows(rows), model.projection)))
     likely = np.take_along_axis(as_numpy(decoder.probabilities(scores)).astype(np.float64), labels, axis=1)
     if decoder.link == "softmax":
         end = np.log(np.maximum(likely, 1e-300))

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
-from rembrandt.decoders.shortlist import Shortlist
 from rembrandt.embeddings.regressor import FittedRegressor
 from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import SettingsError
@@ -26,6 +25,8 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.metrics import inverse_propensity, rank, top_k
 from rembrandt.model.ranking import LABELS, best_labels, joined_candidates, most_worth
 from rembrandt.progress import Report, silent
+from rembrandt.scorers.shortlist import Shortlist
+from rembrandt.scorers.trees import Trees
 
 Array = NDArray[Any]
 
@@ -51,7 +52,7 @@ class Model:
     n_train: int
     settings: dict[str, Any] = field(default_factory=dict)  # how it was made, for people
     place: Place = CPU  # where prediction runs; not saved
-    forest: Forest | None = None  # the sparse part
+    forest: Trees | None = None  # the sparse part
     blend: float = 0.0  # its share in the score; at 1 it answers alone, in time that does not grow with all labels
     calibration: MonotoneMap | None = None  # from scores to probabilities, learnt on held-out rows
     threshold: float | Array = 0.5  # probability from which on a label is predicted: of all, or of each
@@ -91,13 +92,13 @@ class Model:
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        return self.place.project(rows if self.lift is None else self.lift(rows), self.projection)
+        return self.place.project(as_rows(rows if self.lift is None else self.lift(rows)), self.projection)
 
     def scores(self, X: Matrix, labels: Any = slice(None)) -> Array:
         """Scores of ``labels`` (all by default) for the rows of ``X``: a dense block, so keep one side small."""
         if self.forest is None:
             return as_numpy(self.decoder.scores(self.project(X), labels))
-        return self.low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.probabilities(X, labels)
+        return self.low_rank(X)[:, labels] + self.dtype(self.blend) * self.forest.all(self.forest.prepare(X))[:, labels]
 
     def low_rank(self, X: Matrix) -> Array:
         """What low rank has in a blend for every label: least-squares scores as they are, others as probabilities."""
@@ -134,7 +135,7 @@ class Model:
         blocks = spans(n, DEVICE_ROWS) if large else self._row_blocks(n)
         for rows in blocks if look_at is None or large else spans(n, SHORTLIST_ROWS):
             report("predicting", rows.start, n)
-            with self.place.exactly():
+            with self.place.session():
                 best[rows], scores[rows] = self._best(X[rows], k, allowed, worth, look_at)
         report("predicting", n, n)
         return best, scores
@@ -168,7 +169,7 @@ class Model:
                 return best_labels(self.decoder, H, k, allowed)
             return most_worth(self.decoder, H, k, worth, allowed, self.calibration)
         alone = self.blend == 1 and worth is None
-        found, values = self.forest.top_k(X, k if alone else max(k, CANDIDATES), allowed)
+        found, values = self.forest.top(self.forest.prepare(X), k if alone else max(k, CANDIDATES), allowed)
         if self.blend == 1:
             if worth is not None:
                 values = self.likelihood(values) * worth[found]

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import Forest
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.monotone import MonotoneMap
-from rembrandt.decoders.shortlist import Shortlist
 from rembrandt.errors import ModelError
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.packing import pack_strings, unpack_strings
+from rembrandt.scorers.shortlist import Shortlist
+from rembrandt.scorers.trees import Trees
 
 _PARTS = ("projection", "embedding", "singular_values", "label_counts")
 _TEXT = "text."  # before the names of the vectoriser's arrays
@@ -44,7 +44,7 @@ def save_model(
         arrays |= {_TEXT + name: array for name, array in text.to_arrays().items()}
     forest = None
     if model.forest is not None:
-        parts, forest = model.forest.packed()
+        parts, forest = model.forest.arrays()
         arrays |= parts
         forest["blend"] = model.blend
     metadata = {
@@ -84,7 +84,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, TextFeatur
             embedding=arrays["embedding"],
             singular_values=arrays["singular_values"],
             label_counts=arrays["label_counts"],
-            forest=None if facts is None else Forest.unpacked(arrays, facts),
+            forest=None if facts is None else Trees.from_arrays(dict(arrays), facts),
             blend=0.0 if facts is None else facts["blend"],
             calibration=calibration,
             shortlist=_shortlist(path, decoder, arrays.get("shortlist.clusters")),

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import Forest, fit_forest
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.decoders.tree import TreeSettings
+from rembrandt.decoders.ridge import fit_ridge
+from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.fitting import (
     Embedded,
     Labelled,
@@ -29,6 +29,8 @@ from rembrandt.metrics import top_k
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.model.model import CANDIDATES
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.search.space import LowRank, Space, Sparse
 from rembrandt.selection import EPOCHS, FEATURES
 
@@ -93,12 +95,13 @@ class Arena:
         """Fit the trees of ``part``; their answers are kept for every number of trees and every power."""
         most = max(self.space.trees)
         pairs = self.space.pairs * self.fit.X.shape[0] / self.n
-        settings = TreeSettings(cost=part.sparse_cost, pairs=pairs, trees=most, seed=self.base.embedding.seed)
-        forest = fit_forest(self.fit.X, self.fit.Y, settings, self.fit.weights, place=self.fit.place)
+        settings = TreeSettings(cost=part.sparse_cost, pairs=pairs, n_trees=most)
+        seed = self.base.embedding.seed
+        forest = fit_trees(as_rows(self.fit.X), self.fit.Y, settings, seed, self.fit.weights, place=self.fit.place)
         for trees in sorted({min(trees, len(forest.trees)) for trees in self.space.trees}):
             for power in self.space.powers:
-                few = Forest(forest.trees[:trees]).with_power(power)
-                self.sparse[part.sparse_cost, trees, power] = Listed(*few.top_k(self.held.X, CANDIDATES))
+                few = replace(forest, trees=forest.trees[:trees], power=power)
+                self.sparse[part.sparse_cost, trees, power] = Listed(*few.top(few.prepare(self.held.X), CANDIDATES))
 
     def try_low_rank(self, part: LowRank) -> Answers:
         """Fit the decoder of ``part`` in its embedding; `prepare` has made that."""
@@ -116,10 +119,10 @@ class Arena:
             return fit_decoder(embedded.embedding, embedded.project(fit.X), fit, recipe)
         alike = replace(part, decoder_ridge=0.0)  # penalties share everything else
         if self._statistics is None or self._statistics[0] != alike:
-            with fit.place.exactly():
+            with fit.place.session():
                 H = left_out(embedded.embedding, embedded.project(fit.X), fit, part.leave_out)
                 self._statistics = alike, ridge_statistics(H, fit, fourier_map(H, recipe))
-        return self._statistics[1].solve(part.decoder_ridge)
+        return fit_ridge(self._statistics[1], part.decoder_ridge)
 
     def _answers(self, decoder: Decoder, H: Block) -> Answers:
         labels, values = [], []

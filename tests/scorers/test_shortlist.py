@@ -10,14 +10,15 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
+from rembrandt.data.rows import MemoryRows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import fit_forest
-from rembrandt.decoders.shortlist import Shortlist, n_clusters, usual
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.errors import DataError, ModelError, SettingsError
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.ranking import best_labels
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.shortlist import Shortlist, default_size, n_clusters
+from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
 from tests.estimators.problems import SETTLED, several
 
@@ -106,7 +107,7 @@ def test_no_rows_and_one_label():
     one = Decoder(np.ones((2, 1), np.float32), np.zeros(1, np.float32), "identity")
     assert Shortlist.of(one).top_k(np.empty((0, 2), np.float32), 3, 1)[0].shape == (0, 3)
     assert Shortlist.of(one).top_k(np.ones((1, 2), np.float32), 2, 1)[0].tolist() == [[0, -1]]
-    assert n_clusters(1) == usual(1) == 1 and usual(200_000) == 5000
+    assert n_clusters(1) == default_size(1) == 1 and default_size(200_000) == 5000
 
 
 def test_clusters_have_their_own_means():
@@ -164,7 +165,7 @@ class TestClassifier:
     def test_beside_a_sparse_part_candidates_are_those_of_both(self, link):
         X, Y = several(n=400, labels=30)
         both = RembrandtClassifier(**SETTLED | {"decoder": link, "max_epochs": 3}).fit(X, Y)
-        trees = fit_forest(sparse.csr_array(X, dtype=np.float32), sparse.csr_array(Y, dtype=np.float32), TreeSettings())
+        trees = fit_trees(MemoryRows(X), sparse.csr_array(Y, dtype=np.float32), TreeSettings())
         both.model_ = replace(both.model_, forest=trees, blend=0.5)
         for limits in ({}, {"include": range(0, 30, 2)}):
             labels, scores = both.predict_topk(X, 5, **limits)

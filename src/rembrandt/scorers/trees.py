@@ -1,0 +1,281 @@
+"""Sparse linear classifiers over label trees: which cluster of labels, then which label.
+
+Every label has weights of its own, on features that its examples have. Labels with similar examples share a cluster,
+and a classifier at any node learns from the examples of its parent alone: the cost is pairs of examples and siblings,
+not examples × labels. When examples × labels is affordable there are no clusters, and each label learns from all
+examples. With several trees, each with its own clusters, a score is the mean over trees.
+
+A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)`` over the nodes on its path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.inverted import add_lists, best_members, label_scores
+from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
+from rembrandt.linalg.threads import Workspace, for_each
+from rembrandt.metrics import rank, top_k
+from rembrandt.packing import pack_csr, unpack_csr
+from rembrandt.scorers.protocol import Array, Labels
+
+ROWS = 256  # rows scored by one call
+CANDIDATES = 50  # labels that each of several trees contributes, at least
+CACHED = 1 << 26  # log-probabilities of clusters that are kept for a block of rows
+NEAR = 1e-6  # below this difference a secant is replaced by the derivative
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nodes of one level: weights (nodes × features), biases, and the parent of each node."""
+
+    weights: sparse.csr_array
+    bias: Array
+    parent: Array
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Fitted levels; the nodes of the last one are the labels."""
+
+    levels: tuple[Level, ...]
+
+    @property
+    def labels(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.levels[-2].bias) if len(self.levels) > 1 else 1
+
+    @cached_property
+    def lists(self) -> tuple[sparse.csr_array, ...]:
+        """The weights of every level of clusters by feature; those of the labels when there are no clusters."""
+        return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
+
+    @cached_property
+    def members(self) -> tuple[Array, Array]:
+        """Where the labels of each cluster start, and the labels by cluster."""
+        parent = self.labels.parent
+        ends = np.cumsum(np.bincount(parent, minlength=self.n_clusters))
+        return np.append(0, ends), np.argsort(parent, kind="stable")
+
+    def path(self, label: int) -> list[tuple[Level, int]]:
+        """The nodes from the label up to the root."""
+        found, node = [], label
+        for level in reversed(self.levels):
+            found.append((level, node))
+            node = int(level.parent[node])
+        return found
+
+    def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
+        """Log-probabilities of the clusters."""
+        total = np.zeros((rows.stop - rows.start, 1), dtype=np.float32)
+        for level, lists in zip(self.levels[:-1], self.lists, strict=False):
+            total = total[:, level.parent] - _loss(_margins(X, rows, lists, level.bias), power)
+        return total
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Rows of unit length and, for each tree, the log-probabilities of its clusters when they fit in memory."""
+
+    X: sparse.csr_array
+    clusters: tuple[Array, ...] | None
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Fitted trees; see `Scorer`. Scores are probabilities."""
+
+    trees: tuple[Tree, ...]
+    power: float
+    beam: int  # clusters that a search scores
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.trees[0].labels.bias)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.trees[0].labels.weights.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays()[0].values())
+
+    def prepare(self, X: Matrix) -> PreparedRows:
+        unit = unit_rows(X)
+        n = unit.shape[0]
+        if n * sum(tree.n_clusters for tree in self.trees) > CACHED:
+            return PreparedRows(unit, None)
+        kept = tuple(np.empty((n, tree.n_clusters), dtype=np.float32) for tree in self.trees)
+
+        def fill(number: int, rows: slice) -> None:
+            kept[number][rows] = self.trees[number].clusters(unit, rows, self.power)
+
+        for_each(fill, ((number, rows) for number in range(len(kept)) for rows in spans(n, ROWS)))
+        return PreparedRows(unit, kept)
+
+    def top(self, rows: PreparedRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree are searched."""
+        if len(self.trees) == 1:
+            return self._top_of_tree(0, rows, k, allowed)
+        found = [self._top_of_tree(number, rows, max(k, CANDIDATES), allowed) for number in range(len(self.trees))]
+        labels = _distinct(np.hstack([best for best, _ in found]))
+        labels, scores = rank(labels, self.at(rows, labels))
+        return labels[:, :k], scores[:, :k]
+
+    def at(self, rows: PreparedRows, labels: Labels) -> Array:
+        out = np.zeros(labels.shape, dtype=np.float32)
+        space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
+        share = np.float32(1 / len(self.trees))
+
+        def fill(span: slice) -> None:
+            scores = np.empty(labels[span].shape, dtype=np.float32)
+            for number, tree in enumerate(self.trees):
+                last = tree.labels
+                above = self._clusters(number, rows, span)
+                own = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power)
+                with space.borrowed() as dense:
+                    work: Any = (span.start, labels[span], above, last.parent, *own, dense, scores)
+                    label_scores(rows.X.indptr, rows.X.indices, rows.X.data, *work)
+                out[span] += share * np.exp(scores)
+
+        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        return np.where(labels < 0, np.float32(-np.inf), out)
+
+    def all(self, rows: PreparedRows) -> Array:
+        out = np.zeros((rows.n, self.n_labels), dtype=np.float32)
+        by_label = [as_csr(tree.labels.weights.T) for tree in self.trees]
+        share = np.float32(1 / len(self.trees))
+
+        def fill(span: slice) -> None:
+            for number, tree in enumerate(self.trees):
+                own = _loss(_margins(rows.X, span, by_label[number], tree.labels.bias), self.power)
+                out[span] += share * np.exp(self._clusters(number, rows, span)[:, tree.labels.parent] - own)
+
+        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        return out
+
+    def explain(self, rows: PreparedRows, row: int, label: int) -> tuple[Array, float]:
+        """Return what each feature adds to the score of ``label`` for one row, and the score of an empty row.
+
+        A tree's probability is ``exp f`` with ``f`` a sum over the nodes of a path of functions of their margins
+        ``s = xᵀw + b``. A function of one number changes by its secant times the change of the number:
+        ``exp f − exp f₀ = E (f − f₀)`` and ``f − f₀ = Σ m (s − b)``, where ``f₀`` is that of an empty row and ``E`` and
+        ``m`` are the slopes between the two rows. So a feature x adds ``E Σ m w x`` over the path, exactly.
+        """
+        entries = slice(rows.X.indptr[row], rows.X.indptr[row + 1])
+        features, values = rows.X.indices[entries], rows.X.data[entries].astype(np.float64)
+        added, base = np.zeros(len(features)), 0.0
+        for tree in self.trees:
+            start, end, own = 0.0, 0.0, np.zeros(len(features))
+            for level, node in tree.path(label):
+                products = values * _weights_at(level.weights, node, features)
+                moved, bias = float(products.sum()), float(level.bias[node])
+                first, second = -(max(0.0, 1 - bias) ** self.power), -(max(0.0, 1 - bias - moved) ** self.power)
+                derivative = self.power * max(0.0, 1 - bias) ** (self.power - 1)
+                own += (derivative if abs(moved) < NEAR else (second - first) / moved) * products
+                start, end = start + first, end + second
+            flat = abs(end - start) < NEAR
+            added += (np.exp(end) if flat else (np.exp(end) - np.exp(start)) / (end - start)) * own
+            base += float(np.exp(start))
+        out = np.zeros(self.n_features)
+        out[features] = added / len(self.trees)
+        return out, base / len(self.trees)
+
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        arrays: dict[str, Array] = {}
+        for t, tree in enumerate(self.trees):
+            for number, level in enumerate(tree.levels):
+                name = f"trees.{t}.{number}"
+                arrays |= pack_csr(f"{name}.weights", level.weights)
+                arrays |= {f"{name}.bias": level.bias, f"{name}.parent": level.parent.astype(np.int32)}
+        return arrays, {"levels": [len(tree.levels) for tree in self.trees], "power": self.power, "beam": self.beam}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
+        trees = []
+        for t, n_levels in enumerate(facts["levels"]):
+            names = [f"trees.{t}.{number}" for number in range(n_levels)]
+            levels = (
+                Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
+                for name in names
+            )
+            trees.append(Tree(tuple(levels)))
+        return cls(tuple(trees), facts["power"], facts["beam"])
+
+    def _clusters(self, number: int, rows: PreparedRows, span: slice) -> Array:
+        if rows.clusters is not None:
+            return rows.clusters[number][span]
+        return self.trees[number].clusters(rows.X, span, self.power)
+
+    def _top_of_tree(self, number: int, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
+        """The best labels of one tree and their probabilities in it."""
+        tree, X = self.trees[number], rows.X
+        best = np.full((rows.n, k), -1, dtype=np.int64)
+        scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        mask = np.full(self.n_labels, allowed is None)
+        mask[slice(0) if allowed is None else allowed] = True
+        last = tree.labels
+        leaves: Any = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power, mask)
+        space = Workspace(lambda: np.zeros(X.shape[1], dtype=np.float32))
+
+        def search(span: slice) -> None:
+            so_far = self._clusters(number, rows, span)
+            width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
+            found = np.argsort(-so_far, axis=1, kind="stable")[:, :width]
+            so_far = np.take_along_axis(so_far, found, axis=1)
+            with space.borrowed() as dense:
+                work: Any = (found, so_far, *tree.members, *leaves, dense, best[span], scores[span])
+                best_members(X.indptr, X.indices, X.data, span.start, *work)
+
+        def score_all(span: slice) -> None:
+            """Without clusters: every label by inverted lists, which is faster than one label after the other."""
+            chosen = slice(None) if allowed is None else allowed
+            margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
+            found, scores[span] = top_k(-_loss(margins, self.power), k)
+            best[span] = np.where(found < 0, -1, found if allowed is None else allowed[found])
+
+        for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
+        labels, logarithms = rank(best, scores)
+        return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
+
+
+def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
+    """``xᵀs + b`` of every node of a level."""
+    margins = np.tile(bias, (rows.stop - rows.start, 1))
+    add_lists(X.indptr, X.indices, X.data, rows.start, lists.indptr, lists.indices, lists.data, margins)
+    return margins
+
+
+def _loss(margins: Array, power: float) -> Array:
+    found: Array = np.maximum(0, 1 - margins) ** np.float32(power)
+    return found
+
+
+def _weights_at(weights: sparse.csr_array, node: int, features: NDArray[Any]) -> NDArray[np.float64]:
+    """The weights of a node at these features."""
+    own = slice(weights.indptr[node], weights.indptr[node + 1])
+    at = np.searchsorted(weights.indices[own], features)
+    known = np.append(weights.indices[own], -1)[at] == features
+    return np.where(known, np.append(weights.data[own], 0).astype(np.float64)[at], 0.0)
+
+
+def _distinct(labels: Labels) -> Labels:
+    """Sort the labels of every row, and replace repetitions by -1."""
+    labels = np.sort(labels, axis=1)
+    labels[:, 1:][labels[:, 1:] == labels[:, :-1]] = -1
+    return labels
