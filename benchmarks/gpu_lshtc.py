@@ -23,14 +23,15 @@ from benchmarks.gpu_data import Data, generate
 from benchmarks.results import machine
 from rembrandt import RembrandtClassifier
 from rembrandt.data import catalogue
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings
-from rembrandt.decoders.torch_descent import TorchDescent
-from rembrandt.decoders.whitening import Whitening
 from rembrandt.embeddings import Settings, embed
+from rembrandt.engines.descent import LogisticProblem
 from rembrandt.engines.place import place_for
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
 from rembrandt.fitting import Labelled, Recipe, fit_decoder, fit_embedding, fit_model
@@ -97,7 +98,7 @@ class Bench:
             settings = Settings(
                 n_components=self.small(k), n_iter=n_iter, max_iter=max_iter, tol=self.tol, at_most=True, solver="pcg"
             )
-            with self.place.exactly():
+            with self.place.session():
                 engine, placing, _ = self.timed(
                     Counted, self.data.X, self.data.Y, devices=self.place.devices, constant=True
                 )
@@ -134,13 +135,14 @@ class Bench:
         rates = np.clip(np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w), 0.5 / len(w), 1)
         rows, held = np.arange(len(w) // 100, len(w)), np.arange(min(5000, len(w) // 100))
         results = {}
-        with self.place.exactly():
+        with self.place.session():
             for name, dropout in (("all features", 0.0), ("half dropped", 0.5)):
                 settings = LogisticSettings(multiclass=False, dropout=dropout)
-                whitening, whitening_seconds, _ = self.timed(Whitening.of, H, fourier, 1e-4, w, self.place)
-                descent, placing, _ = self.timed(
-                    TorchDescent, self.place, whitening, H, self.data.Y, w, rates, settings, len(rows)
+                whitening, whitening_seconds, _ = self.timed(
+                    lambda: Whitening.of(self.place.statistics(H, None, fourier, w), 1e-4, H.dtype)
                 )
+                problem = LogisticProblem(whitening, H, self.data.Y, w, rates, settings, len(rows))
+                descent, placing, _ = self.timed(self.place.descent, problem)
                 rng = np.random.default_rng(0)
                 steps = len(rows) // descent.batch
                 size = whitening.size
@@ -251,8 +253,8 @@ class Bench:
         train, test = self._known("aloi")
         labelled = Labelled(train.X, train.Y, np.arange(train.Y.shape[1]), True, None, self.place)
         settings = Settings(n_components=50)
-        with self.place.exactly():
-            engine = self.place.engine(train.X, train.Y, None, center=False)
+        with self.place.session():
+            engine = self.place.engine(as_rows(train.X), train.Y, None, center=False)
             warm = min(self.timed(embed, engine, settings)[1] for _ in range(10))
         recipe = Recipe(settings, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", n_random_features=12_000)
         results: dict[str, Any] = {"embedding_milliseconds": 1000 * warm}
@@ -295,15 +297,14 @@ class Counted(TorchEngine):
         super().__init__(*given, **more)
         self.columns: dict[tuple[str, str], int] = {}
 
-    def _through(self, left: str, right: str, Q: torch.Tensor) -> torch.Tensor:
+    def product(self, left: str, right: str, Q: torch.Tensor) -> torch.Tensor:
         self.columns[left, right] = self.columns.get((left, right), 0) + Q.shape[1]
-        return super()._through(left, right, Q)
+        return super().product(left, right, Q)
 
     def work(self) -> dict[str, float]:
         """Operations, and bytes at least: blocks read and written, entries read for every 128 columns of a block."""
-        assert self.Y is not None
         size = {"X": self.d, "Y": self.c}
-        nonzeros = {"X": len(self.X.A.values), "Y": len(self.Y.A.values)}
+        nonzeros = {"X": len(self.X.values), "Y": len(self.Y.values)}
         flops = moved = gathered = 0.0
         for (left, right), columns in self.columns.items():
             both = nonzeros[left] + nonzeros[right]

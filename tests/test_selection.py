@@ -138,7 +138,7 @@ def spy_on_embeddings(monkeypatch, look):
     original = fitting.embed
 
     def spy(engine, *rest):
-        look(engine.X.A)
+        look(engine._operands["X"].A)
         return original(engine, *rest)
 
     monkeypatch.setattr(fitting, "embed", spy)

@@ -132,11 +132,9 @@ def test_a_device_that_is_not_there_is_refused(estimator, device, says):
 
 def test_without_torch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    place_for.cache_clear()
     with pytest.raises(SettingsError, match=r"pip install 'rembrandt\[gpu\]'"):
         place_for("cuda")
     assert place_for("auto") is CPU
-    place_for.cache_clear()
 
 
 def test_work_on_the_processor_never_imports_torch():

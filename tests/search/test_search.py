@@ -12,18 +12,18 @@ from sklearn.base import clone
 
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.embeddings import Settings
 from rembrandt.errors import MemoryEstimateError, SettingsError
 from rembrandt.fitting import Labelled, Recipe, fit_model
 from rembrandt.metrics import precision_at_k
+from rembrandt.recipe import TreeSettings
 from rembrandt.search import SEARCHED, Space, arena, rungs, search, space, space_of
 from rembrandt.search.arena import Arena
 from rembrandt.search.options import options
 from rembrandt.search.rungs import rungs_of
 from rembrandt.search.space import LowRank, Sparse
-from tests.decoders.test_tree import words
 from tests.estimators.problems import blobs
+from tests.scorers.test_trees import words
 
 USUAL = LowRank(8, 1.0, True, None, 1.0, "ridge", 0.1, 0.5)
 PARAMETERS = RembrandtClassifier(sparse_pairs=3e7, sparse_trees=2).get_params(deep=False)
@@ -136,7 +136,7 @@ class TestMeasures:
         answers = ring.try_low_rank(part)
         for key in [(1.0, 1, 3.0), (1.0, 2, 2.0)]:
             found = ring.measure(answers, key, share)
-            tree = TreeSettings(cost=1.0, pairs=4e3, trees=key[1], power=key[2])
+            tree = TreeSettings(cost=1.0, pairs=4e3, n_trees=key[1], power=key[2])
             labels = fit_model(fit, replace(part.recipe(recipe), tree=tree, blend=share)).top_k(held.X, 5)[0]
             assert_allclose(found.p, [precision_at_k(held.Y, labels, k) for k in (1, 3, 5)], atol=1e-6)
             assert 0 <= found.quality <= 1

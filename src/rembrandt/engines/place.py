@@ -6,7 +6,6 @@ Code above is written once, against the array namespace of the blocks that a pla
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -267,7 +266,6 @@ def check_device(device: str, on_disk: bool) -> None:
         place_for(device)
 
 
-@lru_cache(maxsize=8)
 def _memory_place(device: str) -> Place:
     if device == "cpu":
         return CPU
