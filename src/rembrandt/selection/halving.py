@@ -155,9 +155,12 @@ class _Search:
         for record in self.last.values():
             if record["outcome"] == "kept":
                 record["outcome"] = "not chosen"
-        for part in self.leader.parts:
-            self.last[part]["outcome"] = "chosen" if len(self.leader.parts) == 1 else "part of the choice"
-        if len(self.leader.parts) > 1:
+        parts = [self.last[part] for part in self.leader.parts]
+        settings = self.leader.recipe.to_json()
+        is_trial = all(parts[0][name] == settings[name] for name in settings)  # not a blend or a variant of the trees
+        for record in parts:
+            record["outcome"] = "chosen" if is_trial else "part of the choice"
+        if not is_trial:
             self.trials.append(rung.record(0.0) | self.leader.facts() | {"outcome": "chosen"})
         untried = len([one for one in self.list.all if one not in self.last])
         self.tell(rung, len(rung.measured), ended, untried)
@@ -323,7 +326,8 @@ class _Running:
         if len(best.parts) > 1 or best.parts[0].scorers != ("embedding",):
             return best
         alike = [o for o in self.options if len(o.parts) == 1 and _same_decoding(o.parts[0], best.parts[0])]
-        return next(o for o in alike if o.measures.quality >= best.measures.quality - CHANCE)
+        near = [o for o in alike if o.measures.quality >= best.measures.quality - CHANCE]
+        return min(near, key=lambda option: self.search.list.embedding.index(option.parts[0]))
 
     def _usual_among(self, parts: list[Recipe]) -> Recipe:
         most = max(self.measured[one].quality for one in parts)
@@ -376,7 +380,7 @@ def _same_decoding(a: Recipe, b: Recipe) -> bool:
     """Whether two candidates differ in penalties and scaling alone."""
 
     def key(one: Recipe) -> Any:
-        return one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
+        return one.scorers, one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
 
     return bool(key(a) == key(b))
 
