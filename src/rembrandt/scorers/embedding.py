@@ -85,7 +85,7 @@ class EmbeddingScorer:
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
-        if self.place is not CPU:
+        if self.place != CPU:
             return DEVICE_ROWS
         return SHORTLIST_ROWS if self.shortlist is not None else max(1, min(ROWS, SCORES // self.n_labels))
 
@@ -98,7 +98,7 @@ class EmbeddingScorer:
 
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "EmbeddingScorer":
         """Return a scorer whose `top` scores about ``size`` labels of each row; builds the index on first use."""
-        if self.place is not CPU:
+        if self.place != CPU:
             raise SettingsError(
                 f"a shortlist needs device='cpu'; on {self.place.device} all labels are scored", "shortlist"
             )
@@ -123,7 +123,7 @@ class EmbeddingScorer:
     def top(self, rows: Projected, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         if self.shortlist is not None and self.index is not None:
             return self.index.top_k(rows.features, k, self.shortlist, allowed)
-        if self.place is not CPU:
+        if self.place != CPU:
             with self.place.exactly():
                 labels, scores = self._ranker.top(self.decoder.features, rows.H, k, allowed)
             return _padded(labels, scores, k)
