@@ -112,7 +112,7 @@ def suggestions(run: Run, project: str, limit: int) -> list[list[tuple[str, floa
 def test_annif_suggests_what_the_model_predicts(run: Run, trained: Path, documents: tuple[Dataset, Dataset]) -> None:
     model = rembrandt.load(trained)  # here, with other versions of NumPy and scikit-learn than it was fitted with
     labels, _ = model.predict_topk(documents[1].texts, 5)
-    best, _ = model.model_topk(documents[1].texts, 5)
+    best, _ = model.top_columns(documents[1].texts, 5)
     chances = np.take_along_axis(model.predict_proba(documents[1].texts), best, axis=1)
     found = suggestions(run, "ours", 5)
     assert [[label for label, _ in row] for row in found] == labels.tolist()
@@ -127,7 +127,7 @@ def test_eval_in_two_processes_measures_what_we_measure(
     model = rembrandt.load(trained)
     test = documents[1]
     names = [str(label).rpartition("example/")[2] for label in model.classes_]
-    ours = ndcg_at_k(test.align_labels(names).Y, model.model_topk(test.texts, 5)[0], 5)
+    ours = ndcg_at_k(test.align_labels(names).Y, model.top_columns(test.texts, 5)[0], 5)
     assert json.loads((folder / "measured.json").read_text())["NDCG@5"] == pytest.approx(ours, abs=1e-3)
     assert ours > 0.5
 

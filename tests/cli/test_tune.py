@@ -1,4 +1,4 @@
-"""``tune`` and ``--budget`` as they are typed: a search, its table, and the command that repeats its choice."""
+"""``tune`` and ``--budget``: a search, its table, and the command that repeats its choice."""
 
 import shlex
 from pathlib import Path

@@ -56,7 +56,7 @@ CASES = [
     ("a.csv", b"text,label\na,b\nc,d,e\n", TABLE, 3, "Expected 2 columns, got 3"),
     ("a.tsv", b"text\tlabel\na\tb\n\n\nc\n", TABLE, 5, "Expected 2 columns, got 1"),
     ("a.csv", b'text,label\n"a\nb",b\n"a\nb",b\nc\n', TABLE, 6, "Expected 2 columns, got 1"),
-    ("a.tsv", b"text\tlabel\n", TABLE, None, "no rows"),
+    ("a.tsv", b"text\tlabel\n", TABLE, None, "no examples"),
     ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
     ("a.csv", b"text,text,label\na,b,c\n", TABLE, 1, "two columns are called 'text'"),
     ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column with the text.*title, mesh"),

@@ -110,18 +110,21 @@ def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
     undisturbed = convert([texts], tmp_path / "whole", rows=9, **TABLE)
     written = []
 
-    def failing(folder, name, *rest):
+    def failing(folder, new):
         if len(written) == 3:
             raise KeyboardInterrupt
-        written.append(name)
-        return shard.write_shard(folder, name, *rest)
+        return recording(folder, new)
+
+    def recording(folder, new):
+        written.append(new.name)
+        return shard.write_shard(folder, new)
 
     monkeypatch.setattr(converting, "write_shard", failing)
     with pytest.raises(KeyboardInterrupt):
         convert([texts], tmp_path / "store", rows=9, **TABLE)
-    with pytest.raises(DataError, match="not finished; give its command again"):
+    with pytest.raises(DataError, match="not finished; run its command again"):
         Store(tmp_path / "store")
-    monkeypatch.setattr(converting, "write_shard", lambda *given: written.append(given[1]) or shard.write_shard(*given))
+    monkeypatch.setattr(converting, "write_shard", recording)
     resumed = convert([texts], tmp_path / "store", rows=9, **TABLE)
     assert len(written) == len(set(written)) == 7, "no shard was written twice"
     assert [e.sha256 for e in resumed.manifest.shards] == [e.sha256 for e in undisturbed.manifest.shards]
@@ -149,7 +152,7 @@ def test_what_is_there_is_not_replaced(numeric, texts, tmp_path):
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(OutputExistsError, match="thesis"):
         convert([numeric], tmp_path / "other")
-    with pytest.raises(DataError, match="a store of its own"):
+    with pytest.raises(DataError, match="make a store for it"):
         convert([texts], tmp_path / "store", append=True, **TABLE)
 
 
@@ -195,7 +198,6 @@ def test_damage_is_named(numeric, tmp_path):
     cut = damaged("cut", lambda f: (f / name).write_bytes((f / name).read_bytes()[:-4]))
     assert name in cut and "bytes instead of" in cut
     assert "missing; restore" in damaged("gone", lambda f: (f / name).unlink())
-    assert "labels.json: its contents" in damaged("names", lambda f: flip(f / "shard-0000-000000.labels.json", 3))
 
     def edit(**changes):
         return lambda f: (f / MANIFEST).write_text(json.dumps(json.loads((f / MANIFEST).read_text()) | changes))
@@ -204,13 +206,14 @@ def test_damage_is_named(numeric, tmp_path):
     assert "convert the data again" in damaged("older", edit(format_version=1))
     assert "does not describe" in damaged("stranger", edit(format="else"))
     assert "contradict" in damaged("narrow", edit(n_labels=2))
-    assert "lists no shards" in damaged("none", edit(shards=3))
-    assert "entry of a shard" in damaged("entry", edit(shards=[{"file": "../x"}]))
+    assert "one distinct name for each" in damaged("wide", edit(n_labels=20))
+    assert "the store is damaged" in damaged("none", edit(shards=3))
+    assert "the store is damaged" in damaged("entry", edit(shards=[{"file": "../x"}]))
     outside = {"file": "../x", "n": 1, "d": 1, "c": 1, "nonzeros": [1, 1], "has_weights": False}
     outside |= {"bytes": 1, "sha256": "", "source": [0, 0]}
     assert "entry of a shard" in damaged("outside", edit(shards=[outside]))
     assert "JSON" in damaged("garbage", lambda f: (f / MANIFEST).write_text("{"))
-    assert "no store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
+    assert "not a store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
 
 
 def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
@@ -219,7 +222,9 @@ def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()
     X.indices[2] = 1_000_000
-    entry = shard.write_shard(store.path, store.shards[0].entry.file, X, rows.Y.copy(), None, (0, 0))
+    made_up = shard.ShardData(X, rows.Y.copy(), None)
+    new = shard.NewShard(store.shards[0].entry.file, made_up, store.label_names, None, (0, 0))
+    entry = shard.write_shard(store.path, new)
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):
         Store(store.path).dataset()

@@ -1,7 +1,5 @@
 """Contributions sum to the score and point to the words they come from."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,20 +9,23 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier, TextFeatures
 from rembrandt.data import catalogue
 from rembrandt.data.generated import labelled_documents
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.forest import fit_forest
-from rembrandt.decoders.tree import TreeSettings
 from rembrandt.explore.explain import explain, explain_row
 from rembrandt.features.fourier import KERNELS, draw
-from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
+from rembrandt.scorers.blend import Blend
+from rembrandt.scorers.centroids import fit_centroids
+from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.scorers.tree_fit import fit_trees
 
 EXACT = 1e-4
 D, K, C = 60, 12, 25
 
 
-def random_model(kernel, normalize, link, rng):
-    """A model of random weights, whose scores lie within about ten of zero."""
+def random_embedding(kernel, normalize, link, rng):
+    """A scorer of random weights, whose scores are within about ten of zero."""
     projection = rng.standard_normal((D + 1, K)).astype(np.float32)
     rows = random_rows(200, rng)
     hidden = (rows @ projection[:-1]).astype(np.float32) + projection[-1]
@@ -32,17 +33,12 @@ def random_model(kernel, normalize, link, rng):
     size = K if fourier is None else fourier.size
     weights = (rng.standard_normal((size, C)) / np.sqrt(size)).astype(np.float32)
     decoder = Decoder(weights, rng.standard_normal(C).astype(np.float32), link, fourier)
-    return Model(
-        classes=np.arange(C),
-        multiclass=False,
-        normalize=normalize,
-        projection=projection,
-        decoder=decoder,
-        embedding=weights[:K].T,
-        singular_values=np.ones(K),
-        label_counts=np.ones(C, int),
-        n_train=100,
-    )
+    return EmbeddingScorer(projection, decoder, weights[:K].T, np.ones(K), normalize)
+
+
+def model_of(**scorers):
+    weights = {name: 1 / (1 + i) for i, name in enumerate(scorers)}
+    return Model(np.arange(C), False, scorers, Blend(weights), label_counts=np.ones(C, int), n_train=100)
 
 
 def random_rows(n, rng):
@@ -51,33 +47,35 @@ def random_rows(n, rng):
 
 def explained(model, X, labels):
     """Scores of the labels (n × m) as sums of contributions, and the contributions of every row."""
-    rows = as_csr(model.rows(X))
-    labels = np.broadcast_to(labels, (rows.shape[0], np.shape(labels)[-1]))
-    parts = [explain_row(model, rows[[i]], np.array(own)) for i, own in enumerate(labels)]
+    labels = np.broadcast_to(labels, (X.shape[0], np.shape(labels)[-1]))
+    parts = [explain_row(model, X[[i]], np.array(own)) for i, own in enumerate(labels)]
     return np.array([part.base + part.values.sum(axis=0) for part in parts]), parts
 
 
 @pytest.mark.parametrize("kernel", [None, *KERNELS])
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
-def test_contributions_sum_to_the_score(kernel, normalize, link):
+def test_contributions_sum_to_the_score(kernel, normalize):
     rng = np.random.default_rng(5)
-    model = random_model(kernel, normalize, link, rng)
+    model = model_of(embedding=random_embedding(kernel, normalize, "identity", rng))
     X = random_rows(100, rng)
     labels = rng.integers(0, C, (100, 3))
     found, _ = explained(model, X, labels)
     np.testing.assert_allclose(found, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
 
 
-@pytest.mark.parametrize("blend", [1.0, 0.5])
+@pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "centroids", "embedding")], ids="-".join)
 @pytest.mark.parametrize("pairs", [1e9, 500.0], ids=["one-vs-all", "clusters"])
 @pytest.mark.parametrize("link", ["identity", "softmax", "sigmoid"])
-def test_contributions_to_a_blend_sum_to_the_score(link, pairs, blend):
+def test_contributions_to_a_blend_sum_to_the_score(link, pairs, names):
     rng = np.random.default_rng(9)
-    learned = random_rows(200, rng)
+    rows = as_rows(random_rows(200, rng))
     Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
-    forest = fit_forest(learned, Y, TreeSettings(pairs=pairs, trees=2))
-    model = replace(random_model("gaussian", True, link, rng), forest=forest, blend=blend)
+    scorers = {
+        "trees": fit_trees(rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0), 0),
+        "centroids": fit_centroids(rows, Y),
+        "embedding": random_embedding("gaussian", True, link, rng),
+    }
+    model = model_of(**{name: scorers[name] for name in names})
     X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
     labels = rng.integers(0, C, (41, 4))
     found, parts = explained(model, X, labels)
@@ -87,9 +85,8 @@ def test_contributions_to_a_blend_sum_to_the_score(link, pairs, blend):
 
 def test_the_base_is_the_score_of_an_empty_row_and_absent_features_add_nothing():
     rng = np.random.default_rng(7)
-    model = random_model("gaussian", False, "identity", rng)
-    X = random_rows(4, rng).toarray()
-    X[0] = 0
+    model = model_of(embedding=random_embedding("gaussian", False, "identity", rng))
+    X = sparse.vstack([sparse.csr_array((1, D), dtype=np.float32), random_rows(3, rng)], format="csr")
     _, parts = explained(model, X, np.arange(C))
     for part in parts:
         np.testing.assert_allclose(part.base, model.scores(X[:1])[0], atol=EXACT)
@@ -99,17 +96,17 @@ def test_the_base_is_the_score_of_an_empty_row_and_absent_features_add_nothing()
 def test_kernel_contributions_are_integrated_gradients():
     """The closed form agrees with the integral of the gradient along the line, summed numerically."""
     rng = np.random.default_rng(8)
-    model = random_model("gaussian", False, "identity", rng)
+    scorer = random_embedding("gaussian", False, "identity", rng)
     x = random_rows(1, rng).toarray().astype(np.float64)
-    W, fourier = model.projection.astype(np.float64), model.decoder.fourier
-    q = model.decoder.weights[:, 3].astype(np.float64)
+    W, fourier = scorer.projection.astype(np.float64), scorer.decoder.fourier
+    q = scorer.decoder.weights[:, 3].astype(np.float64)
     share = (np.arange(2000) + 0.5)[:, None] / 2000
     hidden = share * (x @ W[:-1]) + W[-1]
     slopes = -np.sin(hidden @ fourier.frequencies + fourier.offsets) * q[: len(fourier.offsets)]
     gradient = (slopes @ fourier.frequencies.T).mean(axis=0) + fourier.linear * q[len(fourier.offsets) :]
     wanted = x[0] * (W[:-1] @ gradient)
     row = sparse.csr_array(x)
-    found = explain_row(model, row, np.array([3])).values[:, 0]
+    found = scorer.explain(row, np.array([3])).values[:, 0]
     np.testing.assert_allclose(found, wanted[row.indices], atol=1e-5)
 
 
@@ -119,7 +116,7 @@ def test_a_model_on_a_device_has_the_same_explanations(kernel):
     from rembrandt.engines.torch_place import TorchPlace
 
     rng = np.random.default_rng(12)
-    model = random_model(kernel, True, "identity", rng)
+    model = model_of(embedding=random_embedding(kernel, True, "identity", rng))
     X = random_rows(6, rng)
     moved = model.on(TorchPlace((torch.device("cpu"),), torch.float32))
     np.testing.assert_allclose(explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=1e-5)
@@ -137,15 +134,23 @@ TEXTS = {
 def fitted(request):
     train, test = labelled_documents(300, n_topics=4, labels_per_topic=4)
     kernel = "gaussian" if request.param == "pairs" else None
-    settled = {"decoder": "ridge", "decoder_ridge": 0.1, "normalize": True, "n_random_features": 100}
-    classifier = RembrandtClassifier(10, kernel=kernel, text=TEXTS[request.param], random_state=0, **settled)
+    classifier = RembrandtClassifier(
+        n_components=10,
+        decoder="ridge",
+        decoder_ridge=0.1,
+        kernel=kernel,
+        normalize=True,
+        embedding=EmbeddingSettings(n_random_features=100),
+        text=TEXTS[request.param],
+        random_state=0,
+    )
     return classifier.fit_dataset(train), test.texts[:20]
 
 
 def test_texts_are_explained_by_their_own_words(fitted):
     classifier, texts = fitted
     found = explain(classifier, texts, k=3)
-    columns, scores = classifier.model_topk(texts, 3)
+    columns, scores = classifier.top_columns(texts, 3)
     np.testing.assert_array_equal([[each.column for each in row] for row in found], columns)
     np.testing.assert_allclose([[each.score for each in row] for row in found], scores, atol=EXACT)
     words = found[0][0].words
@@ -206,8 +211,7 @@ def test_real_predictions_are_explained(real_data, decoder, kernel):
         decoder=decoder,
         decoder_ridge=0.1,
         kernel=kernel,
-        n_random_features=400,
-        max_epochs=3,
+        embedding=EmbeddingSettings(n_random_features=400, max_epochs=3),
         normalize=True,
         random_state=0,
     )

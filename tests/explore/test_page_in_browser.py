@@ -22,7 +22,7 @@ def test_a_browser_draws_the_page(tmp_path):
     names = [HOSTILE, *train.label_names[1:]]
     train, test = (Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test))
     settled = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": True}
-    classifier = RembrandtClassifier(8, random_state=0, **settled).fit_dataset(train)
+    classifier = RembrandtClassifier(n_components=8, random_state=0, **settled).fit_dataset(train)
     contents = gather(classifier, test, "a model")
     page = tmp_path / "report.html"
     page.write_text(render(contents), encoding="utf-8")

@@ -54,7 +54,7 @@ def contents(problem):
 def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     classifier, test = problem
     p1 = next(m for m in contents["metrics"] if m["name"] == "p@1")
-    labels = classifier.model_topk(test.texts, 1)[0][:, 0]
+    labels = classifier.top_columns(test.texts, 1)[0][:, 0]
     assert p1["value"] == pytest.approx(np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)]))
     assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
     assert len(contents["metrics"]) == 9 and len(contents["deciles"]) == 10

@@ -13,7 +13,7 @@ from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.centroids import fit_centroids, largest_entries
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer
-from rembrandt.scorers.trees import fit_trees
+from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
 from tests.estimators.problems import examples
 from tests.scorers.contract import LABELS, ScorerContract, problem

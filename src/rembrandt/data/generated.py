@@ -4,8 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from rembrandt.data.arrays import csr_rows, label_rows
 from rembrandt.data.dataset import Dataset
-from rembrandt.data.sparse import feature_rows, label_rows
 
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
@@ -77,7 +77,7 @@ def sparse_problem(
     row = np.repeat(group, features_each)
     own = row + rank * _zipf(rng, d // rank, row.size)  # group g has the ids g, g + rank, g + 2 rank, ...
     features = np.where(rng.random(row.size) < 0.7, own, _zipf(rng, d, row.size))
-    X, _ = feature_rows(np.full(n, features_each), features, np.ones(row.size, np.float32), d)
+    X, _ = csr_rows(np.full(n, features_each), features, np.ones(row.size, np.float32), d)
     row = np.repeat(group, labels_each)
     Y, _ = label_rows(np.full(n, labels_each), row + rank * _zipf(rng, c // rank, row.size), c)
     return X, Y

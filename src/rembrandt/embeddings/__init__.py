@@ -1,14 +1,10 @@
 """Label embeddings: one short file per operator, and the search that is the same for all."""
 
-from rembrandt.embeddings.fit import METHODS, Embedding, Method, Settings, SolverName, certificate, embed
+from rembrandt.embeddings.fit import Embedding, certificate, embed
 from rembrandt.embeddings.rank import choose_rank, largest_rank
 
 __all__ = [
-    "METHODS",
     "Embedding",
-    "Method",
-    "Settings",
-    "SolverName",
     "certificate",
     "choose_rank",
     "embed",

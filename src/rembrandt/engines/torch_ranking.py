@@ -1,16 +1,16 @@
 """The best labels of every row on a device.
 
-On a GPU the scores of all labels are computed in bfloat16, which has three significant digits. The few labels that may be
-among the best are then scored again in full precision.
+On a GPU the scores of all labels are computed in bfloat16, which has three significant digits. The few labels that may
+be among the best are then scored again in full precision.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rembrandt.engines.ranking import ScoredRows
 from rembrandt.engines.torch_memory import halving
 from rembrandt.linalg.blocks import spans
 
@@ -37,10 +37,10 @@ class TorchRanker:
             self.rough, self.by_label = weights.to(torch.bfloat16), weights.T.contiguous()
 
     def top(
-        self, features: Callable[[Tensor], Tensor], H: Tensor, k: int, allowed: NDArray[Any] | None = None
+        self, rows: ScoredRows, k: int, allowed: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
-        weights, bias = self.weights, self.bias
+        weights, bias, H = self.weights, self.bias, rows.H
         if allowed is not None:
             chosen = torch.as_tensor(allowed, device=bias.device)
             weights, bias = weights[:, chosen], bias[chosen]
@@ -49,18 +49,20 @@ class TorchRanker:
         labels = torch.full((n, width), -1, dtype=torch.int64, device=H.device)
         scores = torch.full((n, width), -float("inf"), dtype=H.dtype, device=H.device)
 
-        def work(rows: slice) -> None:
-            Phi = features(H[rows])
+        def work(span: slice) -> None:
+            Phi = rows.features_of(H[span])
             if self.rough is None or self.by_label is None or allowed is not None or k > self.group:
-                labels[rows], scores[rows] = self._best(Phi, weights, bias, width)
+                labels[span], scores[span] = self._best(Phi, weights, bias, width)
             else:
                 candidates, _ = self._best(Phi.to(self.rough.dtype), self.rough, bias, min(c, 4 * width + 16))
-                labels[rows], scores[rows] = _scored_again(Phi, self.by_label, bias, candidates, width)
+                labels[span], scores[span] = _scored_again(Phi, self.by_label, bias, candidates, width)
 
         if width:
             halving(work, slice(0, n), max(1, self.scores // min(c, self.labels)), "the scores")
         found = labels.cpu().numpy()
-        return found if allowed is None else np.where(found < 0, -1, allowed[found]), scores.cpu().numpy()
+        found = found if allowed is None else np.where(found < 0, -1, allowed[found]) if width else found
+        short = ((0, 0), (0, k - width))
+        return np.pad(found, short, constant_values=-1), np.pad(scores.cpu().numpy(), short, constant_values=-np.inf)
 
     def _best(self, Phi: Tensor, weights: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` best labels, by blocks of them that come in the order of labels."""

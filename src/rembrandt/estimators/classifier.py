@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
-from rembrandt.data.targets import Targets, joined_labels, named_like, read_first, read_targets
+from rembrandt.data.targets import Targets, joined_labels, named_like, read_targets
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.embedder import warn_if_fewer
@@ -308,7 +308,7 @@ class RembrandtClassifier(Prediction):
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
                 first = type(self)(**self.get_params(deep=False) | {"growable": True})
-                first._fit(X, lambda: read_first(y, classes), sample_weight, report, NO_CHECKPOINTS)
+                first._fit(X, lambda: read_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
                 self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
                 return self
             Y, names = joined_labels(y, classes, self.classes_)
@@ -380,7 +380,7 @@ class RembrandtClassifier(Prediction):
         resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
-        with place.held():
+        with place.session():
             choice = (
                 Choice(recipe)
                 if recipe is not None
@@ -396,7 +396,7 @@ class RembrandtClassifier(Prediction):
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
         self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
-        self.tallies_ = getattr(place, "tallies", {})
+        self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 

@@ -20,7 +20,7 @@ from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check_embedding
+from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
 
 Array = NDArray[Any]
@@ -146,11 +146,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         recipe = self._recipe()
         place = place_for(self.device, rows)
         check_memory(data, recipe, place)
-        with bars(self.verbose > 0) as report, place.held():
+        with bars(self.verbose > 0) as report, place.session():
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
         warn_if_fewer(int(e.sigma.shape[0]), recipe)
-        self.tallies_ = getattr(place, "tallies", {})
+        self.tallies_ = place.tallies
         self.classes_ = data.classes
         self.embedding_ = as_numpy(e.V)
         self.singular_values_ = as_numpy(e.sigma)
@@ -237,7 +237,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used] if self.center else self.projection_[kept]
-        with place.exactly():
+        with place.session():
             engine = place.engine(rows, data.Y, data.weights, self.center)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
 
@@ -245,8 +245,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """Check the parameters and return them as a recipe."""
         names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center")
         settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
-        settings.check()
-        check_embedding(self.get_params(deep=False))
+        check(self.get_params(deep=False))
         return Recipe(
             n_components=self.n_components,
             method=self.method,

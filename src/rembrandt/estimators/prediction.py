@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.targets import read_targets
-from rembrandt.engines.place import CPU, place_for
+from rembrandt.engines.place import CPU, is_dask, place_for
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.joined import Joined, is_blocks
@@ -225,7 +225,7 @@ class Prediction(ClassifierMixin, Estimator):
             check_whole("shortlist", shortlist, 1)
         if shortlist is not False:
             self.build_shortlist(report)
-        place, model = place_for(self.device).for_prediction(), self.model_
+        place, model = CPU if is_dask(self.device) else place_for(self.device), self.model_
         if place != CPU:
             known = getattr(self, "_on_device", None)
             if known is None or known[0] is not self.model_ or known[1] != self.device:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.features.places import Places
+from rembrandt.features.spans import TermSpans
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ class Words:
 
     names: Sequence[str] | None = None  # of all columns; None for numbered and for hashed features
     text: str | None = None
-    occurrences: Places | None = None
+    occurrences: TermSpans | None = None
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
         """Return start and end of each occurrence of a feature in the text."""

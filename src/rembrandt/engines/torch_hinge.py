@@ -1,59 +1,69 @@
-"""The sparse part's classifiers on a device: all labels against all examples, a block of labels at a time.
+"""Classifiers of all labels against all examples on a device, a block of labels at a time.
 
 The objective is that of `linalg/hinge.py`, ``½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²`` over the features that a label's own
-examples have, and so is its minimum. There one label after the other goes through its examples; here a block of labels
-takes Newton's steps together: the loss is quadratic over the examples inside the margin, so that a step is a linear
-system, solved by conjugate gradients that are the same two sparse products for all labels. Every label has a step
-length of its own, and leaves the block when its gradient is small beside what its own examples add to it at first.
+examples have. Instead of coordinate descent for one label after the other, a block of labels takes Newton steps
+together: the loss is quadratic over the examples inside the margin, so a step is a linear system, solved by conjugate
+gradients with the same two sparse products for all labels. Every label has its own step length, and leaves the block
+when its gradient is small relative to what its own examples add to the first one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.engines.hinge import LocalHinge, Nodes, Weights
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.engines.torch_products import Csr, Tensor, multiply
 from rembrandt.linalg.sparse import as_csr
-from rembrandt.progress import Report, silent
+from rembrandt.progress import Report
+
+if TYPE_CHECKING:
+    from rembrandt.engines.torch_place import TorchPlace
 
 MOST = 2048  # labels of a block
 SHARE = 0.5  # of the free memory that a block may take
-BLOCKS = 12  # tall arrays that a block has at a time
-STEPS = 30  # of Newton's, at most
-INNER = 10  # of conjugate gradients for each
-ENOUGH = 0.3  # of the residual, where conjugate gradients end
-SHORTER = (0.5, 0.25, 0.1, 0.03, 0.01)  # parts of a step that are tried where a whole one leads uphill
-TOLERANCE = 3e-3  # of a gradient, beside what the label's own examples add to the first one, where it is done
-DONE = 0.75  # of the labels still open: below, the block is made narrower
+BLOCKS = 12  # tall arrays of a block
+STEPS = 30  # Newton steps, at most
+INNER = 10  # iterations of conjugate gradients per step
+ENOUGH = 0.3  # relative residual at which conjugate gradients end
+SHORTER = (0.5, 0.25, 0.1, 0.03, 0.01)  # step lengths tried when a full step increases the loss
+TOLERANCE = 3e-3  # of a gradient, relative to what the label's own examples add to the first one
+DONE = 0.75  # fraction of labels not done below which the block is made narrower
 
 
-def hinge_weights(
-    X: sparse.csr_array,
-    rows: sparse.csr_array,
-    costs: NDArray[np.float32],
-    threshold: float,
-    place: TorchPlace,
-    report: Report = silent,
-) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Weights, labels × features, without those below ``threshold``, and biases; ``rows`` are each label's examples."""
-    size = rows.shape[0]
-    found: dict[int, tuple[sparse.csr_array, NDArray[np.float32]]] = {}
+@dataclass(frozen=True)
+class TorchHinge:
+    """Nodes that learn from all examples are fitted on the devices of ``place``, others on the CPU.
 
-    def work(labels: slice) -> None:
-        examples = placed[len(found) % len(placed)]
-        found[labels.start] = _pruned(examples.fit(as_csr(rows[labels])), threshold)
-        report(f"{size:,} sparse classifiers", labels.stop, size)
+    Below the first level the examples of a node are too few for a device to be faster.
+    """
 
-    with place.exactly():
-        placed = [_Examples(X, costs, device) for device in dict.fromkeys(place.devices)]
-        width = int(SHARE * place.available() / (4 * BLOCKS * (X.shape[0] + X.shape[1])))
-        halving(work, slice(0, size), min(MOST, max(1, width)), "the sparse part")
-    parts = [found[start] for start in sorted(found)]
-    return as_csr(sparse.vstack([weights for weights, _ in parts])), np.concatenate([bias for _, bias in parts])
+    place: TorchPlace
+    X: sparse.csr_array
+
+    def fit(self, nodes: Nodes, report: Report) -> Weights:
+        if nodes.pools.shape[0] > 1:
+            return LocalHinge(self.X).fit(nodes, report)
+        found: dict[int, Weights] = {}
+
+        def work(labels: slice) -> None:
+            examples = on_devices[len(found) % len(on_devices)]
+            found[labels.start] = _pruned(examples.fit(as_csr(nodes.rows[labels])), nodes.settings.threshold)
+            report(f"{nodes.size:,} tree nodes", labels.stop, nodes.size)
+
+        with self.place.session():
+            on_devices = [_Examples(self.X, nodes.costs, device) for device in dict.fromkeys(self.place.devices)]
+            width = int(SHARE * self.place.available() / (4 * BLOCKS * sum(self.X.shape)))
+            halving(work, slice(0, nodes.size), min(MOST, max(1, width)), "the trees")
+        parts = [found[start] for start in sorted(found)]
+        return as_csr(sparse.vstack([weights for weights, _ in parts])), np.concatenate([bias for _, bias in parts])
 
 
 class _Examples:
@@ -65,7 +75,7 @@ class _Examples:
         self.costs = torch.as_tensor(costs, dtype=torch.float32, device=device)[:, None]
 
     def fit(self, rows: sparse.csr_array) -> Tensor:
-        """Weights of a block of labels, features and the bias by labels."""
+        """Return the weights of a block of labels, (features and bias) × labels."""
         mine = Csr.of(rows, self.costs.device, torch.float32)
         out = torch.zeros((self.X.shape[1], rows.shape[0]), device=self.costs.device)
         for labels, weights in _descend(self, mine):
@@ -74,7 +84,7 @@ class _Examples:
 
 
 class _State:
-    """A block of labels on its way: their weights and the margins of all examples."""
+    """The weights of a block of labels, and the margins of all examples."""
 
     def __init__(self, examples: _Examples, mine: Csr) -> None:
         n, size = examples.X.shape[0], mine.shape[0]
@@ -82,7 +92,7 @@ class _State:
         self.labels = torch.arange(size, device=device)
         self.sign = torch.full((n, size), -1.0, device=device)
         self.sign[mine.columns.long(), mine.row_of_entry().long()] = 1.0
-        own = 2 * multiply(examples.Xt, examples.costs * (self.sign > 0))  # a label's examples' part of the gradient
+        own = 2 * multiply(examples.Xt, examples.costs * (self.sign > 0))  # gradient from a label's own examples
         self.support = own != 0
         self.support[-1] = True  # the bias
         self.goal = TOLERANCE**2 * _squares(own)
@@ -91,17 +101,17 @@ class _State:
         self.open = torch.ones(size, dtype=torch.bool, device=device)
 
     def hinge(self, margins: Tensor) -> Tensor:
-        """How far each example is on the wrong side of its margin."""
+        """Distance of each example from the right side of its margin."""
         return torch.clamp(1 - self.sign * margins, min=0)
 
     def keep(self, chosen: Tensor) -> None:
-        """Go on with the labels ``chosen`` alone."""
+        """Keep the labels ``chosen``."""
         for name, value in vars(self).items():
             setattr(self, name, value[..., chosen].contiguous())
 
 
 def _descend(examples: _Examples, mine: Csr) -> Iterator[tuple[Tensor, Tensor]]:
-    """Labels of the block and their weights, as they are done."""
+    """Iterate over labels of the block and their weights, as they are done."""
     state = _State(examples, mine)
     for _ in range(STEPS):
         _step(examples, state)
@@ -115,7 +125,7 @@ def _descend(examples: _Examples, mine: Csr) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _step(examples: _Examples, state: _State) -> None:
-    """One step of Newton's for every label that is not done."""
+    """Take a Newton step for every label that is not done."""
     hinge = state.hinge(state.margins)
     G = state.W - 2 * multiply(examples.Xt, examples.costs * state.sign * hinge)
     G *= state.support
@@ -127,14 +137,14 @@ def _step(examples: _Examples, state: _State) -> None:
 
 
 def _direction(examples: _Examples, state: _State, curvature: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
-    """``D`` with ``(I + XᵀCX) D = R``, nearly, over each label's features; and ``XD``."""
+    """Approximate solution of ``(I + XᵀCX) D = R`` over each label's features, and ``XD``."""
     D, along = torch.zeros_like(R), torch.zeros_like(state.margins)
     P, rr = R.clone(), _squares(R)
     goal = ENOUGH**2 * rr
     for _ in range(INNER):
         XP = multiply(examples.X, P)
         HP = (P + multiply(examples.Xt, curvature * XP)) * state.support
-        step = _ratio(rr, (P * HP).sum(dim=0)) * (rr > goal)  # whatever the other labels of the block still need
+        step = _ratio(rr, (P * HP).sum(dim=0)) * (rr > goal)  # zero for labels that are done
         D += step * P
         along += step * XP
         R = R - step * HP
@@ -146,7 +156,7 @@ def _direction(examples: _Examples, state: _State, curvature: Tensor, R: Tensor)
 
 
 def _step_length(examples: _Examples, state: _State, D: Tensor, along: Tensor) -> Tensor:
-    """The part of a step that leads each label lowest: the whole of it, as a rule."""
+    """The step length with the lowest loss of each label; usually one."""
 
     def loss(step: Tensor | float) -> Tensor:
         hinge = state.hinge(state.margins + step * along)
@@ -167,12 +177,12 @@ def _squares(A: Tensor) -> Tensor:
 
 
 def _ratio(a: Tensor, b: Tensor) -> Tensor:
-    """``a / b``, and zero where ``b`` is."""
+    """``a / b``, or zero where ``b`` is."""
     return torch.where(b > 0, a / torch.where(b > 0, b, 1.0), 0.0)
 
 
 def _pruned(W: Tensor, threshold: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Weights by labels without the small ones, and the biases, in this process's memory."""
+    """Weights by label without the small ones, and the biases, in host memory."""
     weights, bias = W[:-1].T, W[-1]
     label, feature = torch.nonzero((weights.abs() >= threshold) & (weights != 0), as_tuple=True)
     counts = torch.bincount(label, minlength=len(bias)).cpu().numpy()

@@ -1,4 +1,4 @@
-"""What the logistic fit keeps on devices: the features of rows, the true labels of batches, the weights of labels."""
+"""The state of a logistic fit on devices: features of rows, true labels of batches, weights of labels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.whitening import Whitening
+from rembrandt.engines.whitening import Whitening
 from rembrandt.linalg.blocks import spans
 
 Tensor = torch.Tensor
@@ -18,7 +18,7 @@ ROWS = 1 << 16  # rows mapped at a time
 
 
 class Features:
-    """The whitened features of rows on a device, with columns of zeros to fill up; made again where they do not fit."""
+    """Whitened features on a device, padded with columns of zeros; computed on access when they do not fit."""
 
     def __init__(
         self, whitening: Whitening, H: Tensor, dtype: torch.dtype, columns: int, device: torch.device, stored: bool
@@ -44,11 +44,11 @@ class Truth:
 
     rows: Tensor
     labels: Tensor
-    cuts: list[list[int]]  # of each batch: where its labels begin that are at or above each multiple of the grain
+    cuts: list[list[int]]  # of each batch: where the labels from each multiple of the grain start
 
     @classmethod
     def of(cls, Y: tuple[Tensor, Tensor], order: Tensor, width: int) -> "Truth":
-        """For the rows of ``order``, a batch in each, out of the row starts and columns of a CSR matrix ``Y``."""
+        """Pairs for the batches in the rows of ``order``; ``Y`` are the row starts and columns of a CSR matrix."""
         starts, columns = Y
         rows, device = order.reshape(-1), order.device
         counts = starts[rows + 1] - starts[rows]
@@ -66,7 +66,7 @@ class Truth:
         )
 
     def within(self, batch: int, labels: slice) -> tuple[Tensor, Tensor]:
-        """The pairs of a batch within ``labels``, counted from its start; it is cut at multiples of the grain."""
+        """Pairs of a batch within ``labels``, relative to its start, which is a multiple of the grain."""
         cuts = self.cuts[batch]
         pairs = slice(cuts[labels.start // GRAIN], cuts[-(-labels.stop // GRAIN)])
         return self.rows[pairs], self.labels[pairs] - labels.start
@@ -77,9 +77,9 @@ def _index(x: NDArray[Any], device: torch.device) -> Tensor:
 
 
 class Shard:
-    """The labels that one device works on: their weights, where those are going, and the best so far.
+    """The labels of one device: their weights, velocities, the mean of an epoch and the best mean.
 
-    At ``home`` between epochs: the device itself, or the processor's memory where the device cannot hold all shards.
+    Between epochs they are at ``home``: the device, or host memory when the device cannot hold all shards.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Shard:
         self.longest = torch.as_tensor(longest[labels], dtype=start.dtype, device=device)
         self.curvature = torch.as_tensor(curvature[labels], dtype=start.dtype, device=device)
         self.truth: Truth | None = None
-        self.point: Tensor | None = None  # where the next gradient is taken, when it is taken on all features
+        self.point: Tensor | None = None  # point of the next gradient, without dropout
 
     def begin(self, order: Tensor, scale: float) -> None:
-        """Before an epoch: on the device, with the mean at zero."""
+        """Start an epoch: move to the device, with a mean of zero."""
         self.point = None
         self.truth = Truth.of(self.Y, order, self.width)
         self.step = scale * self.longest
@@ -112,6 +112,7 @@ class Shard:
         self.mean = self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
 
     def end(self, steps: int) -> None:
+        """End an epoch: move home."""
         self.mean /= steps
         self.Q, self.velocity, self.mean = (x.to(self.home) for x in (self.Q, self.velocity, self.mean))
         self.truth = self.point = None

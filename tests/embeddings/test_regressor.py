@@ -1,4 +1,4 @@
-"""Any regressor in the place of the linear one: a linear one gives what the linear path gives."""
+"""Any regressor as the learning step; a linear one gives the embedding of the linear path."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.embeddings import Settings
-from rembrandt.embeddings.plugged import embed_plugged
+from rembrandt.embeddings.regressor import embed_with_regressor
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.linalg.eigen import randomized_eigh, ritz
 
@@ -17,7 +17,7 @@ from .problems import latent
 
 
 class RelativeRidge:
-    """What the linear path does, as a regressor: a penalised constant, and a strength relative to the features."""
+    """The linear path as a regressor: a penalised constant, and a strength relative to the features."""
 
     def __init__(self, ridge):
         self.ridge = ridge
@@ -38,14 +38,14 @@ class RelativeRidge:
         return np.hstack([X, np.ones((X.shape[0], 1))]).astype(np.float64)
 
 
-class TestPluggedRidge(EmbeddingContract):
+class TestRidgeAsRegressor(EmbeddingContract):
     method = "rembrandt"
 
     def fit(self, data, settings):
         regressor = RelativeRidge(settings.ridge)
-        embedding, final = embed_plugged(data.X, data.Y, data.weights, regressor, settings)
+        embedding, final = embed_with_regressor(data.X, data.Y, data.weights, regressor, settings)
         assert_allclose(embedding.W, np.eye(embedding.V.shape[1] + 1)[:, :-1])
-        return replace(embedding, W=final.W)
+        return replace(embedding, W=final.regressor.W)
 
     def test_it_is_the_linear_embedding(self, data, fitted):
         linear = fit(data, self.settings(n_iter=6))
@@ -70,22 +70,22 @@ def test_ritz_finds_eigenvalues_and_survives_what_is_not_symmetric():
     assert sigma[0] == pytest.approx(10, rel=0.2)
 
 
-def test_what_cannot_be_plugged_in_is_refused():
+def test_refusals():
     data = latent()
     settings = Settings(n_components=3)
     with pytest.raises(SettingsError, match="no learning step"):
-        embed_plugged(data.X, data.Y, None, RelativeRidge(1), replace(settings, method="plst"))
+        embed_with_regressor(data.X, data.Y, None, RelativeRidge(1), replace(settings, method="plst"))
 
     class OneOutput(RelativeRidge):
         def predict(self, X):
             return super().predict(X)[:, 0]
 
     with pytest.raises(DataError, match="several outputs"):
-        embed_plugged(data.X, data.Y, None, OneOutput(1), settings)
+        embed_with_regressor(data.X, data.Y, None, OneOutput(1), settings)
 
     class Silent(RelativeRidge):
         def predict(self, X):
             return 0 * super().predict(X)
 
     with pytest.raises(DataError, match="predicts nothing"):
-        embed_plugged(data.X, data.Y, None, Silent(1), settings)
+        embed_with_regressor(data.X, data.Y, None, Silent(1), settings)

@@ -1,6 +1,6 @@
-"""The steps of the logistic fit: what a place must do for it, and how this process does.
+"""The steps of the logistic fit: what a place must offer, and how this process computes them.
 
-An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is judged and kept.
+An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is evaluated and kept.
 """
 
 from collections.abc import Sequence
@@ -12,101 +12,104 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.whitening import Whitening
+from rembrandt.engines.whitening import Whitening
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
-from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 
-PARTS = 4  # of a batch, for as many threads; more would make the products small
-LOGITS = 1 << 26  # entries of the largest block of logits: rows × labels
+PARTS = 4  # of a batch, one for each thread; more would make the products small
+LOGITS = 1 << 26  # entries of the largest block of logits, rows × labels
 
 
 @dataclass(frozen=True)
 class LogisticSettings:
-    """How to fit; the defaults serve from fifty to some thousands of features."""
+    """Settings of the fit; the defaults suit fifty to some thousands of features."""
 
     multiclass: bool
     max_epochs: int = 40
     batch: int = 1000
-    step: float = 0.1  # of the whole way to the minimum of a label's quadratic model
-    reach: float = 10.0  # how far one example may move its own logit: whitened rows are as long as they have features
+    step: float = 0.1  # fraction of the step to the minimum of a label's quadratic model
+    reach: float = 10.0  # bound on how far one example moves its own logit
     momentum: float = 0.9
-    dropout: float = 0.0  # of the features, drawn anew for each batch
+    dropout: float = 0.0  # fraction of the features, drawn for each batch
     l2: float = 0.0
-    floor: float = 1e-4  # of the mean eigenvalue, added to the covariance before it is inverted
-    patience: int = 4  # epochs without a better held-out loss, each at half the step, before stopping
-    smallest: float = 1 / 64  # of the first step: what is left to gain is noise
+    floor: float = 1e-4  # fraction of the mean eigenvalue that is added to the covariance
+    patience: int = 4  # epochs without a lower held-out loss, each at half the step, before stopping
+    smallest: float = 1 / 64  # fraction of the first step at which to stop
     held_out: float = 0.05
     seed: int = 0
 
     def batch_of(self, n_train: int, c: int) -> int:
-        """Rows of a step: at least twenty steps an epoch, so that the mean of an epoch is one of many iterates."""
+        """Rows of a step: at least twenty steps an epoch, so that its mean is one of many iterates."""
         return max(1, min(self.batch, LOGITS // c, max(32, n_train // 20), n_train))
 
     def prior(self, rates: Array) -> Array:
-        """The logits of the base rates."""
+        """Logits of the base rates."""
         return np.log(rates) if self.multiclass else np.log(rates) - np.log1p(-rates)
 
     def longest(self, rates: Array, batch: int, size: int) -> Array:
-        """The step of each label: by its curvature, within the reach of one example."""
+        """Step of each label: by its curvature, within the reach of one example."""
         return np.minimum(self.step / (rates * (1 - rates)), self.reach * batch / (size + 1))
 
 
+@dataclass(frozen=True)
+class LogisticProblem:
+    """What a logistic fit starts from."""
+
+    whitening: Whitening
+    H: Block  # projected rows
+    Y: sparse.csr_array
+    weights: Array  # of the rows
+    rates: Array  # of the labels, within (0, 1)
+    settings: LogisticSettings
+    n_train: int  # rows that are not held out
+
+
 class Descent(Protocol):
-    """The weights of all labels on their way down, where the data is."""
+    """The weights of all labels during a logistic fit."""
 
     batch: int  # rows of a step
 
     def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
-        """A step for each row of ``order``, the rows of a batch, on the features that are kept of it."""
+        """Take a step for each row of ``order`` (the rows of a batch), on the features ``kept`` for it."""
         ...
 
     def loss(self, rows: NDArray[np.int64]) -> float:
-        """The weighted mean loss per example of the last epoch's mean; before the first, of the base rates."""
+        """Return the weighted mean loss of the last epoch's mean; before the first epoch, of the base rates."""
         ...
 
     def keep(self) -> None:
-        """The mean of the last epoch is the best so far."""
+        """Mark the mean of the last epoch as the best so far."""
         ...
 
     def restart(self) -> None:
-        """Go on from the best so far, at rest."""
+        """Return to the best so far, with zero velocity."""
         ...
 
-    def state(self) -> Arrays:
-        """All that the epochs to come depend on."""
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that later epochs depend on."""
         ...
 
-    def restore(self, state: Arrays) -> None:
-        """Be where ``state`` was taken."""
+    def restore(self, state: dict[str, Array]) -> None:
+        """Continue from ``state``."""
         ...
 
     def result(self) -> tuple[Block, Block]:
-        """The best weights and biases, for features that are not whitened."""
+        """Return the best weights and biases, for features that are not whitened."""
         ...
 
 
 class NumpyDescent:
-    """In this process: a batch in parts on its threads."""
+    """In this process: the parts of a batch run on its threads."""
 
-    def __init__(
-        self,
-        whitening: Whitening,
-        F: Any,
-        Y: sparse.csr_array,
-        w: Array,
-        rates: Array,
-        settings: LogisticSettings,
-        batch: int,
-        parts: Sequence[slice] = (slice(None),),
-    ) -> None:
-        """``F`` are the whitened features of all rows; ``parts`` are labels that are multiplied at a time."""
-        self.whitening, self.F, self.Y, self.w, self.settings = whitening, F, Y, w, settings
-        self.batch, self.parts = batch, parts
+    def __init__(self, problem: LogisticProblem, F: Any, parts: Sequence[slice] = (slice(None),)) -> None:
+        """``F`` are the whitened features of all rows; ``parts`` are the labels multiplied at a time."""
+        whitening, rates, settings = problem.whitening, problem.rates, problem.settings
+        self.whitening, self.F, self.Y, self.w, self.settings = whitening, F, problem.Y, problem.weights, settings
+        self.batch, self.parts = settings.batch_of(problem.n_train, len(rates)), parts
         dtype = whitening.T.dtype
-        self.longest = settings.longest(rates, batch, whitening.size).astype(dtype)
+        self.longest = settings.longest(rates, self.batch, whitening.size).astype(dtype)
         self.curvature = (rates * (1 - rates)).astype(dtype)
         self.Q = np.zeros((whitening.size + 1, len(rates)), dtype=dtype)
         self.Q[-1] = settings.prior(rates)
@@ -121,7 +124,7 @@ class NumpyDescent:
             for rows, chosen in zip(order, kept, strict=True):
                 some: Any = slice(None) if chosen is None else np.append(chosen, self.whitening.size)
                 seen = self.F[rows][:, some]
-                seen[:, :-1] /= 1 - s.dropout  # as large, on average, as all features together
+                seen[:, :-1] /= 1 - s.dropout  # keeps the expected length of a row
                 truth = self.Y[rows]
                 for part in self.parts:
                     Q, velocity = self.Q[:, part], self.velocity[:, part]
@@ -140,7 +143,7 @@ class NumpyDescent:
         return sum(self.losses(rows)) / max(1e-300, float(self.w[rows].sum()))
 
     def losses(self, rows: NDArray[np.int64]) -> list[float]:
-        """The weighted total loss on ``rows`` of each part of the labels."""
+        """Return the weighted total loss on ``rows`` for each part of the labels."""
         return total_losses(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts)
 
     def keep(self) -> None:
@@ -149,10 +152,10 @@ class NumpyDescent:
     def restart(self) -> None:
         self.Q, self.velocity = self.best.copy(), np.zeros_like(self.Q)
 
-    def state(self) -> Arrays:
+    def state(self) -> dict[str, Array]:
         return {"Q": self.Q, "velocity": self.velocity, "best": self.best}
 
-    def restore(self, state: Arrays) -> None:
+    def restore(self, state: dict[str, Array]) -> None:
         self.Q, self.velocity, self.best = state["Q"], state["velocity"], state["best"]
 
     def result(self) -> tuple[Block, Block]:
@@ -160,7 +163,7 @@ class NumpyDescent:
 
 
 def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
-    """``probabilities − Y`` in the place of the logits ``P``, without a dense Y, a few rows in the cache at a time."""
+    """Replace the logits ``P`` by ``probabilities − Y``, a few rows at a time so that they stay in the cache."""
     for rows in spans(len(P), cache_rows(P)):
         part = P[rows]
         if multiclass:
@@ -177,7 +180,7 @@ def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
 
 
 def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool) -> Array:
-    """The gradient of the weighted mean loss; parts of the rows side by side, always the same parts."""
+    """Gradient of the weighted mean loss; the parts of the rows do not depend on the number of threads."""
     share = (w / w.sum())[:, None].astype(F.dtype)
     found: dict[int, Array] = {}
 
@@ -192,7 +195,7 @@ def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool
 def total_losses(
     F: Any, Y: sparse.csr_array, rows: Array, Q: Array, multiclass: bool, w: Array, parts: Sequence[slice]
 ) -> list[float]:
-    """The weighted total loss on ``rows`` of each part of the labels."""
+    """Return the weighted total loss on ``rows`` for each part of the labels."""
     totals = [0.0] * len(parts)
     for span in spans(len(rows), max(1, LOGITS // Q[:, parts[0]].shape[1])):
         chosen = rows[span]

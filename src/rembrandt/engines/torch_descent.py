@@ -1,27 +1,29 @@
 """The steps of the logistic fit on devices: labels in shards, one for each device, and a shard's logits in chunks.
 
-Features and products are in the place's compute precision (bfloat16 on a GPU), weights and sums in float32. A label's
-bias is kept out of the product and added in float32, for it is much larger than what the features add to it.
+Features and products are in the place's compute precision (bfloat16 on a GPU), weights and sums in float32. The biases
+are not part of the product: they are much larger than what the features add, and are added in float32.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.decoders.descent import LogisticSettings
-from rembrandt.decoders.torch_shards import GRAIN, Features, Shard, Truth
-from rembrandt.decoders.whitening import Whitening
+from rembrandt.engines.descent import LogisticProblem
 from rembrandt.engines.torch_kernels import advance_, ahead, log_sums, probabilities_
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.engines.torch_shards import GRAIN, Features, Shard, Truth
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy, spans
-from rembrandt.storage.arrays import Arrays
+
+if TYPE_CHECKING:
+    from rembrandt.engines.torch_place import TorchPlace
 
 Tensor = torch.Tensor
 
@@ -31,45 +33,36 @@ ALIGNED = 64  # features: tensor cores are slow on rows of odd length
 
 
 class TorchDescent:
-    """On devices: every step in chunks of labels, so that no more logits exist than are worked on."""
+    """On devices: every step in chunks of labels, to bound the logits in memory."""
 
-    def __init__(
-        self,
-        place: TorchPlace,
-        whitening: Whitening,
-        H: Tensor,
-        Y: sparse.csr_array,
-        w: NDArray[Any],
-        rates: NDArray[Any],
-        settings: LogisticSettings,
-        n_train: int,
-    ) -> None:
-        self.place, self.whitening, self.settings, self.host_w = place, whitening, settings, w
+    def __init__(self, place: TorchPlace, problem: LogisticProblem) -> None:
+        whitening, H, Y, w = problem.whitening, problem.H, problem.Y, problem.weights
+        self.place, self.whitening, self.settings, self.host_w = place, whitening, problem.settings, w
         self.compute = place.compute if place.compute != torch.float32 else H.dtype
         self.constant = whitening.size  # the row of the weights that holds the bias
         free = place.available()
-        self.batch = self._batch(n_train, Y.shape[1], free)
+        self.batch = self._batch(problem.n_train, Y.shape[1], free)
         self.columns = whitening.size + 1
         if self.compute == torch.bfloat16:
-            self.columns += 1 + (-self.columns - 1) % ALIGNED  # at least one column of zeros, to fill up with
+            self.columns += 1 + (-self.columns - 1) % ALIGNED  # at least one column of zeros
         stored = Y.shape[0] * self.columns * self.compute.itemsize <= 0.35 * free
         devices = dict.fromkeys(place.devices)
         self.features = {d: Features(whitening, H, self.compute, self.columns, d, stored) for d in devices}
         self.w = {d: torch.as_tensor(w, device=d) for d in devices}
-        self.shards = self._shards(Y, rates, H.dtype, free)
-        # Shards that are on their devices at the same time: all of them, unless they take turns.
+        self.shards = self._shards(Y, problem.rates, H.dtype, free)
+        # All shards are on their devices at the same time, unless they take turns.
         together = self.shards[0].home == self.shards[0].device
         self.groups = [self.shards] if together else [[shard] for shard in self.shards]
 
     def _batch(self, n_train: int, c: int, free: int) -> int:
-        """Fifty steps an epoch do: few large ones keep a device busy, and its weights where they are."""
+        """Rows of a step: fifty steps an epoch suffice, and large steps keep a device busy."""
         wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 50))
         if self.settings.multiclass:  # all logits of a batch exist at once
             wanted = min(wanted, free // (6 * c * self.compute.itemsize))
         return max(1, min(wanted, max(32, n_train // 20), n_train))
 
     def _shards(self, Y: sparse.csr_array, rates: NDArray[Any], dtype: torch.dtype, free: int) -> list[Shard]:
-        """As many as there are devices; more, that take turns, where a device cannot hold its own."""
+        """One shard for each device; more, which take turns, when a device cannot hold its share."""
         c, devices = Y.shape[1], self.place.devices
         size = self.columns * dtype.itemsize  # of one label's weights
         turns = 1
@@ -115,8 +108,8 @@ class TorchDescent:
             for shard in group:
                 shard.end(len(order))
 
-    def _independent_step(self, shard: Shard, batch: "_Batch") -> None:
-        """Labels know nothing of each other: chunk by chunk, in smaller ones from then on where memory runs out."""
+    def _independent_step(self, shard: Shard, batch: _Batch) -> None:
+        """Independent labels: chunk by chunk, in smaller chunks after memory ran out."""
 
         def work(grains: slice) -> None:
             labels = slice(grains.start * GRAIN, min(grains.stop * GRAIN, shard.width))
@@ -125,8 +118,8 @@ class TorchDescent:
         whole = slice(0, -(-shard.width // GRAIN))
         shard.chunk = GRAIN * halving(work, whole, shard.chunk // GRAIN, f"a step on {self.batch:,} examples")
 
-    def _softmax_step(self, group: list[Shard], batches: dict[torch.device, "_Batch"]) -> None:
-        """All logits first, for their normalizers; then the steps."""
+    def _softmax_step(self, group: list[Shard], batches: dict[torch.device, _Batch]) -> None:
+        """Softmax: all logits first, for their normalizers, then the steps."""
         chunks = [(shard, labels) for shard in group for labels in spans(shard.width, shard.chunk)]
         logits: list[Tensor | None] = []
         normalizers: Tensor | None = None
@@ -145,25 +138,25 @@ class TorchDescent:
         at = (self.constant, labels)
         return torch.add(shard.Q[at], shard.velocity[at], alpha=self.settings.momentum)
 
-    def _logits(self, shard: Shard, batch: "_Batch", labels: slice) -> Tensor:
-        """Without the bias."""
+    def _logits(self, shard: Shard, batch: _Batch, labels: slice) -> Tensor:
+        """Logits without the bias."""
         if shard.point is not None:
             return batch.seen @ shard.point[:, labels]
         return batch.seen @ self._point(shard, labels, batch.kept, batch.constant)
 
     def _point(self, shard: Shard, labels: slice, kept: Tensor | None, constant: int) -> Tensor:
-        """Where the gradient is taken, on the features kept, without the bias."""
+        """The point at which the gradient is taken, on the features kept, without the bias."""
         Q, velocity = shard.Q[:, labels], shard.velocity[:, labels]
         point = ahead(Q, velocity, kept, self.settings.momentum, self.compute)
         point[constant] = 0
         return point
 
-    def _descend(self, shard: Shard, batch: "_Batch", labels: slice, P: Tensor, normalizers: Tensor | None) -> None:
-        """From the logits ``P`` of a chunk to its next weights."""
+    def _descend(self, shard: Shard, batch: _Batch, labels: slice, P: Tensor, normalizers: Tensor | None) -> None:
+        """Take the step of a chunk of labels with the logits ``P``."""
         assert shard.truth is not None
         s, bias = self.settings, self._bias(shard, labels)
         at, label = shard.truth.within(batch.index, labels)
-        # A true label's residual 1 − p is small where it is right: from its logit, not from a rounded p.
+        # The residual 1 − p of a true label may be small: compute it from the logit, not from a rounded p.
         z = P[at, label].to(bias.dtype) + bias[label]
         missed = -torch.sigmoid(-z) if normalizers is None else torch.expm1(z - normalizers[at])
         probabilities_(P, bias, normalizers)
@@ -181,7 +174,7 @@ class TorchDescent:
         return float(total) / max(1e-300, float(self.host_w[rows].sum()))
 
     def _loss(self, rows: NDArray[np.int64]) -> Tensor:
-        """The weighted sum of the losses of ``rows`` at the mean."""
+        """Weighted sum of the losses of ``rows`` at the mean."""
         first, multiclass = self.place.first, self.settings.multiclass
         sums = torch.full((len(rows),), -float("inf") if multiclass else 0.0, dtype=torch.float64, device=first)
         hits = torch.zeros(len(rows), dtype=torch.float64, device=first)
@@ -210,19 +203,19 @@ class TorchDescent:
             shard.Q.copy_(shard.best)
             shard.velocity.zero_()
 
-    def state(self) -> Arrays:
+    def state(self) -> dict[str, NDArray[Any]]:
         return {
             name: np.hstack([as_numpy(getattr(shard, name)) for shard in self.shards])
             for name in ("Q", "velocity", "best")
         }
 
-    def restore(self, state: Arrays) -> None:
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
         for shard in self.shards:
             for name, array in state.items():
                 getattr(shard, name).copy_(torch.as_tensor(array[:, shard.labels]))
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """On the first device; at home where that could not hold the weights."""
+        """Return the result on the first device, or in host memory when the device cannot hold it."""
         home = self.shards[0].home if len(self.groups) > 1 else self.place.first
         c = self.shards[-1].labels.stop
         weights = torch.empty((self.whitening.size, c), dtype=self.shards[0].best.dtype, device=home)
@@ -235,7 +228,7 @@ class TorchDescent:
         return weights, bias
 
     def _filled(self, kept: list[NDArray[np.int64] | None], device: torch.device) -> list[Any]:
-        """For each batch its features and the constant after them, filled up with zeros to an aligned number."""
+        """For each batch its features and the constant, padded with the column of zeros to an aligned number."""
         if kept[0] is None:
             return [None] * len(kept)
         fill = -(len(kept[0]) + 1) % ALIGNED if self.columns > self.constant + 1 else 0
@@ -244,12 +237,12 @@ class TorchDescent:
         self.n_kept = len(kept[0])
         return list(torch.as_tensor(table, device=device))
 
-    def _seen(self, device: torch.device, rows: Tensor, kept: Tensor | None, index: int) -> "_Batch":
+    def _seen(self, device: torch.device, rows: Tensor, kept: Tensor | None, index: int) -> _Batch:
         seen, constant = self.features[device].rows(rows), self.constant
         if kept is not None:
             constant = self.n_kept
             seen = seen[:, kept]
-            seen *= 1 / (1 - self.settings.dropout)  # as large, on average, as all features together
+            seen *= 1 / (1 - self.settings.dropout)  # keeps the expected length of a row
             seen[:, constant] = 1
         w = self.w[device][rows]
         return _Batch(index, seen, seen * (w / w.sum())[:, None].to(seen.dtype), kept, constant)
@@ -257,10 +250,10 @@ class TorchDescent:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The rows of a step: their features, the same times each row's share of the weight, and which features."""
+    """The rows of a step: features, features times each row's share of the weight, and which features these are."""
 
     index: int
     seen: Tensor
     weighted: Tensor
     kept: Tensor | None
-    constant: int  # where the constant is among the features seen
+    constant: int  # position of the constant among the features
