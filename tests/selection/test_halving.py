@@ -371,7 +371,7 @@ class TestClassifier:
         data, classifier = fitted
         recipe = Recipe.from_json(chosen_of(classifier.selection_))
         assert recipe == Recipe.from_json(classifier.settings_)
-        again = RembrandtClassifier(**classifier.get_params()).fit_dataset(data, recipe=recipe)
+        again = RembrandtClassifier(**classifier.get_params(deep=False)).fit_dataset(data, recipe=recipe)
         assert again.selection_ == [] and again.settings_ == classifier.settings_
         assert_array_equal(again.decision_function(data.X), classifier.decision_function(data.X))
         classifier.save(tmp_path / "model")
