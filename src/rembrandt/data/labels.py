@@ -1,9 +1,78 @@
+"""One lookup between names, columns and titles, for labels and for features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+_PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
 class LabelIndex:
-    def __init__(self, names):
-        self._c = {n: i for i, n in enumerate(names)}
+    """Names, the column of each, and titles for names that are identifiers.
 
-    def columns(self, names):
-        return np.array([self._c.get(n, -1) for n in names], np.int64)
+    Names are distinct strings or numbers. Build an index once and keep it: it holds a dictionary of all names.
+
+    >>> index = LabelIndex(["D1", "D2"], {"D2": "Abdomen"})
+    >>> index.columns(["D2", "D9"]), index.find("abdomen"), index.title(0)
+    (array([ 1, -1]), 1, 'D1')
+    """
+
+    def __init__(self, names: Iterable[Any] = (), titles: Mapping[str, str] | None = None) -> None:
+        self._names: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        self._columns = {name: column for column, name in enumerate(self._names)}
+        self.titles = titles or {}
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def names(self) -> list[Any]:
+        """The name of each column."""
+        if len(self._names) < len(self._columns):
+            self._names = list(self._columns)
+        return self._names
+
+    def columns(self, names: Iterable[Any]) -> NDArray[np.int64]:
+        """The column of each name, -1 for unknown names."""
+        columns = self._columns
+        return np.fromiter((columns.get(name, -1) for name in names), np.int64)
+
+    def add(self, names: Iterable[Any]) -> NDArray[np.int64]:
+        """The column of each name; unknown names get the next columns."""
+        columns = self._columns
+        return np.fromiter((columns.setdefault(name, len(columns)) for name in names), np.int64)
+
+    def in_order(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The names sorted, and the position of each column in that order."""
+        names = self.names
+        order = sorted_order(names)
+        position = np.empty(len(names), np.int64)
+        position[order] = np.arange(len(names))
+        return [names[column] for column in order], position
+
+    def title(self, column: int) -> str:
+        """The title of a column, or else its name."""
+        name = str(self.names[column])
+        return self.titles.get(name, name)
+
+    def find(self, text: str) -> int | None:
+        """The column with this name, or with this name or title in another case."""
+        return self._columns.get(text, self._folded.get(text.casefold()))
+
+    @cached_property
+    def _folded(self) -> dict[str, int]:
+        titles = {self.title(column).casefold(): column for column in range(len(self))}
+        return titles | {str(name).casefold(): column for name, column in self._columns.items()}
+
+
+def sorted_order(names: Sequence[str]) -> list[int]:
+    """The order that sorts names: as numbers when every name is a plain integer, else as text."""
+    if all(map(_PLAIN_INTEGER.fullmatch, names)):
+        return sorted(range(len(names)), key=lambda i: (int(names[i]), names[i]))
+    return sorted(range(len(names)), key=names.__getitem__)
