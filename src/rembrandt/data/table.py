@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -58,9 +57,7 @@ def _batches(
         joined = [" ".join(cell or "" for cell in row).strip() for row in zip(*(cells[t] for t in texts), strict=True)]
         found = [_labels(cell, separator) for cell in cells[labels]] if labels is not None else [[]] * len(joined)
         several = separator is not None or any(isinstance(cell, list) for cell in cells.get(labels or "", ()))
-        names = [name for each in found for name in each]
-        counts = np.array([len(each) for each in found], np.int64)
-        yield Batch(Ids(counts, np.arange(len(names)), names), joined, task="multilabel" if several else "multiclass")
+        yield Batch(Ids.of_lists(found), joined, task="multilabel" if several else "multiclass")
 
 
 def _labels(cell: Cell, separator: str | None) -> list[str]:

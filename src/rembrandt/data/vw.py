@@ -43,8 +43,8 @@ def _batches(path: Path, report: Report) -> Iterator[Batch]:
             groups = found.feature_spans[:, 2].tolist()
             names = [prefixes[group] + name for group, name in zip(groups, names, strict=True)]
         yield Batch(
-            Ids(found.label_counts, found.labels, _names(chunk, found.label_spans)),
-            features=Ids(found.feature_counts, found.features, names),
+            Ids(found.counts[0], found.labels, _names(chunk, found.label_spans)),
+            features=Ids(found.counts[1], found.features, names),
             values=found.values,
             weights=found.weights,
         )

@@ -20,8 +20,7 @@ class VwRows(NamedTuple):
     Labels and features are numbers of names. A name is a span: where it starts, where it ends, and its namespace.
     """
 
-    label_counts: NDArray[np.int64]
-    feature_counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # labels and features of each row
     weights: NDArray[np.float32]
     labels: NDArray[np.int32]
     features: NDArray[np.int32]
@@ -141,8 +140,8 @@ def _before_bar(buffer: Any, i: int, labels: Any, n_labels: int, slots: Any, spa
 
 @njit(nogil=True, cache=True)
 def _parse(buffer: Any, most_rows: int, most_labels: int, most_namespaces: int, most_features: int) -> Any:
-    label_counts, feature_counts = np.empty(most_rows, np.int64), np.empty(most_rows, np.int64)
-    weights, values = np.empty(most_rows, np.float32), np.empty(most_features, np.float32)
+    counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
+    values = np.empty(most_features, np.float32)
     labels, features = np.empty(most_labels, np.int32), np.empty(most_features, np.int32)
     label_slots, label_spans = _table(most_labels)
     feature_slots, feature_spans = _table(most_features)
@@ -187,12 +186,11 @@ def _parse(buffer: Any, most_rows: int, most_labels: int, most_namespaces: int, 
             i = skip_blanks(buffer, i)
         if error != FINE:
             break
-        label_counts[rows], feature_counts[rows] = n_labels - first_label, n_features - first_feature
+        counts[0, rows], counts[1, rows] = n_labels - first_label, n_features - first_feature
         weights[rows] = importance
         rows += 1
     return VwRows(
-        label_counts[:rows],
-        feature_counts[:rows],
+        counts[:, :rows],
         weights[:rows],
         labels[:n_labels],
         features[:n_features],
