@@ -95,6 +95,15 @@ def test_digests_of_arrays():
     assert array_digest(X) == array_digest(X.copy()) == MemoryRows(X).digest()
 
 
+def test_a_store_knows_whether_entries_are_left_out(tmp_path):
+    X, Y = problem()
+    rows = as_rows(write_store([Dataset.build(Y, X, label_names=list("abcd"))], tmp_path / "store").dataset().X)
+    used = rows.used_columns()
+    assert rows.keeps_entries() and rows.select(used).keeps_entries() and rows.select(used[::-1]).keeps_entries()
+    for columns in (used[1:], np.append(used, -1)):
+        assert not rows.select(columns).keeps_entries()
+
+
 def test_a_dataset_of_a_store_is_aligned_without_reading_it(tmp_path):
     X, Y = problem()
     data = Dataset.build(Y, X, label_names=list("abcd"), feature_names=list("ABCDEFGHI"))

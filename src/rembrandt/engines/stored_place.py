@@ -131,5 +131,5 @@ def _check_own(X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None) -> 
     same = weights is None if own is None else weights is not None and np.array_equal(weights, own)
     if not same or Y.shape[1] != X.store.c or Y.nnz != sum(shard.entry.nonzeros[1] for shard in X.store.shards):
         raise SettingsError("a store is fitted with its own labels and weights; convert the data again to change them")
-    if X.columns is not None and (X.columns < 0).any():
+    if not X.keeps_entries():
         raise SettingsError("a store is fitted over its own features; convert the data again to change them")
