@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPACE = 32
-_SEED = np.uint64(0x51ED270B9F652295)
+SEED = np.uint64(0x51ED270B9F652295)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -76,7 +76,7 @@ def hash_each(strings: Sequence[str]) -> NDArray[np.uint64]:
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def _mix(state: Any, value: Any) -> Any:
+def mix(state: Any, value: Any) -> Any:
     """Stir one value into a hash; for a given value this is a bijection of the hash, so that nothing is lost."""
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _HALF)
@@ -93,9 +93,9 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
             if not is_word[points[place]]:
                 place += 1
                 continue
-            starts[n], state = place, _SEED
+            starts[n], state = place, SEED
             while place < ends[document] and is_word[points[place]]:
-                state = _mix(state, points[place])
+                state = mix(state, points[place])
                 place += 1
             hashes[n], stops[n] = state, place
             n += 1
@@ -114,9 +114,9 @@ def _word_ngrams(points: Any, tokens: Any, ends: Any, first: Any, final: Any, sm
             state = tokens[i]
             for j in range(i, min(i + largest, ends[document])):
                 if j > i:
-                    state = _mix(state, SPACE)
+                    state = mix(state, SPACE)
                     for place in range(first[j], final[j]):
-                        state = _mix(state, points[place])
+                        state = mix(state, points[place])
                 if j - i + 1 >= smallest:
                     hashes[n], starts[n], stops[n] = state, first[i], final[j]
                     n += 1
@@ -143,9 +143,9 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
             for size in range(smallest, largest + 1):
                 for start in range(before, max(after - size, before) + 1):
                     stop = min(start + size, after)
-                    state = _SEED
+                    state = SEED
                     for at in range(start, stop):
-                        state = _mix(state, points[at] if begin <= at < place else SPACE)
+                        state = mix(state, points[at] if begin <= at < place else SPACE)
                     hashes[n], starts[n], stops[n] = state, start, stop
                     n += 1
                 if size >= after - before:
@@ -159,9 +159,9 @@ def _hash_each(points: Any, ends: Any) -> Any:
     hashes = np.empty(len(ends), np.uint64)
     place = 0
     for i in range(len(ends)):
-        state = _SEED
+        state = SEED
         while place < ends[i]:
-            state = _mix(state, points[place])
+            state = mix(state, points[place])
             place += 1
         hashes[i] = state
     return hashes
