@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
-from rembrandt.features.terms import SEED, mix
+from rembrandt.features.terms import SEED, hash_span, mix
 
 # Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE, BAD_VALUE, NO_NAME, NO_BAR, TOO_MANY_WORDS, BAD_NAMESPACE = range(1, 7)
@@ -30,13 +30,6 @@ class VwRows(NamedTuple):
     values: NDArray[np.float32]
     error: int
     position: int
-
-
-@njit(nogil=True, cache=True)
-def _hash(buffer: Any, start: int, end: int, state: Any) -> Any:
-    for i in range(start, end):
-        state = mix(state, buffer[i])
-    return state
 
 
 @njit(nogil=True, cache=True)
@@ -91,7 +84,7 @@ def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> 
                 while j < i:
                     end = _find(buffer, _COMMA, j, i)
                     if end > j:
-                        labels[n_labels] = _hash(buffer, j, end, SEED)
+                        labels[n_labels] = hash_span(buffer, j, end, SEED)
                         spans[n_labels, 0], spans[n_labels, 1] = j, end
                         n_labels += 1
                     j = end + 1
@@ -135,14 +128,14 @@ def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) ->
             value = _value(buffer, colon, i)
             if opens:
                 first, last, scale = at, colon, value
-                seed = SEED if first == last else mix(_hash(buffer, first, last, SEED), _CARET)
+                seed = SEED if first == last else mix(hash_span(buffer, first, last, SEED), _CARET)
                 if np.isnan(value):
                     error = BAD_NAMESPACE
             else:
                 value *= scale
                 if colon == at or not abs(np.float32(value)) <= LARGEST_VALUE:
                     error = NO_NAME if colon == at else BAD_VALUE
-                features[m], values[m] = _hash(buffer, at, colon, seed), value
+                features[m], values[m] = hash_span(buffer, at, colon, seed), value
                 spans[m, 0], spans[m, 1], spans[m, 2], spans[m, 3] = first, last, at, colon
                 m += 1
             i = skip_blanks(buffer, i)
