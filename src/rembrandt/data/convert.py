@@ -102,12 +102,12 @@ class _Writer:
             return
         if next(parts(files[0])).texts is None:
             if given is not None:
-                raise _not_texts(files[0])
+                raise DataError("it has features; settings of text features are for texts", files[0])
             return
         text = TextFeatures() if given is None else given
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())
-            texts = (_texts(path, part) for path in files for part in parts(path, "Learning the words of"))
+            texts = (part.texts or [] for path in files for part in parts(path, "Learning the words of"))
             text.fit_parts(() if text.weighting == "hashed" else texts)
         self.text = text
         self._note(text=write_text_features(self.folder, text), n_features=text.n_features_out_)
@@ -165,16 +165,6 @@ class _Writer:
     def _note(self, **changes: Any) -> None:
         self.manifest = replace(self.manifest, **changes)
         self.manifest.write(self.folder, PROGRESS)
-
-
-def _texts(path: Path, part: Dataset) -> list[str]:
-    if part.texts is None:
-        raise _not_texts(path)
-    return part.texts
-
-
-def _not_texts(path: Path) -> DataError:
-    return DataError("it has features; settings of text features are for texts", path)
 
 
 def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures | None) -> dict[str, Any]:
