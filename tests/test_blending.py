@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, blending, load, settling
-from rembrandt.embeddings import Settings
-from rembrandt.fitting import Labelled, Recipe, fit_model
+from rembrandt.fitting import Labelled, Recipe, Settings, fit_model
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.recipe import TreeSettings
 from tests.scorers.test_trees import words

@@ -11,9 +11,8 @@ from scipy import sparse
 from rembrandt import RembrandtClassifier, load
 from rembrandt.calibrating import Pairs, best_threshold, held_out_pairs, label_thresholds
 from rembrandt.decoders.monotone import fit_monotone
-from rembrandt.embeddings import Settings
 from rembrandt.errors import SettingsError
-from rembrandt.fitting import Labelled, Recipe, fit_model
+from rembrandt.fitting import Labelled, Recipe, Settings, fit_model
 from rembrandt.metrics import calibration_error, macro_f1, micro_f1, reliability
 from tests.estimators.problems import SETTLED
 from tests.model.test_tail import skewed

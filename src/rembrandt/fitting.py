@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt import recipe as recipe_module
 from rembrandt.checkpoints import NOTHING_KEPT, Checkpoints
 from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
@@ -17,7 +18,7 @@ from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
-from rembrandt.embeddings import Embedding, Settings, choose_rank, embed, largest_rank
+from rembrandt.embeddings import Embedding, Method, SolverName, choose_rank, embed, largest_rank, warn_if_fewer
 from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.protocol import Engine
@@ -36,6 +37,27 @@ Array = NDArray[Any]
 DecoderName = Literal["transpose", "ridge", "logistic"]
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
 DECODERS: tuple[DecoderName, ...] = ("transpose", "ridge", "logistic")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to embed; the defaults are the paper's."""
+
+    method: Method = "rembrandt"
+    n_components: int = 50
+    at_most: bool = False  # n_components is a limit: no warning when fewer are found
+    ridge: float = 1.0
+    n_oversamples: int = 20
+    n_iter: int = 1
+    solver: SolverName = "auto"
+    tol: float = 1e-3
+    max_iter: int = 10
+    seed: int = 0
+
+    def recipe(self) -> "recipe_module.Recipe":
+        own = {name: getattr(self, name) for name in ("n_oversamples", "n_iter", "solver", "tol", "max_iter")}
+        embedding = recipe_module.EmbeddingSettings(**own)
+        return recipe_module.Recipe(self.method, self.n_components, self.ridge, self.seed, embedding)
 
 
 @dataclass(frozen=True)
@@ -206,7 +228,8 @@ def fit_embedding(data: Labelled, recipe: Recipe, report: Report = silent) -> Em
 
 def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
     """What `fit_embedding` makes of the data that ``engine`` stands for."""
-    embedding = embed(engine, recipe.embedding, report)
+    embedding = embed(engine, recipe.embedding.recipe(), report)
+    _warn_if_fewer(embedding, recipe)
     reason = ""
     if recipe.auto_rank:
         rank, reason = choose_rank(as_numpy(embedding.sigma))
@@ -214,11 +237,17 @@ def embed_by(engine: Engine, recipe: Recipe, place: Place = CPU, report: Report 
     return Embedded(embedding, embedding.W, reason, place)
 
 
+def _warn_if_fewer(embedding: Embedding, recipe: Recipe) -> None:
+    if not recipe.embedding.at_most:
+        warn_if_fewer(embedding.sigma.shape[0], recipe.embedding.n_components)
+
+
 def _fit_plugged(data: Labelled, recipe: Recipe, report: Report) -> Embedded:
     if recipe.center:
         raise SettingsError("center=True is for a linear regression; this regressor has an intercept of its own")
     X = _in_memory(data)
-    embedding, lift = embed_with_regressor(X, data.Y, data.weights, recipe.regressor, recipe.embedding, report)
+    embedding, lift = embed_with_regressor(X, data.Y, data.weights, recipe.regressor, recipe.embedding.recipe(), report)
+    _warn_if_fewer(embedding, recipe)
     reason = ""
     if recipe.auto_rank:
         rank, reason = choose_rank(as_numpy(embedding.sigma))

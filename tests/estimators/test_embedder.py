@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from rembrandt import LabelEmbedder
+from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.embeddings import METHODS
 from rembrandt.errors import DataError, RembrandtWarning
 
@@ -137,3 +137,16 @@ def test_features_that_say_nothing(center):
         assert center, error
     else:
         assert np.isfinite(found.transform(X)).all()
+
+
+def test_empty_features_give_the_embedding_of_the_classifier():
+    """The classifier drops features that no row has; the strength of the ridge is the same."""
+    X, Y = several()
+    X = np.hstack([X, np.zeros((len(X), 5))])
+    settings = {"n_components": 4, "ridge": 0.5, "n_iter": 4, "random_state": 0}
+    embedder = LabelEmbedder(**settings).fit(sparse.csr_array(X), Y)
+    classifier = RembrandtClassifier(**settings, decoder="ridge", kernel=None, decoder_ridge=0.1, normalize=False)
+    classifier.fit(sparse.csr_array(X), Y)
+    assert_allclose(classifier.singular_values_, embedder.singular_values_, rtol=1e-9)
+    assert_allclose(classifier.embedding_, embedder.embedding_, atol=1e-6)
+    assert_allclose(classifier.projection_, embedder.projection_, atol=1e-6)

@@ -17,12 +17,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from rembrandt.embeddings.fit import Embedding, Settings, warn_if_fewer
+from rembrandt.embeddings.fit import Embedding
+from rembrandt.embeddings.rank import choose_rank, largest_rank
 from rembrandt.errors import DataError, ModelError, SettingsError
 from rembrandt.linalg.eigen import gaussian, ritz
 from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import Recipe
 
 Array = NDArray[Any]
 
@@ -76,17 +78,16 @@ class FittedRegressor:
 
 
 def embed_with_regressor(
-    X: Matrix, Y: sparse.csr_array, weights: Array | None, regressor: Any, settings: Settings, report: Report = silent
+    X: Matrix, Y: sparse.csr_array, weights: Array | None, regressor: Any, recipe: Recipe, report: Report = silent
 ) -> tuple[Embedding, FittedRegressor]:
     """Embed the labels, and return the regressor fitted to ``YV``, whose predictions are the projected rows.
 
     The regressor is fitted ``n_iter + 2`` times.
     """
-    if settings.method != "rembrandt":
-        raise SettingsError(
-            f"method={settings.method!r} has no learning step to plug a regressor into: use 'rembrandt'"
-        )
-    c, k = Y.shape[1], settings.n_components
+    if recipe.method != "rembrandt":
+        raise SettingsError(f"method={recipe.method!r} has no learning step to plug a regressor into: use 'rembrandt'")
+    n, c = Y.shape
+    k = largest_rank(n, n, c) if recipe.n_components == "auto" else recipe.n_components
     Y = Y.astype(X.dtype)
     back, fits = Transposed.of(Y), 0
 
@@ -98,15 +99,18 @@ def embed_with_regressor(
         return back @ (found if weights is None else found * weights[:, None].astype(found.dtype))
 
     report("embedding (regressor)", 0, None)
-    start = gaussian(c, min(k + settings.n_oversamples, c), settings.seed).astype(X.dtype)
-    V, sigma = ritz(operator, start, min(k, c), settings.n_iter)
+    start = gaussian(c, min(k + recipe.embedding.n_oversamples, c), recipe.seed).astype(X.dtype)
+    V, sigma = ritz(operator, start, min(k, c), recipe.embedding.n_iter)
     if V.shape[1] == 0:
         raise DataError(
             f"{type(regressor).__name__} predicts nothing of the labels: use another regressor, or other features"
         )
-    warn_if_fewer(V.shape[1], settings)
+    reason = ""
+    if recipe.n_components == "auto":
+        rank, reason = choose_rank(sigma)
+        V, sigma = V[:, :rank], sigma[:rank]
     final = FittedRegressor.fit(regressor, X, csr_matmul(Y, V), weights)
     width = V.shape[1]
     # The predictions are the projection: W is the identity with a constant of zero.
     W = np.vstack([np.eye(width, dtype=X.dtype), np.zeros((1, width), dtype=X.dtype)])
-    return Embedding(V, sigma, W, V, residual=0.0, leverage=0.0, iterations=1), final
+    return Embedding(V, sigma, W, V, residual=0.0, leverage=0.0, iterations=1, rank_reason=reason), final

@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
 from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
-from rembrandt.embeddings import METHODS, Settings
+from rembrandt.embeddings import METHODS
 from rembrandt.embeddings.regressor import check_regressor
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError
@@ -17,6 +17,7 @@ from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.fitting import (
     Labelled,
     Recipe,
+    Settings,
     rank_limit,
 )
 from rembrandt.linalg.sparse import as_csr, is_sparse

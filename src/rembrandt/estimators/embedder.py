@@ -169,7 +169,7 @@ class LabelEmbedder(TransformerMixin, Estimator):
             vectors = self.projection_[:-1] if self.center else self.projection_
         with data.place.session():
             engine = make_engine(data, self.center)
-            return certificate(engine, recipe.embedding, vectors, self.singular_values_, n_probes)
+            return certificate(engine, recipe.embedding.recipe(), vectors, self.singular_values_, n_probes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

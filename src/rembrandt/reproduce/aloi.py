@@ -15,10 +15,10 @@ from rembrandt.data import Dataset
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.embeddings import Method, Settings
+from rembrandt.embeddings import Method
 from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.fitting import Embedded, Labelled, Recipe, fit_decoder, fit_embedding
+from rembrandt.fitting import Embedded, Labelled, Recipe, Settings, fit_decoder, fit_embedding
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, normalize_rows, project
 from rembrandt.metrics import precision_at_k
