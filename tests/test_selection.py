@@ -8,8 +8,7 @@ from scipy import sparse
 
 from rembrandt import RembrandtClassifier, fitting, selection
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.embeddings import Settings
-from rembrandt.fitting import Labelled, Recipe
+from rembrandt.fitting import Labelled, Recipe, Settings
 from rembrandt.selection import Open, select
 
 RECIPE = Recipe(Settings(n_components=20, at_most=True), n_random_features=200, max_epochs=8)

@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
-from rembrandt.embeddings import Settings
 from rembrandt.errors import MemoryEstimateError, SettingsError
-from rembrandt.fitting import Labelled, Recipe, fit_model
+from rembrandt.fitting import Labelled, Recipe, Settings, fit_model
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import TreeSettings
 from rembrandt.search import SEARCHED, Space, arena, rungs, search, space, space_of
