@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rembrandt.embeddings import METHODS, certificate, choose_rank, largest_rank
+from rembrandt.embeddings import certificate, choose_rank, largest_rank
 from rembrandt.embeddings import fit as module
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.errors import RembrandtWarning
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.recipe import METHODS
 
 from .contract import EmbeddingContract, K, fit
 from .problems import Data, dense_eigh, dense_parts, latent, recipe, relative

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.rows import MemoryRows
-from rembrandt.embeddings import METHODS, certificate, embed
+from rembrandt.embeddings import certificate, embed
 from rembrandt.engines import protocol
 from rembrandt.engines import torch as module
 from rembrandt.engines.cpu import CpuEngine
@@ -18,6 +18,7 @@ from rembrandt.engines.torch_products import Csr, multiply
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.recipe import METHODS
 from tests.devices import CPU_ONE, CPU_TWO, PLACES, needs_gpu
 from tests.embeddings.contract import assert_same_embedding
 from tests.embeddings.problems import latent, recipe

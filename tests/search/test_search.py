@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from rembrandt.search import SEARCHED, Space, arena, rungs, search, space, space_of
+from rembrandt.search.arena import Arena
+from rembrandt.search.options import options
+from rembrandt.search.rungs import rungs_of
+from rembrandt.search.space import LowRank, Sparse
 from sklearn.base import clone
+from tests.estimators.problems import blobs
+from tests.scorers.test_trees import words
 
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
@@ -16,13 +23,6 @@ from rembrandt.errors import MemoryEstimateError, SettingsError
 from rembrandt.fitting import Labelled, Recipe, Settings, fit_model
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import TreeSettings
-from rembrandt.search import SEARCHED, Space, arena, rungs, search, space, space_of
-from rembrandt.search.arena import Arena
-from rembrandt.search.options import options
-from rembrandt.search.rungs import rungs_of
-from rembrandt.search.space import LowRank, Sparse
-from tests.estimators.problems import blobs
-from tests.scorers.test_trees import words
 
 USUAL = LowRank(8, 1.0, True, None, 1.0, "ridge", 0.1, 0.5)
 PARAMETERS = RembrandtClassifier(sparse_pairs=3e7, sparse_trees=2).get_params(deep=False)

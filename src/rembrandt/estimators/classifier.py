@@ -393,7 +393,7 @@ class RembrandtClassifier(Prediction):
             )
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
-        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
+        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
         self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies

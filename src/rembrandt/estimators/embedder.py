@@ -148,7 +148,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         with bars(self.verbose > 0) as report, place.session():
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
-        warn_if_fewer(int(e.sigma.shape[0]), recipe)
+        warn_if_fewer(int(e.sigma.shape[0]), self.n_components)
         self.tallies_ = place.tallies
         self.classes_ = data.classes
         self.embedding_ = as_numpy(e.V)
