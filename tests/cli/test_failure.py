@@ -144,11 +144,12 @@ def test_errors_keep_their_parameters() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
+    from rembrandt.presets import PRESETS
+
     from rembrandt.data import detect
     from rembrandt.embeddings.fit import METHODS
     from rembrandt.features.fourier import KERNELS
     from rembrandt.fitting import DECODERS
-    from rembrandt.presets import PRESETS
 
     assert reading.FORMATS == detect.FORMATS
     for choices, names in (

@@ -47,13 +47,19 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.time = 0.0
-        scorer = Trial.scorer
+        scorer, embed = Trial.scorer, Trial.embed
 
-        def timed(split, candidate):
-            self.time += split.fit.n * (20 if candidate.scorers == ("trees",) else 10) / 1000
+        def timed_scorer(split, candidate):
+            self.time += split.fit.n * (10 if candidate.scorers == ("trees",) else 5) / 1000
             return scorer(split, candidate)
 
-        monkeypatch.setattr(Trial, "scorer", timed)
+        def timed_embed(split, candidate):
+            if not split.is_embedded(candidate):
+                self.time += split.fit.n * candidate.n_components / 1000
+            return embed(split, candidate)
+
+        monkeypatch.setattr(Trial, "scorer", timed_scorer)
+        monkeypatch.setattr(Trial, "embed", timed_embed)
 
     def __call__(self):
         return self.time
@@ -101,10 +107,12 @@ class TestBudget:
         assert found.ended == "there was no time for 166 rows" and found.untried > 0
         assert {one["rung"] for one in found.trials} == {1}
 
-    def test_the_first_trial_of_each_scorer_is_made_in_any_case(self, search):
-        found, _ = search(0.001)
-        assert [tuple(one["scorers"]) for one in found.trials[:2]] == [("trees",), ("embedding",)]
-        assert found.ended == "there was no time for 166 rows" and found.untried == 10
+    def test_time_that_is_too_short_for_more_rows_goes_to_candidates_that_waited(self, search):
+        _, one = search(0.001, EMBEDDING)
+        found, seconds = search(3 * one, EMBEDDING)
+        assert found.ended == "there was no time for 166 rows"
+        assert len(found.trials) > 3 and found.untried == 9 - len(found.trials)
+        assert 2 * one < seconds <= 3 * one
 
     def test_every_trial_says_what_became_of_it(self, search):
         found, _ = search(1000)
@@ -266,6 +274,7 @@ class TestDecision:
     def decide(self, monkeypatch):
         def decided(quality, blends=0.0, recipe=OPEN):
             monkeypatch.setattr(Trial, "scorer", lambda split, candidate: Fitted(quality(candidate)))
+            monkeypatch.setattr(Trial, "embed", lambda split, candidate: None)
             monkeypatch.setattr(Trial, "measure", lambda split, one: Measures((one.quality,) * 3, one.quality))
             monkeypatch.setattr(
                 Trial,

@@ -129,13 +129,16 @@ class _Search:
         self.leader: Option | None = None
         self.refusal: MemoryEstimateError | None = None
         alive, ended = self.listed.all, "all rungs were completed"
+        waiting: list[Recipe] = []
         for number, rung in enumerate(self.rungs):
             if self.leader is not None and self._expected(self.leader.parts, rung) > self._left:
                 ended = f"there was no time for {rung}"
+                self._climb([one for one in waiting if one not in self.measured], later=0.0)
+                self._kept()
                 break
             self._start(number)
             self._climb(alive, later=self._left * (1 - 1 / (len(self.rungs) - number)))
-            alive = self._kept()
+            waiting, alive = alive, self._kept()
         return self._finish(ended)
 
     @property
