@@ -258,7 +258,7 @@ class Trees:
             chosen = slice(None) if allowed is None else allowed
             margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
             found, scores[span] = top_k(-_loss(margins, self.power), k)
-            best[span] = np.where(found < 0, -1, found if allowed is None else allowed[found])
+            best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
         for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
         labels, logarithms = rank(best, scores)
