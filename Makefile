@@ -1,8 +1,8 @@
-# Every target makes what it needs from python3 and pip alone.
+# Every target needs only python3 and pip.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Where tests and benchmarks look for the real data sets; they skip what is not there.
+# Folder of the real data sets; tests and benchmarks skip those that are missing.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 DEVICE ?= cpu
 # Test processes that run in parallel, with one thread each.
@@ -10,7 +10,7 @@ WORKERS ?= 2
 
 .PHONY: help demo test check format bench paper annif-env clean
 
-help: ## what the targets do
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # A stamp is newer than pyproject.toml once its dependencies are installed: those of the package, then those of the tests.
@@ -23,28 +23,28 @@ $(VENV)/.installed: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.package ## raw articles to a trained, evaluated, saved model
+demo: $(VENV)/.package ## fit, evaluate and save a model of raw articles
 	$(BIN)/rembrandt demo --output demo-model --force
 
-test: $(VENV)/.installed ## everything that proves it works
+test: $(VENV)/.installed ## run all tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-check: $(VENV)/.installed ## lint, format, types
+check: $(VENV)/.installed ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(VENV)/.installed ## rewrite the sources in the house format
+format: $(VENV)/.installed ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed ## the measurements behind each claim; writes bench-results/
+bench: $(VENV)/.installed ## run the benchmarks; writes bench-results/
 	$(BIN)/python -m benchmarks
 
 paper: $(VENV)/.installed ## the paper's experiments; updates the report in docs/reproduction (DEVICE=cuda for a GPU)
 	$(BIN)/python -m benchmarks.paper all --output docs/reproduction --device $(DEVICE)
 
-annif-env: $(VENV)/.installed ## an environment with Annif, for its tests and benchmark
+annif-env: $(VENV)/.installed ## make an environment with Annif, for its tests and benchmark
 	$(BIN)/python -m benchmarks.annif --install
 
 clean: ## remove the environment and every cache

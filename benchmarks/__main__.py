@@ -1,8 +1,8 @@
-"""Every benchmark, one after the other; the results also go to bench-results/results.json.
-
-The table of peers comes last: it is the longest, and goes on where an earlier run stopped.
+"""Run all benchmarks, or the named ones, in turn; the results also go to bench-results/results.json.
 
 python -m benchmarks [NAME ...]
+
+The table of programs is last: it takes longest, and continues after the last stored result.
 """
 
 import json
@@ -31,9 +31,10 @@ NAMES = (
 
 
 def main(names: list[str]) -> None:
+    """Run the benchmarks and store their results."""
     unknown = set(names) - set(NAMES)
     if unknown:
-        sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
     here = machine()
     print(described(here))
     folder = Path("bench-results")

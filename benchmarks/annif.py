@@ -1,10 +1,10 @@
-"""Rembrandt inside Annif beside Annif's own trained backends, on the cooking set: one vocabulary, one split.
+"""Rembrandt as an Annif backend compared with the backends of Annif, on the cooking set with one vocabulary and split.
 
 python -m benchmarks.annif [--install] [--projects NAME ...]
 
-``--install`` makes the environment that Annif lives in, which the tests use too; it has what this package needs but not
-the package, which comes from this checkout. Everything is done by Annif's commands. A threshold is chosen for each
-project alike, on a sixth of the training documents that a first training does not see.
+``--install`` creates the environment for Annif, which the tests use too. It has the dependencies of this package, but
+the package itself comes from this checkout. Everything runs through Annif's commands. The threshold of each project is
+chosen on a sixth of the training documents, which the first training leaves out.
 """
 
 import argparse
@@ -32,7 +32,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 ENVIRONMENT = Environment(
     "annif",
     (*PROJECT["dependencies"], *EXTRAS["serve"], *EXTRAS["annif"], "annif[omikuji,fasttext]"),
-    ("llama-index-core==0.14.25",),  # for NLTK's sentence data alone, which Annif would else download
+    ("llama-index-core==0.14.25",),  # only for NLTK's sentence data, which Annif would download otherwise
     ("annif", "omikuji", "fasttext-numpy2", "scikit-learn", "numpy", "scipy"),
 )
 SNOWBALL = {"analyzer": "snowball(english)"}
@@ -51,13 +51,13 @@ THRESHOLDS = np.arange(0, 0.5, 0.01)
 
 
 def annif_python() -> Path | None:
-    """The interpreter that has Annif, or None; ``REMBRANDT_ANNIF_ENV`` names an environment of one's own."""
+    """Return the interpreter that has Annif, or None; ``REMBRANDT_ANNIF_ENV`` names another environment."""
     own = os.environ.get("REMBRANDT_ANNIF_ENV")
     return Path(own) / "bin" / "python" if own else python_of(ENVIRONMENT)
 
 
 def variables(python: Path) -> dict[str, str]:
-    """What a command needs to know to find this checkout and NLTK's data."""
+    """Return the environment variables for a command: the paths of this checkout and of NLTK's data."""
     own = next(python.parent.parent.glob("lib/python*/site-packages/llama_index/core/_static/nltk_cache"), None)
     return os.environ | {"PYTHONPATH": str(ROOT / "src")} | ({} if own is None else {"NLTK_DATA": str(own)})
 
@@ -67,7 +67,7 @@ def uri(label: str) -> str:
 
 
 def corpus(data: Dataset) -> str:
-    """Documents as Annif's tables have them: a text, a tab, the subjects' URIs."""
+    """Return documents in Annif's format: a text, a tab, and the URIs of the subjects on each line."""
     ends = data.Y.indptr.tolist()
     names = [uri(name) for name in data.label_names]
     return "".join(
@@ -77,12 +77,13 @@ def corpus(data: Dataset) -> str:
 
 
 def section(name: str, settings: dict[str, str]) -> str:
+    """Return the section of a project in Annif's configuration file."""
     common = {"name": name, "language": "en", "vocab": "cooking"}
     return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in (common | settings).items()), ""])
 
 
 class Annif:
-    """Annif in a folder of its own, with the vocabulary, the projects and the three corpora."""
+    """Annif in its own folder, with the vocabulary, the projects and the corpora."""
 
     def __init__(self, python: Path, folder: Path, projects: dict[str, dict[str, str]]) -> None:
         self.python, self.folder = python, folder
@@ -110,9 +111,9 @@ class Annif:
         return {name: float(found[name]) for name in (*MEASURES, "F1 score (doc avg)")}
 
     def threshold(self, project: str) -> float:
-        """The one that makes the F1 of at most five suggestions best on the documents held out."""
+        """Return the threshold with the best F1 of at most five suggestions on the held-out documents."""
         said = self("index", project, "held.tsv", "--limit", "5", "--output", "-", "--no-include-doc")
-        # A backend's own library may write there too, as omikuji's does.
+        # The library of a backend may write to standard output too; omikuji does.
         found = [json.loads(line)["results"] for line in said.splitlines() if line.startswith("{")]
         scores = [[each["score"] for each in results] for results in found]
         answers = [[each["uri"] for each in results] for results in found]
@@ -128,11 +129,13 @@ class Annif:
 
 
 def f1(answers: list[str], scores: list[float], truth: list[str], threshold: float) -> float:
+    """Return the F1 of the answers whose scores reach the threshold."""
     kept = [answer for answer, score in zip(answers, scores, strict=True) if score >= threshold]
     return 2 * len({*kept} & {*truth}) / max(1, len(kept) + len(truth))
 
 
 def measure(annif: Annif, project: str) -> dict[str, Any]:
+    """Choose the threshold of a project, train it on all training documents, and evaluate it."""
     annif("train", project, "part.tsv")
     threshold = annif.threshold(project)
     start = time.perf_counter()
@@ -148,20 +151,21 @@ def measure(annif: Annif, project: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.annif", description="Rembrandt inside Annif.")
-    parser.add_argument("--install", action="store_true", help="make the environment and leave")
+    """Measure the projects and print a line for each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.annif", description="Rembrandt as an Annif backend.")
+    parser.add_argument("--install", action="store_true", help="create the environment and exit")
     parser.add_argument("--projects", nargs="+", choices=PROJECTS, default=list(PROJECTS))
     asked = parser.parse_args(arguments or [])
     if asked.install:
         if annif_python() is None:
             with bars() as report:
-                report("installing Annif in an environment of its own", 0, None)
+                report("installing Annif in a separate environment", 0, None)
                 install(ENVIRONMENT)
         print(annif_python())
         return {}
     python = annif_python()
     if python is None:
-        print("not measured: there is no environment with Annif; make it with: python -m benchmarks.annif --install")
+        print("skipped: there is no environment with Annif; create it with python -m benchmarks.annif --install")
         return {}
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""How fast numeric text is read, beside scikit-learn's reader, on the same file in the same run.
+"""Speed of reading numeric text compared with scikit-learn, on the same file in one run.
 
 python -m benchmarks.parse_rate
 """
@@ -19,13 +19,13 @@ from rembrandt.data.generated import sparse_problem
 
 
 def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
-    """Write a text-shaped file, read it with both, and print the rates."""
+    """Write a file of sparse rows, read it with both, and print the rates."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "examples.svm"
         _write(path, n)
         megabytes = path.stat().st_size / 1e6
         ours, theirs = read(path), load_svmlight_file(str(path), multilabel=True, zero_based=True)
-        assert abs(ours.X - theirs[0].astype(np.float32)).max() == 0, "the two readers disagree"
+        assert abs(ours.X - theirs[0].astype(np.float32)).max() == 0, "the two readers return different values"
         read_s = _median_seconds(lambda: read(path), repeats)
         sklearn_s = _median_seconds(lambda: load_svmlight_file(str(path), multilabel=True, zero_based=True), repeats)
     result = {
@@ -43,7 +43,7 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
 
 
 def _write(path: Path, n: int) -> None:
-    """Rows like a tf-idf text set's: about a hundred features of four digits, a few labels."""
+    """Write rows like those of tf-idf features: about a hundred values of four digits, and a few labels."""
     X, Y = sparse_problem(n, 100_000, 5_000, rank=50, features_each=120)
     X.data *= np.random.default_rng(0).random(X.nnz, np.float32)
     with path.open("w") as file:

@@ -1,11 +1,11 @@
-"""How good and how costly the classifier is on real data, as a user gets it.
+"""Accuracy and cost of the classifier on real data, with the settings that a user gets.
 
-python -m benchmarks.quality [NAME ...]      each set in a process of its own, so that memory and CPU time are its own
+python -m benchmarks.quality [NAME ...]      each set has its own process, so that its memory and CPU time are its own
 """
 
 from typing import Any
 
-from benchmarks.real_sets import command, cpu_seconds, each, measured
+from benchmarks.real_sets import command, cpu_seconds, each, measured, percentages
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "aloi, k = 50, linear": ("aloi", {"n_components": 50, "kernel": None, "decoder": "logistic"}),
@@ -18,14 +18,13 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def main(names: list[str] | None = None) -> dict[str, Any]:
-    """Run every set that is there, and print a table."""
+    """Run every set whose data is present, and print a table."""
     results = {}
     print(f"{'set':<32}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'embed CPU s':>13}")
     for name, row in each("benchmarks.quality", names or RUNS):
         results[name] = row
-        p = [100 * row[f"p@{k}"] for k in (1, 3, 5)]
         print(
-            f"{name:<32}{p[0]:>7.2f}{p[1]:>7.2f}{p[2]:>7.2f}{row['cpu']:>8.1f}{row['wall']:>8.1f}"
+            f"{name:<32}{percentages(row, 'p@1', 'p@3', 'p@5')}{row['cpu']:>8.1f}{row['wall']:>8.1f}"
             f"{row['gigabytes']:>6.1f}{row['embed_cpu']:>13.2f}",
             flush=True,
         )

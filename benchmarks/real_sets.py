@@ -1,4 +1,4 @@
-"""Classifiers fitted and measured on the real sets, each run in a process of its own."""
+"""Fit and measure classifiers on the real data sets, each run in its own process."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ FOLDER = Path(os.environ.get("REMBRANDT_DATA", "../shared/data"))
 
 
 def each(module: str, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What ``python -m MODULE --one NAME`` prints as JSON for every name, so that memory and CPU time are its own."""
+    """Run ``python -m MODULE --one NAME`` for each name and yield the JSON that it prints."""
     if not FOLDER.is_dir():
         print(f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds aloi/, bibtex/, ...")
         return
@@ -31,8 +31,8 @@ def each(module: str, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any
 
 
 def command(doc: str | None, main: Callable[[list[str]], Any], one: Callable[[str], Any], what: str = "runs") -> None:
-    """``python -m MODULE [NAME ...]``; with ``--one`` it is what `each` starts."""
-    parser = argparse.ArgumentParser(description=doc)
+    """Run the command line ``python -m MODULE [NAME ...]``; `each` calls it with ``--one``."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"which {what}; all by default")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -42,24 +42,39 @@ def command(doc: str | None, main: Callable[[list[str]], Any], one: Callable[[st
         main(arguments.names)
 
 
-def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
-    """The test figures and the cost of fitting ``classifier`` to a set, and the training data."""
+def load(set_name: str) -> tuple[Any, Any]:
+    """Return the training and test parts of a set, over the same features."""
     from rembrandt.data import catalogue
+
+    train, test = (catalogue.load(set_name, part, folder=FOLDER) for part in ("train", "test"))
+    return train, test if train.feature_names is None else test.align_features(train.feature_names)
+
+
+def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
+    """Fit to the training part of a set; return the measures on the test part with the cost, and the training part."""
     from rembrandt.evaluation import measure
 
-    train = catalogue.load(set_name, "train", folder=FOLDER)
+    train, test = load(set_name)
     start_cpu, start = cpu_seconds(), time.perf_counter()
     classifier.fit_dataset(train)
     cost = {"cpu": cpu_seconds() - start_cpu, "wall": time.perf_counter() - start}
-    test = catalogue.load(set_name, "test", folder=FOLDER)
-    if train.feature_names is not None:
-        test = test.align_features(train.feature_names)
     found = measure(classifier, test)
     gigabytes = peak_bytes() / 2**30
     return found.model | cost | {"gigabytes": gigabytes, "examples_per_second": found.examples_per_second}, train
 
 
+def blend_facts(classifier: Any) -> dict[str, float]:
+    """Return the weight of the trees in the blend of a fitted classifier and their cost; 0 without trees."""
+    weight = classifier.model_.blend.weights.get("trees", 0.0)
+    return {"tree_weight": weight, "cost": classifier.settings_["trees"]["cost"] if weight else 0.0}
+
+
+def percentages(row: dict[str, Any], *measures: str) -> str:
+    """Format measures as columns of a table, in percent."""
+    return "".join(f"{100 * row[measure]:>7.2f}" for measure in measures)
+
+
 def cpu_seconds() -> float:
-    """Processor time of this process so far."""
+    """Return the CPU time of this process so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""The memory that this process holds, and the most that it has held."""
+"""Current and peak resident memory of this process."""
 
 import resource
 from pathlib import Path
@@ -7,12 +7,12 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """The high-water mark of the resident set; ``ru_maxrss``, where there is no other, may be a large parent's."""
+    """Return the peak resident memory; without /proc from ``ru_maxrss``, which may be that of a larger parent."""
     return _status("VmHWM:") or 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def now_bytes() -> int:
-    """The resident set; its high-water mark where the system does not say."""
+    """Return the resident memory; without /proc its peak."""
     return _status("VmRSS:") or peak_bytes()
 
 

@@ -1,4 +1,4 @@
-"""What every benchmark records beside its numbers: the machine, and JSON files that are never half written."""
+"""The description of the machine that results are stored with, and writing of JSON files."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write to a temporary file and rename it, so that readers see the old document or the new one."""
+    """Write a JSON file through a temporary file, so that it is never incomplete."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     temporary = path.with_name(f".{path.name}.part")
     temporary.write_text(text, encoding="utf-8")
@@ -17,7 +17,7 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
-    """The properties of this machine that timings depend on, including the accelerator if one is used."""
+    """Return the properties of this machine that timings depend on, with the accelerator if one is used."""
     about = {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -30,7 +30,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
 
 
 def described(machine: dict[str, Any]) -> str:
-    """A machine as one line of text."""
+    """Return a machine as one line of text."""
     text = (
         f"{machine['processor']}, {machine['cores']} cores, {machine['gigabytes']} GB, {machine['system']}, "
         f"Python {machine['python']}, NumPy {machine['numpy']}"

@@ -24,10 +24,12 @@ import numpy as np
 from benchmarks.out_of_core import examples
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
-from rembrandt.decoders.shared_ridge import fit_shared_ridge
-from rembrandt.embeddings import Settings, embed
+from rembrandt.decoders.ridge import fit_ridge
+from rembrandt.embeddings import embed
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.shards import LocalExecutor, ShardedEngine, tree_cut
+from rembrandt.progress import silent
+from rembrandt.recipe import EmbeddingSettings, Recipe
 
 WIDTHS = (1, 8, 32, 120)
 DIRECTIONS = 64  # that the preconditioner flattens
@@ -128,10 +130,11 @@ def _processor_seconds(work: Any) -> float:
 
 
 def on_workers(store: Store) -> list[dict[str, Any]]:
-    """The same embedding in this process and on a cluster of one, two and four, by rows and by columns."""
+    """The same embedding and decoder in this process and on a cluster of one, two and four."""
     from rembrandt.engines.dask import DaskExecutor, cluster
 
-    settings = Settings(n_components=20, n_oversamples=10, solver="pcg", ridge=10.0, tol=1e-2, max_iter=5)
+    embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
+    settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
     print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s a pass':>10}{'MB out':>9}{'across':>9}{'back':>9}{'differs by':>14}")
     here = ShardedEngine(store.shards, store.d, store.c, constant=True)
     start = time.perf_counter()
@@ -140,15 +143,12 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
     decoder = _decoder(store, expected.W, LocalExecutor(), rows, "this process", None)
     for workers in (1, 2, 4):
         with cluster(workers=workers) as client:
-            for cut in ("rows", "columns") if workers > 1 else ("rows",):
-                engine = ShardedEngine(
-                    store.shards, store.d, store.c, constant=True, executor=DaskExecutor(client, cut)
-                )
-                start = time.perf_counter()
-                found = embed(engine, settings)
-                name = f"{workers} workers, {cut}"
-                rows.append(_row(name, engine.tally, time.perf_counter() - start, found.sigma, expected.sigma))
-            _decoder(store, expected.W, DaskExecutor(client, "rows"), rows, f"{workers} workers", decoder)
+            engine = ShardedEngine(store.shards, store.d, store.c, constant=True, executor=DaskExecutor(client))
+            start = time.perf_counter()
+            found = embed(engine, settings)
+            name = f"{workers} workers"
+            rows.append(_row(name, engine.tally, time.perf_counter() - start, found.sigma, expected.sigma))
+            _decoder(store, expected.W, DaskExecutor(client), rows, name, decoder)
             if workers == 2:
                 pid = min(client.run(os.getpid).values())
                 executor = _Killing(client, pid)
@@ -165,7 +165,8 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
 def _decoder(store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], name: str, expected: Any) -> Any:
     """The ridge decoder of these projections, by blocks of labels; its row."""
     start = time.perf_counter()
-    found = fit_shared_ridge(ProjectedRows.of(store.dataset().X, W, executor), None, 0.1).weights
+    statistics = ProjectedRows.of(store.dataset().X, W, executor).statistics(None, True, silent)
+    found = fit_ridge(statistics, 0.1).weights
     expected = found if expected is None else expected
     rows.append(_row(f"{name}, decoder", executor.tally, time.perf_counter() - start, found, expected))
     return found
@@ -173,7 +174,6 @@ def _decoder(store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], na
 
 def _row(name: str, tally: Any, seconds: float, found: Any, expected: Any) -> dict[str, Any]:
     difference = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
-    # Where whole solves are done on workers, their passes are not seen from here.
     per_pass = tally.seconds / max(1, tally.passes)
     moved = {key: getattr(tally, key) for key in ("passes", "broadcasts", "sent", "between", "gathered")}
     ways = "".join(f"{moved[way] / 1e6:>9.1f}" for way in ("sent", "between", "gathered"))
@@ -195,75 +195,59 @@ def _Killing(client: Any, pid: int, at: int = 60) -> Any:
                 os.kill(pid, signal.SIGKILL)
             return submitted
 
-    return Killing(client, "rows")
+    return Killing(client)
 
 
 def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
-    """Play one pass of each cut through on every cluster, and say what it needs."""
+    """Simulate one pass on every cluster, and print what it needs."""
     problem = problem or Problem()
     print(
         f"\n{problem.examples:.0e} examples × {problem.labels:.0e} labels, {problem.features:.0e} features, "
         f"{problem.words:.0f} words each, {problem.width} columns"
     )
     print(
-        f"{'cluster':<20}{'cut':>9}{'compute s':>11}{'disk s':>8}{'network s':>11}{'solver s':>10}{'pass s':>8}"
+        f"{'cluster':<20}{'compute s':>11}{'disk s':>8}{'network s':>11}{'solver s':>10}{'pass s':>8}"
         f"{'fit h':>7}{'GB moved':>10}{'worker GB':>11}{'driver GB':>11}"
     )
     found = []
     for machines in CLUSTERS:
-        for cut in ("rows", "columns") if machines.machines > 1 else ("rows",):
-            row = simulate(costs, problem, machines, cut)
-            found.append(row)
-            print(
-                f"{row['cluster']:<20}{cut:>9}{row['compute']:>11.0f}{row['disk']:>8.0f}{row['network']:>11.0f}"
-                f"{row['solver']:>10.1f}"
-                f"{row['pass']:>8.0f}{row['fit'] / 3600:>7.1f}{row['moved'] / 1e9:>10,.0f}{row['worker'] / 1e9:>11.0f}"
-                f"{row['driver'] / 1e9:>11.0f}"
-            )
+        row = simulate(costs, problem, machines)
+        found.append(row)
+        print(
+            f"{row['cluster']:<20}{row['compute']:>11.0f}{row['disk']:>8.0f}{row['network']:>11.0f}"
+            f"{row['solver']:>10.1f}{row['pass']:>8.0f}{row['fit'] / 3600:>7.1f}{row['moved'] / 1e9:>10,.0f}"
+            f"{row['worker'] / 1e9:>11.0f}{row['driver'] / 1e9:>11.0f}"
+        )
     return found
 
 
-def simulate(costs: Costs, problem: Problem, cluster: Cluster, cut: str) -> dict[str, Any]:
-    """One pass of ``XᵀX Z``: when each worker is done, and when the sum is where it belongs."""
+def simulate(costs: Costs, problem: Problem, cluster: Cluster) -> dict[str, Any]:
+    """One pass of ``XᵀX Z``: when each worker is done, and when the sum is on the driver."""
     W = cluster.machines
     nonzeros = problem.examples * problem.words
     stored = problem.examples * (8 * (problem.words + problem.labels_each) + 16)
     block = 4.0 * problem.features * problem.width
-    label_block = 4.0 * problem.labels * problem.width
     rate = cluster.network * 1e9
-    if cut == "rows":
-        share = 1 / W
-        compute = costs.product(nonzeros * share, problem.width) / cluster.cores
-        # From machine to machine down a tree, as Dask replicates; up the tree partial sums travel and are added.
-        down = np.ceil(np.log2(W + 1)) * block / rate if W > 1 else 0.0
-        done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
-        network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
-        moved = block * (W + (W - 1) + 1) if W > 1 else 0.0
-        columns, solvers = problem.width, 1  # the driver's iterations are its own
-    else:
-        share, columns = 1.0, -(-problem.width // W)
-        compute = costs.product(nonzeros, columns) / cluster.cores
-        # A solve is done on the worker: a block goes there and back once for its seven passes.
-        moved = 2 * label_block / 7
-        network, solvers = 2 * label_block / rate / 7, W
-    kept = stored * share
+    compute = costs.product(nonzeros / W, problem.width) / cluster.cores
+    # From machine to machine down a tree, as Dask replicates; up the tree partial sums travel and are added.
+    down = np.ceil(np.log2(W + 1)) * block / rate if W > 1 else 0.0
+    done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
+    network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
+    kept = stored / W
     disk = 0.0 if kept < 0.5e9 * cluster.memory else kept / (cluster.disk * 1e9)
-    own = 4.0 * problem.features * columns * (3 if cut == "rows" else 10) + 2e9
-    driver = 12 * block + 2 * label_block if cut == "rows" else 6 * label_block
-    driving = costs.dense * 4 * DIRECTIONS * problem.features * problem.width / cluster.cores / solvers
+    driving = costs.dense * 4 * DIRECTIONS * problem.features * problem.width / cluster.cores
     one = max(compute, disk) + network + driving
     return {
         "cluster": cluster.name,
-        "cut": cut,
         "compute": compute,
         "disk": disk,
         "network": network,
         "solver": driving,
         "pass": one,
         "fit": one * problem.passes,
-        "moved": moved,
-        "worker": own,
-        "driver": driver,
+        "moved": 2 * W * block if W > 1 else 0.0,
+        "worker": 3 * block + 2e9,
+        "driver": 12 * block + 2 * 4.0 * problem.labels * problem.width,
     }
 
 

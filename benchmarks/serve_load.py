@@ -1,10 +1,11 @@
-"""The service under load from a second process on the same machine.
+"""The service under load from another process on the same machine.
 
 python -m benchmarks.serve_load MODEL [--memory-requests 100000]
 
-MODEL is a model of texts, such as `rembrandt demo` makes; the texts sent are PubMed's articles where they are at hand.
-It measures the rate and the latencies at 1, 8 and 64 clients, what batching is worth at 64, failures while the model is
-replaced, and the memory of the service over many requests. Every part is bounded in time.
+MODEL is a model fitted to texts, such as `rembrandt demo` writes. The requests contain PubMed articles if that data is
+available, and generated texts otherwise. Measured are the rate and the latencies with 1, 8 and 64 clients, the gain
+from batching with 64 clients, failures while the model is reloaded, and the memory of the service over many requests.
+The duration of every part is limited.
 """
 
 import argparse
@@ -34,7 +35,7 @@ SECONDS = 15.0  # of one measurement
 
 @contextmanager
 def service(model: Path, *options: str) -> Iterator[tuple[str, int, int]]:
-    """``rembrandt serve`` in a process: host, port and process number."""
+    """Run ``rembrandt serve`` in a process; yield host, port and process id."""
     command = [sys.executable, "-m", "rembrandt", "serve", str(model), "--port", "0", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "REMBRANDT_TOKEN": TOKEN}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -49,7 +50,7 @@ def service(model: Path, *options: str) -> Iterator[tuple[str, int, int]]:
 
 
 def request(path: str, body: Any = None) -> bytes:
-    """A request as it goes over the wire."""
+    """Return the bytes of a POST request."""
     content = b"" if body is None else json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
@@ -57,7 +58,7 @@ def request(path: str, body: Any = None) -> bytes:
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes) -> int:
-    """Send one request on an open connection and read its answer: the status."""
+    """Send a request on an open connection, read the response and return its status."""
     writer.write(sent)
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"(?i)content-length: (\d+)", head)
@@ -69,7 +70,7 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, s
 async def load(
     host: str, port: int, requests: list[bytes], clients: int, total: int, seconds: float, report: Report, stage: str
 ) -> dict[str, Any]:
-    """``clients`` connections, each with one request under way, until ``total`` are answered or time is up."""
+    """Send requests from ``clients`` connections, one at a time on each, until ``total`` are sent or time is up."""
     latencies: list[float] = []
     statuses: dict[int, int] = {}
     begun = 0
@@ -104,7 +105,7 @@ async def load(
 
 
 def memory(pid: int) -> float:
-    """Resident memory in MB."""
+    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found
@@ -112,6 +113,7 @@ def memory(pid: int) -> float:
 
 
 def line(name: str, found: dict[str, Any]) -> None:
+    """Print one measurement."""
     print(
         f"{name:<26}{found['per_second']:>8.0f} /s   p50 {found['p50_ms']:>7.1f} ms   p99 {found['p99_ms']:>7.1f} ms   "
         f"{found['requests']:>7,} requests, {found['failed']} failed",
@@ -120,7 +122,7 @@ def line(name: str, found: dict[str, Any]) -> None:
 
 
 def measure_rates(model: Path, requests: list[bytes], report: Report) -> dict[str, Any]:
-    """Rates and latencies, with batching and without."""
+    """Measure rates and latencies, with and without batching."""
     results: dict[str, Any] = {}
     for name, options, counts in (("batched", (), CLIENTS), ("one by one", ("--max-batch", "1"), CLIENTS[-1:])):
         with service(model, *options) as (host, port, _):
@@ -134,13 +136,13 @@ def measure_rates(model: Path, requests: list[bytes], report: Report) -> dict[st
     results["gain"] = (
         results[f"batched, {most} clients"]["per_second"] / results[f"one by one, {most} clients"]["per_second"]
     )
-    print(f"batching at {most} clients: {results['gain']:.1f} times the rate", flush=True)
+    print(f"batching with {most} clients: {results['gain']:.1f} times the rate", flush=True)
     return results
 
 
 async def swap(host: str, port: int, model: Path, requests: list[bytes], report: Report) -> dict[str, Any]:
-    """Load while the model is replaced three times."""
-    under_load = asyncio.create_task(load(host, port, requests, 16, 10_000, SECONDS, report, "swapping"))
+    """Send requests while the model is reloaded three times."""
+    under_load = asyncio.create_task(load(host, port, requests, 16, 10_000, SECONDS, report, "reloading"))
     reader, writer = await asyncio.open_connection(host, port)
     path = f"/v1/models/{model.resolve().name}/reload"
     await asyncio.sleep(1)
@@ -150,10 +152,10 @@ async def swap(host: str, port: int, model: Path, requests: list[bytes], report:
 
 
 def measure_memory(model: Path, requests: list[bytes], total: int, report: Report) -> dict[str, Any]:
-    """Failures while the model is swapped, and then resident memory at every tenth of ``total`` requests."""
+    """Count failures while the model is reloaded, then measure the memory after each tenth of ``total`` requests."""
     with service(model) as (host, port, pid):
         swapped = asyncio.run(swap(host, port, model, requests, report))
-        line(f"swapped {swapped['swaps']} times", swapped)
+        line(f"{swapped['swaps']} reloads", swapped)
         readings, answered, failed = [memory(pid)], 0, 0
         for tenth in range(10):
             stage = f"memory, part {tenth + 1} of 10"
@@ -167,6 +169,7 @@ def measure_memory(model: Path, requests: list[bytes], total: int, report: Repor
 
 
 def texts(report: Report) -> list[str]:
+    """Return PubMed articles, or generated texts without that data."""
     try:
         folder = pubmed.get(report)
         found = catalogue.load("pubmed-mesh", "test", folder.parent, report).texts
@@ -176,15 +179,16 @@ def texts(report: Report) -> list[str]:
 
 
 def main(model: Path, memory_requests: int = 100_000) -> dict[str, Any]:
+    """Run all measurements and print them."""
     with bars() as report:
         requests = [request("/v1/predict", {"texts": [text], "top_k": 5}) for text in texts(report)]
-        print(f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes a request", flush=True)
+        print(f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes per request", flush=True)
         results = measure_rates(model, requests, report)
         return results | measure_memory(model, requests, memory_requests, report)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--memory-requests", type=int, default=100_000)
     given = parser.parse_args()

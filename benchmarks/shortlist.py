@@ -1,10 +1,11 @@
-"""The shortlist of labels beside libraries for nearest neighbours: what they find of full decoding, and how fast.
+"""The shortlist index compared with nearest-neighbour libraries: recall of the labels of full decoding, and speed.
 
-python -m benchmarks.shortlist [SET ...]   faiss-cpu, usearch and hnswlib take part where they are installed
+python -m benchmarks.shortlist [SET ...]   faiss-cpu, usearch and hnswlib are included if they are installed
 
-A low-rank ridge decoder is fitted to the set. Every index gets its columns, the bias appended, and is asked for the
-largest inner products with the test rows, all at once, on all cores. Libraries get them as distances, by a coordinate
-more that makes all columns equally long, and graphs as inner products (ip) too.
+A ridge decoder of a label embedding is fitted to the set. Every index holds the columns of the decoder with the bias
+appended, and is queried for the largest inner products with all test rows, on all cores. The libraries solve this as a
+nearest-neighbour problem: an additional coordinate makes all columns equally long. Graph indexes also run on inner
+products (ip).
 """
 
 import argparse
@@ -23,18 +24,20 @@ import numpy as np
 
 from benchmarks.real_sets import FOLDER
 from benchmarks.resident import now_bytes
+from rembrandt.recipe import EmbeddingSettings
 
 SETS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvd-versions": ("word", {"n_components": 200}),
-    "mesh": ("char", {"n_components": 128, "max_iter": 4}),  # a poor embedding, but 190,057 columns all the same
+    # The embedding is inaccurate, but the decoder has 190,057 columns.
+    "mesh": ("char", {"n_components": 128, "embedding": EmbeddingSettings(leave_out=0.5, max_iter=4)}),
 }
-ROWS = 6000  # of the test set
-CANDIDATES = 20  # that a library is asked for; their scores are inner products, and exact
+ROWS = 6000  # test rows
+CANDIDATES = 20  # labels that a library returns for a row; they are ranked by their exact scores
 Search = Callable[[Any], Any]
 
 
 def main(names: list[str] | None = None) -> dict[str, Any]:
-    """Every index on every set, each in a process of its own."""
+    """Measure every index on every set, each in its own process."""
     results: dict[str, Any] = {}
     if not FOLDER.is_dir():
         print(f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds nvd-cpe/ and mesh/")
@@ -44,7 +47,7 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
             file = Path(folder) / "decoder.npz"
             facts = _child(["--prepare", name, str(file)])
             print(
-                f"{name}: {facts['labels']:,} labels; full decoding has {facts['rows/s']:.0f} rows/s and "
+                f"{name}: {facts['labels']:,} labels; full decoding: {facts['rows/s']:.0f} rows/s, "
                 f"P@5 {facts['p@5']:.4f}"
             )
             print(
@@ -78,49 +81,62 @@ def _child(arguments: list[str]) -> Any:
 
 
 def prepare(name: str, file: Path) -> dict[str, Any]:
-    """Fit the decoder, and what it answers by the scores of all labels."""
+    """Fit the decoder, and store it with its predictions from the scores of all labels."""
     from rembrandt import RembrandtClassifier, TextFeatures
     from rembrandt.data import catalogue
     from rembrandt.metrics import precision_at_k
 
     analyzer, settings = SETS[name]
-    plain = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": False, "sparse": False}
-    classifier = RembrandtClassifier(**plain | settings, random_state=0, text=TextFeatures(analyzer=analyzer))
+    fixed: dict[str, Any] = {
+        "scorers": ("embedding",),
+        "decoder": "ridge",
+        "decoder_ridge": 0.1,
+        "kernel": None,
+        "normalize": False,
+        "embedding": EmbeddingSettings(leave_out=0.5),
+    }
+    classifier = RembrandtClassifier(**fixed | settings, random_state=0, text=TextFeatures(analyzer=analyzer))
     classifier.fit_dataset(catalogue.load(name, "train", folder=FOLDER))
     test = catalogue.load(name, "test", folder=FOLDER).align_labels([str(label) for label in classifier.classes_])
     test = test.rows(np.arange(min(ROWS, test.n_examples)))
-    X = classifier.text_.transform(test.texts)
-    classifier.model_.top_k(X[:10], 5)
+    X = classifier.dataset_rows(test)
+    classifier.model_.top_k(X[:10], 5)  # loads compiled code
     start = time.perf_counter()
     labels, _ = classifier.model_.top_k(X, 5)
     seconds = time.perf_counter() - start
-    decoder = classifier.model_.decoder
+    scorer = classifier.model_.embedding
     np.savez(
-        file, Q=decoder.weights, bias=decoder.bias, H=classifier.model_.project(X), labels=labels,
-        indptr=test.Y.indptr, indices=test.Y.indices,
-    )  # fmt: skip
+        file,
+        Q=scorer.decoder.weights,
+        bias=scorer.decoder.bias,
+        H=scorer.project(X),
+        labels=labels,
+        indptr=test.Y.indptr,
+        indices=test.Y.indices,
+    )
     return {
-        "labels": len(classifier.classes_), "rows/s": test.n_examples / seconds,
+        "labels": len(classifier.classes_),
+        "rows/s": test.n_examples / seconds,
         "p@5": precision_at_k(test.Y, labels, 5),
-    }  # fmt: skip
+    }
 
 
 def ours(Q: Any, bias: Any) -> Iterator[tuple[int, Search]]:
-    """The clusters of `rembrandt.decoders.shortlist`; effort: labels looked at."""
+    """Search the clusters of `rembrandt.scorers.shortlist`; effort: labels that are scored."""
     from rembrandt.decoders.decoder import Decoder
-    from rembrandt.decoders.shortlist import Shortlist
+    from rembrandt.scorers.shortlist import Shortlist
 
-    shortlist = Shortlist.of(Decoder(Q, bias, "identity"))
-    assert shortlist.layout is not None
+    shortlist = Shortlist.build(Decoder(Q, bias, "identity"))
+    _ = shortlist.layout  # made on first use
     for effort in (1000, 2000, 5000, 10_000):
         yield effort, lambda H, effort=effort: shortlist.top_k(H, 5, effort)[0]
 
 
 def faiss_ivf(A: Any) -> Iterator[tuple[int, Search]]:
-    """Inverted lists, as many as ours has clusters; effort: lists probed."""
+    """Search inverted lists, as many as our index has clusters; effort: lists probed."""
     import faiss
 
-    from rembrandt.decoders.shortlist import n_clusters
+    from rembrandt.scorers.shortlist import n_clusters
 
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(A.shape[1]), A.shape[1], n_clusters(len(A)), faiss.METRIC_L2)
     index.train(A)
@@ -135,7 +151,7 @@ def faiss_ivf(A: Any) -> Iterator[tuple[int, Search]]:
 
 
 def faiss_hnsw(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
-    """A graph of neighbours; effort: nodes kept while it is searched."""
+    """Search a graph of neighbours; effort: nodes kept during the search."""
     import faiss
 
     index = faiss.IndexHNSWFlat(A.shape[1], 16, faiss.METRIC_INNER_PRODUCT if products else faiss.METRIC_L2)
@@ -151,7 +167,7 @@ def faiss_hnsw(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
 
 
 def hnswlib(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
-    """Another; effort: nodes kept while it is searched."""
+    """Search a graph of neighbours; effort: nodes kept during the search."""
     import hnswlib
 
     index = hnswlib.Index("ip" if products else "l2", A.shape[1])
@@ -167,7 +183,7 @@ def hnswlib(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
 
 
 def usearch(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
-    """And another; effort: nodes kept while it is searched."""
+    """Search a graph of neighbours; effort: nodes kept during the search."""
     from usearch.index import Index
 
     index = Index(ndim=A.shape[1], metric="ip" if products else "l2sq", dtype="f32", connectivity=16, expansion_add=100)
@@ -193,14 +209,14 @@ LIBRARIES = {
 
 
 def one(name: str, file: Path) -> list[dict[str, Any]] | str:
-    """An index at every effort, in this process."""
+    """Measure an index at each effort, in this process."""
     from scipy import sparse
 
     from rembrandt.metrics import precision_at_k
 
     package, make = LIBRARIES.get(name, ("rembrandt", None))
     if find_spec(package) is None:
-        return f"skipped: {package} is not installed here"
+        return f"skipped: {package} is not installed"
     with np.load(file) as stored:
         Q, bias, H, labels, indptr, indices = (stored[n] for n in ("Q", "bias", "H", "labels", "indptr", "indices"))
     truth = sparse.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(H), len(bias)))
@@ -209,7 +225,7 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
     asked, given = H, None
     if make is not None:
         given = _equally_long(columns)
-        longest = np.linalg.norm(given[0])  # as long as all of them; the length of a row does not change its order
+        longest = np.linalg.norm(given[0])  # all columns have this length; scaling a row does not change its ranking
         asked = np.hstack(
             [rows * (longest / np.linalg.norm(rows, axis=1, keepdims=True)), np.zeros((len(H), 1), H.dtype)]
         )
@@ -242,20 +258,20 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
 
 
 def _first_five(found: Any, rows: Any, columns: Any) -> Any:
-    """The best five of what an index returned, by exact scores."""
+    """Return the best five of the labels that an index returned, by exact scores."""
     scores = np.array([columns[np.maximum(own, 0)] @ row for own, row in zip(found, rows, strict=True)])
     order = np.argsort(-np.where(found < 0, -np.inf, scores), axis=1, kind="stable")[:, :5]
     return np.take_along_axis(found, order, axis=1)
 
 
 def _equally_long(A: Any) -> Any:
-    """Columns with a coordinate more, so that the nearest to a row is the one with the largest inner product."""
+    """Append a coordinate, so that the nearest column to a row is the one with the largest inner product."""
     squares = np.einsum("ij,ij->i", A, A)
     return np.hstack([A, np.sqrt(np.maximum(squares.max() - squares, 0))[:, None].astype(A.dtype)])
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"which sets; all of {', '.join(SETS)} by default")
     parser.add_argument("--prepare", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""How fast sparse times dense is, beside SciPy, on Zipf-shaped word counts, in one run.
+"""Speed of sparse times dense products compared with SciPy, on Zipf-distributed word counts, in one run.
 
 python -m benchmarks.sparse_products
 """
@@ -16,7 +16,7 @@ from rembrandt.linalg.transposed import Transposed
 
 
 def main(n: int = 50_000, d: int = 60_000, words: int = 60, k: int = 120, repeats: int = 7) -> dict[str, float]:
-    """Time ``X @ Z`` and ``Xᵀ @ U`` both ways, turn by turn, and print the median rates."""
+    """Time ``X @ Z`` and ``Xᵀ @ U`` with both in turns, and print the median rates."""
     rng = np.random.default_rng(0)
     X = zipf_counts(n, d, words, rng)
     Xt = Transposed.of(X)
@@ -39,7 +39,7 @@ def main(n: int = 50_000, d: int = 60_000, words: int = 60, k: int = 120, repeat
 
 
 def zipf_counts(n: int, d: int, words: int, rng: np.random.Generator) -> sparse.csr_array:
-    """Documents of ``words`` words each, word r with a probability like 1/r."""
+    """Return word counts of documents of ``words`` words; word r has a probability proportional to 1/r."""
     p = 1 / np.arange(1, d + 1)
     columns = rng.choice(d, size=n * words, p=p / p.sum())
     counts = sparse.csr_array((np.ones(n * words, np.float32), (np.repeat(np.arange(n), words), columns)), shape=(n, d))
@@ -47,7 +47,7 @@ def zipf_counts(n: int, d: int, words: int, rng: np.random.Generator) -> sparse.
 
 
 def _in_turns(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """The median seconds of two pieces of work that take turns, so that a busy machine slows both."""
+    """Return the median seconds of two functions that run in turns, so that other load affects both."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         for work, kept in zip((first, second), seconds, strict=True):

@@ -1,11 +1,11 @@
-"""A fit that is killed at random moments, and given again: is the model the same?
+"""Kill a fit at random moments and resume it: is the model the same?
 
 python -m benchmarks.survive [--kills 20] [--examples 1500] [--folder /tmp] [--device cpu]
 
-``rembrandt fit`` runs undisturbed, without checkpoints and with. Then, for each of the kills, it is begun in a new
-folder, gets SIGKILL at a moment drawn evenly from the time that the fit took, and is given again. The clock starts when
-the command takes its folder, after Python has started. A model is the same when its weights are the same bytes and what
-it says about itself is the same, but for the seconds that it took.
+``rembrandt fit`` first runs without interruption, with and without checkpoints. Then each trial starts it in a new
+folder, sends SIGKILL at a random moment within the duration of the fit, and runs the same command again. The time is
+counted from the moment when the command creates its checkpoint folder, after Python has started. Two models are the
+same if their weights are equal byte for byte and their descriptions are equal except for durations.
 """
 
 import argparse
@@ -24,29 +24,30 @@ import numpy as np
 
 from rembrandt.data.generated import labelled_documents
 
-DECODERS = {
+FITS = {
     "logistic": "--decoder logistic --kernel gaussian --n-random-features 500 --decoder-ridge 0 --normalize no",
-    "sparse": "--sparse --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no",
+    "trees": "--preset best --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no",
 }
+DURATIONS = {"seconds", "fit_seconds"}
 
 
 def main(
     kills: int = 20, examples: int = 1500, folder: str | None = None, seed: int = 0, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Kill, go on, compare, and print."""
-    place = Path(tempfile.mkdtemp(dir=folder, prefix="rembrandt-survive-"))
+    """Interrupt and resume every kind of fit, and print whether the models are the same."""
+    root = Path(tempfile.mkdtemp(dir=folder, prefix="rembrandt-survive-"))
     try:
-        _write(place / "train.tsv", examples)
+        _write(root / "train.tsv", examples)
         rng = np.random.default_rng(seed)
         found = {}
-        for number, (name, options) in enumerate(DECODERS.items()):
-            share = kills // 2 + (kills % 2 if number == 0 else 0)
-            found[name] = _killed(place / name, place / "train.tsv", [*options.split(), "--device", device], share, rng)
+        for number, (name, options) in enumerate(FITS.items()):
+            own = kills // 2 + (kills % 2 if number == 0 else 0)
+            found[name] = _killed(root / name, root / "train.tsv", [*options.split(), "--device", device], own, rng)
         same = sum(case["same"] for cases in found.values() for case in cases["kills"])
-        print(f"{same} of {kills} models are the same, bit for bit, as one that was not disturbed")
+        print(f"{same} of {kills} resumed models are equal, bit for bit, to the model of an uninterrupted fit")
         return found | {"same": same, "of": kills}
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(root)
 
 
 def _write(path: Path, examples: int) -> None:
@@ -58,15 +59,16 @@ def _write(path: Path, examples: int) -> None:
         writer.writerows([("text", "labels"), *zip(train.texts, labels, strict=True)])
 
 
-def _killed(place: Path, train: Path, options: list[str], kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    place.mkdir()
+def _killed(root: Path, train: Path, options: list[str], kills: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Run one kind of fit without interruption, then interrupt and resume it ``kills`` times."""
+    root.mkdir()
     base = [sys.executable, "-m", "rembrandt", "fit", str(train), "--text", "text", "--labels", "labels"]
     base += ["--label-separator", "|", "--quiet", *options, "--output"]
 
     def run(output: str, checkpoint: str | None, kill_after: float | None = None) -> tuple[float, int]:
-        more = [] if checkpoint is None else ["--checkpoint", str(place / checkpoint)]
-        process = subprocess.Popen([*base, str(place / output), *more], stdout=subprocess.DEVNULL)
-        while checkpoint is not None and process.poll() is None and not (place / checkpoint).exists():
+        more = [] if checkpoint is None else ["--checkpoint", str(root / checkpoint)]
+        process = subprocess.Popen([*base, str(root / output), *more], stdout=subprocess.DEVNULL)
+        while checkpoint is not None and process.poll() is None and not (root / checkpoint).exists():
             time.sleep(0.005)
         start = time.perf_counter()
         try:
@@ -76,43 +78,51 @@ def _killed(place: Path, train: Path, options: list[str], kills: int, rng: np.ra
             process.wait()
         return time.perf_counter() - start, process.returncode
 
-    _, code = run("undisturbed", None)
-    kept, other = run("kept", "kept-checkpoints")
+    _, code = run("uninterrupted", None)
+    seconds, other = run("with-checkpoints", "checkpoints")
     if code or other:
-        sys.exit(f"the undisturbed fit ended with exit code {code or other}")
-    whole = _model(place / "undisturbed")
-    print(
-        f"{place.name}: {kept:.1f} s with checkpoints; without them it is " + _verdict(_model(place / "kept") == whole)
-    )
+        sys.exit(f"the uninterrupted fit ended with exit code {code or other}")
+    expected = _model(root / "uninterrupted")
+    verdict = _verdict(_model(root / "with-checkpoints") == expected)
+    print(f"{root.name}: {seconds:.1f} s with checkpoints; {verdict} as without checkpoints")
     cases = []
-    for number, drawn in enumerate(sorted(rng.uniform(0, kept, kills).tolist())):
+    for number, drawn in enumerate(sorted(rng.uniform(0, seconds, kills).tolist())):
         moment = drawn
-        output, folder = f"resumed-{number}", place / f"checkpoints-{number}"
-        while run(output, folder.name, moment)[1] != -signal.SIGKILL:  # it was done before: another time, and earlier
+        output, folder = f"resumed-{number}", root / f"checkpoints-{number}"
+        while run(output, folder.name, moment)[1] != -signal.SIGKILL:  # it ended before; kill it earlier
             shutil.rmtree(folder)
-            shutil.rmtree(place / output)
+            shutil.rmtree(root / output)
             moment /= 2
         done = sorted({file.name.split(".")[0] for file in folder.glob("*.safetensors")}) if folder.exists() else []
         steps = [int(file.name.split(".")[1]) for file in folder.glob("epoch.*")]
-        if (place / output).exists():
-            shutil.rmtree(place / output)  # killed between saving the model and the end
+        if (root / output).exists():
+            shutil.rmtree(root / output)  # killed after the model was saved
         again, code = run(output, folder.name)
-        same = code == 0 and _model(place / output) == whole
-        stages = ", ".join(f"{stage} {max(steps)}" if stage == "epoch" else stage for stage in done) or "nothing"
-        print(f"  killed after {moment:5.1f} s with {stages} done; {again:5.1f} s more; {_verdict(same)}", flush=True)
+        same = code == 0 and _model(root / output) == expected
+        stages = ", ".join(f"{stage} {max(steps)}" if stage == "epoch" else stage for stage in done) or "no stage"
+        print(
+            f"  killed after {moment:5.1f} s, {stages} completed; resumed {again:5.1f} s; {_verdict(same)}", flush=True
+        )
         cases.append({"moment": moment, "done": done, "epoch": max(steps, default=0), "again": again, "same": same})
-    return {"seconds": kept, "kills": cases}
+    return {"seconds": seconds, "kills": cases}
 
 
 def _model(folder: Path) -> tuple[bytes, Any]:
-    """All that a saved model is, but for the time that it took."""
-    facts = json.loads((folder / "model.json").read_text())["metadata"]
-    del facts["extra"]["extra"]["fit_seconds"]
-    return (folder / "weights.safetensors").read_bytes(), facts
+    """Return the weights and the description of a saved model, without durations."""
+    metadata = json.loads((folder / "model.json").read_text())["metadata"]
+    return (folder / "weights.safetensors").read_bytes(), _without_durations(metadata)
+
+
+def _without_durations(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_durations(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_durations(each) for name, each in value.items() if name not in DURATIONS}
 
 
 def _verdict(same: bool) -> str:
-    return "the same model" if same else "ANOTHER MODEL"
+    return "the same model" if same else "A DIFFERENT MODEL"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Rembrandt and its peers in one table: the same split, the same features, one at a time, each in its own environment.
+"""Rembrandt and other programs in one table: the same split and features, one fit at a time, separate environments.
 
-python -m benchmarks.table --install                    make the environments that are missing, then run what is missing
+python -m benchmarks.table --install                    create missing environments, then run what has no result yet
 python -m benchmarks.table --peers omikuji --sets bibtex --again
-python -m benchmarks.table --show                       what is stored; --write puts it into docs/benchmarks.md
+python -m benchmarks.table --show                       show stored results; --write puts them into docs/benchmarks.md
 
-Results are kept for each pair in bench-results/peers, and a run goes on where the last one stopped.
+The result of each pair of program and set is stored in bench-results/peers. A new run continues after the last result.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.peers import report as pages
 from benchmarks.peers import runner
 from benchmarks.peers.environments import install, python_of
-from benchmarks.peers.prepare import place_of
+from benchmarks.peers.prepare import set_folder
 from benchmarks.peers.roster import SETS, Peer, everyone
 from rembrandt.errors import DataError
 from rembrandt.progress import bars
@@ -32,14 +32,14 @@ def main(
     timeout: float = 1800,
     folder: Path = FOLDER,
 ) -> dict[str, Any]:
-    """Measure every pair that is not stored yet, print the tables, and return their rows."""
+    """Measure every pair without a stored result, print the tables, and return their rows."""
     chosen = [peer for peer in everyone() if not peers or peer.name in peers]
     names = list(sets or SETS)
     failures = []
     with runner.alone(folder), bars() as report:
         for name in names:
             try:
-                data = place_of(name)
+                data = set_folder(name)
             except DataError as why:
                 print(f"skipped: {why}", flush=True)
                 continue
@@ -54,7 +54,7 @@ def main(
                     runner.measure(peer, name, data, folder, limit, timeout)
                 except runner.SkippedError as why:
                     print(f"skipped: {why}", flush=True)
-                except runner.FailedError as why:  # the others still run; what failed is said again at the end
+                except runner.FailedError as why:  # reported at the end, after the other pairs
                     failures.append(str(why))
     rows = [row for row in pages.collect(folder, []) if row["set"] in names]
     show(rows)
@@ -64,6 +64,7 @@ def main(
 
 
 def show(rows: list[dict[str, Any]]) -> None:
+    """Print a table for each set."""
     for name in SETS:
         mine = [row for row in rows if row["set"] == name]
         if mine:
@@ -71,11 +72,12 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def _prepare(name: str) -> None:
-    """In a process of its own: what it holds in memory is not this one's for the rest of the run."""
+    """Prepare the features of a set in another process, which frees its memory at its end."""
     subprocess.run([sys.executable, "-m", "benchmarks.peers.prepare", name], check=True, stdout=subprocess.DEVNULL)
 
 
 def _install(peers: list[Peer]) -> None:
+    """Create the environments that are missing."""
     environments = {peer.environment for peer in peers if peer.environment is not None}
     missing = sorted((e for e in environments if python_of(e) is None), key=lambda e: e.name)
     with bars() as report:
@@ -89,11 +91,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", nargs="+", choices=[peer.name for peer in everyone()], metavar="PEER")
     parser.add_argument("--sets", nargs="+", choices=SETS)
-    parser.add_argument("--install", action="store_true", help="make the environments that are missing")
-    parser.add_argument("--again", action="store_true", help="measure anew what is stored")
-    parser.add_argument("--limit", type=float, default=600, help="CPU-seconds of training that are too many")
-    parser.add_argument("--show", action="store_true", help="print what is stored and measure nothing")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md from what is stored")
+    parser.add_argument("--install", action="store_true", help="create missing environments first")
+    parser.add_argument("--again", action="store_true", help="measure again what has a stored result")
+    parser.add_argument(
+        "--limit", type=float, default=600, help="skip fits that are estimated to take more CPU seconds"
+    )
+    parser.add_argument("--show", action="store_true", help="print stored results without measuring")
+    parser.add_argument("--write", action="store_true", help="write stored results to docs/benchmarks.md")
     asked = parser.parse_args()
     if asked.install:
         _install([peer for peer in everyone() if not asked.peers or peer.name in asked.peers])

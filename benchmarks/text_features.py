@@ -1,4 +1,4 @@
-"""How fast texts become tf-idf rows, beside scikit-learn, on the same texts in one run.
+"""Speed of tf-idf features compared with scikit-learn, on the same texts in one run.
 
 python -m benchmarks.text_features
 """
@@ -13,7 +13,7 @@ from rembrandt.features.text import TextFeatures
 
 
 def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
-    """Time fit and transform of both on generated documents and print the ratio."""
+    """Time fit and transform of both on generated documents, and print the ratio."""
     texts = labelled_documents(n)[0].texts
     assert texts is not None
     seconds: dict[str, list[float]] = {"rembrandt": [], "scikit-learn": []}
@@ -26,8 +26,8 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
         theirs = vectorizer.fit_transform(texts)
         seconds["scikit-learn"].append(time.perf_counter() - start)
     assert ours.shape == theirs.shape
-    median = {name: float(np.median(times[1:])) for name, times in seconds.items()}  # the first compiles
-    print(f"{len(texts):,} documents, {ours.nnz:,} terms, median of {repeats}")
+    median = {name: float(np.median(times[1:])) for name, times in seconds.items()}  # the first run compiles
+    print(f"{len(texts):,} documents, {ours.nnz:,} non-zeros, median of {repeats}")
     for name, value in median.items():
         print(f"{name:<14}{value:>8.2f} s{len(texts) / value:>12,.0f} documents/s")
     ratio = median["scikit-learn"] / median["rembrandt"]

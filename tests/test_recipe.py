@@ -216,13 +216,13 @@ class TestRefusals:
         with pytest.raises(SettingsError) as refused:
             resolved(**given)
         *_, last = given
-        assert refused.value.parameter == last
+        assert refused.value.parameters == (last,)
         assert last in str(refused.value)
 
     def test_a_weight_that_is_no_number(self):
         with pytest.raises(SettingsError, match="scorers") as refused:
             resolved(scorers={"trees": "much", "embedding": 0.5})
-        assert refused.value.parameter == "scorers"
+        assert refused.value.parameters == ("scorers",)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -243,7 +243,7 @@ class TestRefusals:
     def test_settings_of_the_embedding_are_checked(self, name, value):
         with pytest.raises(SettingsError, match=name) as refused:
             resolved(embedding=EmbeddingSettings(**{name: value}))
-        assert refused.value.parameter == name
+        assert refused.value.parameters == (name,)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -261,7 +261,7 @@ class TestRefusals:
     def test_settings_of_the_trees_are_checked(self, name, value):
         with pytest.raises(SettingsError, match=name) as refused:
             resolved(trees=TreeSettings(**{name: value}))
-        assert refused.value.parameter == name
+        assert refused.value.parameters == (name,)
 
 
 positive = st.floats(1e-6, 1e6)
@@ -307,4 +307,4 @@ class TestJson:
         assert facts["regressor"] == "Ridge(alpha=3.0)"
         with pytest.raises(SettingsError, match="pass the object") as refused:
             Recipe.from_json(facts)
-        assert refused.value.parameter == "regressor"
+        assert refused.value.parameters == ("regressor",)

@@ -25,12 +25,12 @@ from benchmarks.paper.greedy import greedy_labels
 from benchmarks.paper.sources import PARTS, Loaded, catalogue_files, load
 from rembrandt.data import Dataset
 from rembrandt.data.splits import draw_rows
-from rembrandt.embeddings import Method
 from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, normalize_rows
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import Method
 
 NAME = "aloi"
 K = 50

@@ -5,7 +5,7 @@ No other module of this package constructs an estimator or reads the arrays of a
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ from scipy import sparse
 from benchmarks.paper.experiment import Column, Row, Step, Table
 from rembrandt.data import Dataset
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.embeddings import Method
 from rembrandt.engines.place import place_for
 from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
 from rembrandt.evaluation import KS, measure
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import EmbeddingSettings, Method
 
 SEED = 0
 REPEATS = 3  # of a timing
@@ -49,8 +49,19 @@ def resolve_device(device: str) -> str:
 
 
 def classifier(device: str, **settings: Any) -> RembrandtClassifier:
-    """Return a label embedding with a logistic decoder: the paper's Algorithm 3."""
-    default: dict[str, Any] = {"decoder": "logistic", "normalize": False, "decoder_ridge": 0.0, "random_state": SEED}
+    """Return a label embedding with a logistic decoder: the paper's Algorithm 3.
+
+    ``settings`` are parameters of the classifier and fields of `EmbeddingSettings`.
+    """
+    rare = {f.name: settings.pop(f.name) for f in fields(EmbeddingSettings) if f.name in settings}
+    default: dict[str, Any] = {
+        "scorers": ("embedding",),
+        "decoder": "logistic",
+        "decoder_ridge": 0.0,
+        "normalize": False,
+        "embedding": EmbeddingSettings(**{"leave_out": 0.0} | rare),
+        "random_state": SEED,
+    }
     return RembrandtClassifier(**default | {"device": device} | settings)
 
 
@@ -93,8 +104,9 @@ class Fitted:
     @property
     def nbytes(self) -> int:
         """The size of the arrays that prediction needs."""
-        model = self.model.model_
-        return int(model.projection.nbytes + model.decoder.weights.nbytes + model.decoder.bias.nbytes)
+        scorer = self.model.model_.embedding
+        assert scorer is not None
+        return int(scorer.projection.nbytes + scorer.decoder.weights.nbytes + scorer.decoder.bias.nbytes)
 
     @property
     def head_share(self) -> float:

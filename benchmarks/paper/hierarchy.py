@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from rembrandt.data.compressed import decode, head, line_chunks
+from rembrandt.data.compressed import head, line_chunks
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -181,12 +181,10 @@ def _detect(path: Path) -> str:
 
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers."""
-    number = 1
     for chunk in line_chunks(path, report):
-        for offset, row in enumerate(decode(chunk, path, number).split("\n")):
+        for number, row in enumerate(chunk.text().split("\n"), chunk.line):
             if row.strip():
-                yield number + offset, row.rstrip("\r")
-        number += chunk.count(b"\n")
+                yield number, row.rstrip("\r")
 
 
 def _edge(row: str) -> list[str]:

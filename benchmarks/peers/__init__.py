@@ -1,1 +1,1 @@
-"""Peers without a maintained package, written from their papers."""
+"""Other programs to compare with; FastXML and LPSR have no maintained package and are implemented here."""

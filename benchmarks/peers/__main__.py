@@ -1,4 +1,4 @@
-"""The peers on two small public sets, beside the precision that was published for them.
+"""FastXML and LPSR on two small public sets, with the published precision.
 
 python -m benchmarks.peers --peers fastxml --sets bibtex
 """
@@ -14,8 +14,8 @@ from benchmarks.peers.lpsr import LPSR
 from rembrandt.data import catalogue
 from rembrandt.metrics import precision_at_k
 
-# P@1, P@3 and P@5 as usually cited from the Extreme Classification Repository. Its splits of these sets have our sizes
-# but are its own, so a point either way says nothing.
+# P@1, P@3 and P@5 as usually cited from the Extreme Classification Repository. Its splits have the same sizes but other
+# examples, so differences of about one point are not significant.
 PUBLISHED = {
     ("fastxml", "bibtex"): (63.4, 39.2, 28.9),
     ("fastxml", "delicious"): (69.6, 64.1, 59.3),
@@ -26,8 +26,8 @@ PEERS: dict[str, Any] = {"fastxml": FastXML, "lpsr": LPSR}
 
 
 def main(peers: list[str], sets: list[str], seed: int = 0) -> None:
-    """Fit, predict and print one line for each pair."""
-    for peer in peers:  # compile before the clock runs
+    """Fit and predict every pair of program and set, and print one line for each."""
+    for peer in peers:  # compile before timing
         PEERS[peer](seed=seed).fit(np.eye(400), np.eye(400)).top_k(np.eye(400), 1)
     print(f"{'peer':<9}{'set':<11}{'P@1':>6}{'P@3':>6}{'P@5':>6}   published            fit s  top-5 s")
     for name in sets:

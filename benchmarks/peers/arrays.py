@@ -1,4 +1,4 @@
-"""What the peers share: plain CSR arrays for compiled code, growing buffers, and the best labels of summed scores."""
+"""Helpers of FastXML and LPSR: CSR arrays for compiled code, growing buffers, and the labels with the best scores."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from rembrandt.linalg.threads import n_threads
 
 
 class Rows(NamedTuple):
-    """A CSR matrix as compiled code takes it."""
+    """A CSR matrix for compiled code."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int32]
@@ -21,10 +21,10 @@ class Rows(NamedTuple):
 
 
 def as_rows(matrix: Any, n_columns: int | None = None) -> Rows:
-    """Copy-free where the types already fit; columns are summed, sorted and non-zero."""
+    """Convert a matrix to canonical CSR arrays without zeros; arrays of the right types are not copied."""
     csr = sparse.csr_array(matrix)
     if n_columns is not None and csr.shape[1] != n_columns:
-        raise DataError(f"the model was trained on {n_columns} features and these rows have {csr.shape[1]}")
+        raise DataError(f"the model was fitted to {n_columns} features, but these rows have {csr.shape[1]}")
     if not csr.has_canonical_format or not csr.data.all():
         csr = csr.copy()
         csr.sum_duplicates()
@@ -33,7 +33,7 @@ def as_rows(matrix: Any, n_columns: int | None = None) -> Rows:
 
 
 def unit_length(rows: Rows) -> Rows:
-    """The same rows, each of Euclidean length one (empty rows stay empty)."""
+    """Scale rows to unit Euclidean length; empty rows stay empty."""
     lengths = np.diff(rows.starts)
     owner = np.repeat(np.arange(len(lengths)), lengths)
     norms = np.sqrt(np.bincount(owner, weights=rows.values.astype(np.float64) ** 2, minlength=len(lengths)))
@@ -41,14 +41,14 @@ def unit_length(rows: Rows) -> Rows:
 
 
 def row_blocks(n: int) -> list[tuple[int, int]]:
-    """Cut n rows into a few blocks for every thread."""
+    """Split n rows into a few blocks for each thread."""
     edges = np.linspace(0, n, min(n, 4 * n_threads()) + 1).astype(int)
     return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 @njit(nogil=True, cache=True)
 def room_for(buffer: NDArray[Any], size: int) -> NDArray[Any]:
-    """The buffer, or a larger copy, so that ``size`` entries fit."""
+    """Return the buffer, or a larger copy with room for ``size`` entries."""
     if size <= len(buffer):
         return buffer
     larger = np.empty(max(size, 2 * len(buffer)), buffer.dtype)
@@ -58,7 +58,7 @@ def room_for(buffer: NDArray[Any], size: int) -> NDArray[Any]:
 
 @njit(nogil=True, cache=True)
 def keep_top(touched: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any], best: NDArray[Any]) -> None:
-    """Fill ``labels`` and ``best`` with the best of ``scores[touched]``; equal scores go to the lower label."""
+    """Fill ``labels`` and ``best`` with the best of ``scores[touched]``; ties go to the lower label."""
     kept = 0
     for label in touched:
         score = scores[label]

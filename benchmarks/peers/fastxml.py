@@ -1,11 +1,11 @@
-"""FastXML: an ensemble of trees whose nodes split examples so that each side ranks its labels well.
+"""FastXML: an ensemble of trees whose nodes split examples so that a ranking of the labels fits each side.
 
-A node looks for two rankings of the labels and a side for every example, such that each example's labels stand high
-(by nDCG) in its side's ranking; a sparse linear separator then learns the sides. Leaves keep the labels of their few
-examples, and a prediction averages the leaves it reaches.
+A node finds two rankings of the labels and a side for every example, such that the labels of each example rank high (by
+nDCG) in the ranking of its side. A sparse linear separator then learns the sides. Leaves store the label frequencies of
+their few examples, and a prediction averages the leaves that a row reaches.
 
 Reference: Prabhu and Varma, "FastXML: a fast, accurate and stable tree-classifier for extreme multi-label learning",
-KDD 2014. Written from the paper.
+KDD 2014. Implemented from the paper.
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ from benchmarks.peers.l1_logistic import fit as l1_fit
 from benchmarks.peers.trees import Tree, divide, join, label_shares, number, reach
 from rembrandt.linalg.threads import for_each
 
-_ALTERNATIONS = 200  # a bound that is hardly ever reached: the alternation converges in finitely many steps
+_ALTERNATIONS = 200  # rarely reached: the alternation converges in finitely many steps
 
 
 class FastXML:
     """Trees that partition examples to optimise nDCG.
 
-    ``cost`` weighs the separator's loss against its l1 penalty, ``leaf_labels`` bounds what a leaf remembers, and
-    ``unit_rows`` scales every example to length one first.
+    ``cost`` weighs the loss of the separator against its l1 penalty, ``leaf_labels`` is the maximum number of labels of
+    a leaf, and ``unit_rows`` scales every example to unit length first.
 
     >>> X, Y = np.eye(4).repeat(20, axis=0), np.eye(4).repeat(20, axis=0)
     >>> FastXML(n_trees=5).fit(X, Y).top_k(np.eye(4), 1)[0].ravel().tolist()
@@ -55,7 +55,7 @@ class FastXML:
         self.trees: list[Tree] = []
 
     def fit(self, X: Any, Y: Any) -> "FastXML":
-        """Grow the trees, side by side; each has its own generator, so threads do not change the result."""
+        """Grow the trees in parallel; each has its own generator, so threads do not change the result."""
         self.n_features, self.n_labels = X.shape[1], Y.shape[1]
         x, y = self._features(X), as_rows(Y)
         gains = _gain_per_label(np.diff(y.starts))
@@ -73,7 +73,7 @@ class FastXML:
         return self
 
     def top_k(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k best labels of every row and their scores; rows with fewer end in label -1 and score -inf."""
+        """Return the k best labels of each row and their scores; label -1 and score -inf where there are fewer."""
         x = self._features(X)
         n = len(x.starts) - 1
         reached = np.empty((self.n_trees, n), np.int64)
@@ -93,21 +93,21 @@ class FastXML:
 
     @property
     def nbytes(self) -> int:
-        """The size of the trees."""
+        """Size of the trees."""
         return sum(array.nbytes for tree in self.trees for array in tree)
 
 
 def _gain_per_label(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 / (the best DCG an example with that many labels can have), 0 without labels."""
+    """Return the inverse of the best DCG of examples with these numbers of labels; 0 without labels."""
     ideal = np.concatenate([[np.inf], np.cumsum(1.0 / np.log2(2.0 + np.arange(counts.max(initial=1))))])
     return 1.0 / ideal[counts]
 
 
 @njit(nogil=True, cache=True)
 def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol: float, rng: Any) -> Any:
-    """Grow one tree; the arrays of a ``Tree``."""
+    """Grow one tree; return the arrays of a ``Tree``."""
     n, (n_features, n_labels), (max_leaf, leaf_labels, newton_steps) = len(gains), shape, limits
-    order = np.arange(n)  # the examples, so permuted that every node owns a range
+    order = np.arange(n)  # the examples, permuted so that every node has a range
     column_of = np.full(n_features, -1, np.int32)
     label_of = np.full(n_labels, -1, np.int32)
     dense = np.zeros(n_features)
@@ -118,7 +118,7 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
     labels, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)
     first, last = np.zeros(1, np.int64), np.full(1, n)
     node, made = 0, 1
-    while node < made:  # nodes are settled in the order they were made, which keeps every table in order
+    while node < made:  # nodes are finished in the order of their creation, which keeps all tables in order
         rows = order[first[node] : last[node]]
         n_weights, n_kept = weight_starts[node], label_starts[node]
         n_positive = 0
@@ -169,9 +169,9 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
 
 @njit(nogil=True, cache=True)
 def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) -> Any:
-    """A side, 0 or 1, for every row: alternate between ranking each side's labels and letting rows choose.
+    """Return a side, 0 or 1, for every row: alternate between ranking the labels of each side and assigning rows.
 
-    The separator is still zero here, so its loss is the same on both sides and the rankings alone decide.
+    The separator is still zero here, so its loss is the same on both sides and only the rankings matter.
     """
     present = number(rows, y, label_of)
     side = rng.integers(0, 2, len(rows))
@@ -183,9 +183,9 @@ def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) ->
             for p in range(y.starts[row], y.starts[row + 1]):
                 discount[side[at], label_of[y.columns[p]]] += gains[row]
         for which in range(2):
-            # The ranking with the best total nDCG sorts labels by their gains. Labels that the side lacks come last in
-            # any order, so they share the mean of what is left. With nothing there, a row's rare labels, which only
-            # its own side has, would tie it to that side.
+            # The ranking with the best total nDCG sorts labels by their gains. Labels that do not occur on the side
+            # come last in any order, so each gets the mean of the remaining discounts. With zero instead, the rare
+            # labels of a row, which occur only on its own side, would keep it there.
             held, absent = np.flatnonzero(discount[which]), np.flatnonzero(discount[which] == 0.0)
             discount[which][held[np.argsort(-discount[which][held])]] = by_position[: len(held)]
             discount[which][absent] = by_position[len(held) :].sum() / max(len(absent), 1)
@@ -209,7 +209,7 @@ def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) ->
 
 @njit(nogil=True, cache=True)
 def _separator(rows: Any, side: Any, x: Any, column_of: Any, cost: float, steps: int, tol: float, rng: Any) -> Any:
-    """Learn the sides: the columns that occur in these rows, and their weights followed by the bias."""
+    """Learn the sides; return the columns that occur in these rows, and their weights followed by the bias."""
     columns = number(rows, x, column_of)
     d = len(columns)
     starts = np.zeros(d + 2, np.int64)
@@ -231,14 +231,14 @@ def _separator(rows: Any, side: Any, x: Any, column_of: Any, cost: float, steps:
         column_of[column] = -1
     sign = 2.0 * side - 1.0
     share = side.sum() / len(rows)
-    # The smaller side's examples cost more, so that neither side is given up.
+    # Examples of the smaller side cost more, so that neither side is ignored.
     costs = np.where(side == 1, cost / share, cost / (1.0 - share))
     return columns, l1_fit(starts, entry_row, entry_value, sign, costs, steps, tol, rng)
 
 
 @njit(nogil=True, cache=True)
 def _average(reached: Any, leaves: Any, n_labels: int, labels: Any, best: Any) -> None:
-    """The best labels of every row by the mean of the leaves it reached, one row of ``reached`` for each tree."""
+    """Find the best labels of each row by the mean of its leaves; ``reached`` has a row for each tree."""
     n_trees, n = reached.shape
     scores = np.zeros(n_labels, np.float32)
     touched = np.empty(256, np.int32)

@@ -1,6 +1,6 @@
-"""What runs inside a peer's own environment: one program trained on one set, its cost measured and its answers kept.
+"""Runs in the environment of a program: train it on one set, measure the cost and store the predictions.
 
-Only NumPy and SciPy are needed here beside the peer. The answers are scored elsewhere, the same way for all.
+It needs only NumPy and SciPy besides the program. `benchmarks.peers.runner` scores the predictions of all programs.
 """
 
 import json
@@ -17,12 +17,12 @@ from scipy import sparse
 
 
 class NotFeasibleError(Exception):
-    """The peer cannot be run on this set within the bounds given; the message says why."""
+    """The program cannot run on this set within the limits; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Training or test examples: features, labels, and the same examples as lines of words."""
+    """Training or test examples: features, labels, and a file with the words of each example."""
 
     X: sparse.csr_array
     Y: sparse.csr_array
@@ -34,38 +34,38 @@ class Part:
         return cls(X, Y, folder / f"words_{part}.txt")
 
     def rows(self, matrix: str) -> list[Any]:
-        """The columns that each row of ``X`` or ``Y`` holds."""
+        """Return the columns of the non-zeros of each row of ``X`` or ``Y``."""
         held = getattr(self, matrix)
         return np.split(held.indices, held.indptr[1:-1])
 
 
 class Adapter:
-    """One peer. ``prepare`` is not timed, ``fit`` is the training time, ``top_k`` the prediction time."""
+    """A program to measure. ``fit`` is timed as training and ``top_k`` as prediction; ``prepare`` is not timed."""
 
     def __init__(self, folder: Path, settings: dict[str, Any], threads: int) -> None:
         self.folder, self.settings, self.threads = folder, settings, threads
         self.model_folder = folder / "model"
 
     def prepare(self, train: Part, test: Part) -> None:
-        """Write what the peer reads where it does not take arrays."""
+        """Write the input files of a program that does not accept arrays."""
 
     def estimate(self, train: Part) -> float:
-        """CPU-seconds that ``fit`` would take, where that can be told beforehand; else 0."""
+        """Return the expected CPU seconds of ``fit``, or 0 if they are not known in advance."""
         return 0.0
 
     def fit(self, train: Part) -> None:
         raise NotImplementedError
 
     def save(self) -> None:
-        """Write the model to ``model_folder``, where training has not done so."""
+        """Write the model to ``model_folder``, unless training did."""
 
     def top_k(self, test: Part, k: int) -> np.ndarray:
-        """The best k labels of each row in rank order, -1 where there is none."""
+        """Return the k best labels of each row, best first, -1 where there are fewer."""
         raise NotImplementedError
 
 
 def main(adapter: type[Adapter]) -> None:
-    """Run the job that the file named on the command line describes; write ``result.json`` beside it."""
+    """Run the job in the file given on the command line; write ``result.json`` to the same folder."""
     job_file = Path(sys.argv[1])
     job = json.loads(job_file.read_text())
     folder = job_file.parent
@@ -77,12 +77,13 @@ def main(adapter: type[Adapter]) -> None:
 
 
 def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Train and predict; store the predictions and return the costs."""
     data = Path(job["data"])
     train, test = Part.load(data, "train"), Part.load(data, "test")
     peer = adapter(folder, job["settings"], job["threads"])
     estimate = peer.estimate(train)
     if estimate > job["limit"]:
-        raise NotFeasibleError(f"estimated {estimate:,.0f} CPU-seconds to train, more than {job['limit']:,.0f}")
+        raise NotFeasibleError(f"estimated {estimate:,.0f} CPU seconds of training, more than {job['limit']:,.0f}")
     peer.prepare(train, test)
     start_cpu, start = cpu_seconds(), time.perf_counter()
     peer.fit(train)
@@ -103,15 +104,15 @@ def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[
 
 
 def cpu_seconds() -> float:
-    """Of this process and of the children it has waited for."""
+    """Return the CPU time of this process and of its terminated children."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def peak_bytes() -> int:
-    """The most memory that this process, or one of its children, has held.
+    """Return the peak resident memory of this process or of a child, whichever is larger.
 
-    ``ru_maxrss`` of a process starts at what its parent held when it was forked, so the kernel's own mark is read.
+    ``ru_maxrss`` starts at the memory of the parent at the time of the fork, so ``VmHWM`` is used where it exists.
     """
     status = Path("/proc/self/status")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -121,7 +122,7 @@ def peak_bytes() -> int:
 
 
 def padded(rows: list[list[int]], k: int) -> np.ndarray:
-    """Lists of labels as an array, -1 where a list is short."""
+    """Return lists of labels as an array with k columns, -1 where a list is shorter."""
     labels = np.full((len(rows), k), -1, np.int32)
     for i, row in enumerate(rows):
         labels[i, : min(k, len(row))] = row[:k]
@@ -129,13 +130,13 @@ def padded(rows: list[list[int]], k: int) -> np.ndarray:
 
 
 def unit_rows(X: sparse.csr_array) -> sparse.csr_array:
-    """Rows of length one; empty rows stay empty."""
+    """Scale rows to unit length; empty rows stay empty."""
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
     return sparse.csr_array((X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
 
 
 def pairs(X: sparse.csr_array) -> list[str]:
-    """Every row as ``column:value`` text."""
+    """Return every row as ``column:value`` text."""
     entries = [f"{column}:{value:.6g}" for column, value in zip(X.indices.tolist(), X.data.tolist(), strict=True)]
     return [" ".join(entries[begin:end]) for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True)]

@@ -1,9 +1,9 @@
-"""Logistic regression with an l1 penalty, on sparse columns: Newton steps solved by coordinate descent.
+"""Logistic regression with an l1 penalty on sparse columns, by Newton steps solved with coordinate descent.
 
 minimise over w    ‖w‖₁ + Σᵢ costᵢ · log(1 + exp(−signᵢ · w·xᵢ))
 
-Each Newton step replaces the loss by its quadratic model and lowers the penalised model one coordinate at a time; a
-line search on the true objective then decides how far to go. This is newGLMNET, without its shrinking heuristics.
+Each Newton step replaces the loss by its quadratic model and minimises the penalised model by coordinate descent. A
+line search on the objective then chooses the step size. This is newGLMNET without its shrinking heuristics.
 
 Reference: Yuan, Ho and Lin, "An improved GLMNET for l1-regularized logistic regression", JMLR 13, 2012.
 """
@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 _LINE_SEARCH_STEPS = 20
 _INNER_PASSES = 30
-_SUFFICIENT = 0.01  # the share of the predicted decrease that a step must reach
-_RIDGE = 1e-10  # keeps a coordinate's curvature positive when its examples are all saturated
+_SUFFICIENT = 0.01  # fraction of the predicted decrease that a step must reach
+_RIDGE = 1e-10  # keeps the curvature of a coordinate positive when all its examples are saturated
 
 
 @njit(nogil=True, cache=True)
@@ -33,9 +33,9 @@ def fit(
     tol: float,
     rng: Any,
 ) -> Floats:
-    """The weights of the columns ``rows[starts[j]:starts[j + 1]]``; at most ``steps`` Newton steps are taken.
+    """Return the weights of the columns ``rows[starts[j]:starts[j + 1]]`` after at most ``steps`` Newton steps.
 
-    It stops when the optimality violation has fallen to ``tol`` of what it was at w = 0.
+    Stops when the optimality violation is below ``tol`` times the violation at w = 0.
     """
     n, d = len(sign), len(starts) - 1
     w, delta = np.zeros(d), np.zeros(d)
@@ -58,7 +58,7 @@ def fit(
                 h += bend[rows[p]] * values[p] * values[p]
             gradient[j], curvature[j], delta[j] = g, h, 0.0
             violation += _violation(g, w[j])
-            # A zero weight whose gradient is well inside [-1, 1] stays zero in this step; the next one looks again.
+            # A zero weight with a gradient well inside [-1, 1] stays zero in this step.
             if w[j] != 0.0 or abs(g) > 0.9:
                 active[n_active] = j
                 n_active += 1
@@ -71,7 +71,7 @@ def fit(
             starts, rows, values, active[:n_active], w, delta, gradient, curvature, bend, change, inner_tol, rng
         )
         if passes == 1:
-            inner_tol *= 0.25  # the model was solved too easily: solve it better as the end comes nearer
+            inner_tol *= 0.25  # the tolerance was met at once: solve the next model more accurately
         if not _take_step(active[:n_active], w, delta, gradient, scores, change, sign, cost):
             break
     return w
@@ -79,7 +79,7 @@ def fit(
 
 @njit(nogil=True, cache=True)
 def _violation(g: float, weight: float) -> float:
-    """How far the objective is from stationary in one coordinate."""
+    """Return the optimality violation of one coordinate."""
     if weight > 0.0:
         return abs(g + 1.0)
     if weight < 0.0:
@@ -102,7 +102,7 @@ def _lower_model(
     tol: float,
     rng: Any,
 ) -> int:
-    """Coordinate descent on the quadratic model plus the penalty; fills ``delta`` and ``change`` = X·delta."""
+    """Minimise the quadratic model plus the penalty by coordinate descent; fill ``delta`` and ``change`` = X·delta."""
     for done in range(1, _INNER_PASSES + 1):
         rng.shuffle(active)
         violation = 0.0
@@ -140,7 +140,7 @@ def _take_step(
     sign: Floats,
     cost: Floats,
 ) -> bool:
-    """Move along ``delta`` as far as the true objective falls enough; False when it falls nowhere."""
+    """Take the largest step along ``delta`` that decreases the objective enough; return False if there is none."""
     predicted = 0.0
     for j in active:
         predicted += gradient[j] * delta[j] + abs(w[j] + delta[j]) - abs(w[j])
@@ -164,6 +164,6 @@ def _loss(scores: Floats, change: Floats, size: float, sign: Floats, cost: Float
     total = 0.0
     for i in range(len(scores)):
         margin = sign[i] * (scores[i] + size * change[i])
-        # log(1 + exp(-margin)), written so that neither end overflows
+        # log(1 + exp(-margin)) without overflow
         total += cost[i] * (np.log1p(np.exp(-abs(margin))) + max(-margin, 0.0))
     return total

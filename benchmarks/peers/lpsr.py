@@ -1,10 +1,10 @@
 """LPSR: label partitioning for sublinear ranking, over naive Bayes scores.
 
-A base scorer can rank all labels; ranking only those that an example's neighbourhood has seen is faster and can be
-better. A tree of weighted 2-means partitions the inputs, every partition is assigned the labels that occur most often
-in it, and the base scorer ranks the labels of the partitions an example falls into.
+A base scorer can rank all labels. Ranking only those that occur near an example is faster and can be better. A tree of
+weighted 2-means partitions the inputs, every partition is assigned its most frequent labels, and the base scorer ranks
+the labels of the partitions that an example falls into.
 
-Reference: Weston, Makadia and Yee, "Label partitioning for sublinear ranking", ICML 2013. Written from the paper.
+Reference: Weston, Makadia and Yee, "Label partitioning for sublinear ranking", ICML 2013. Implemented from the paper.
 """
 
 from typing import Any, NamedTuple
@@ -20,16 +20,16 @@ from rembrandt.errors import DataError
 from rembrandt.linalg.threads import for_each
 
 _LABELS_AT_ONCE = 20_000
-_LEAST_IMPORTANCE = 0.1  # what an example that the base scorer gets wrong still counts in the partitioner
+_LEAST_IMPORTANCE = 0.1  # weight in the partitioner of an example that the base scorer gets wrong
 _MEANS_PASSES = 20
 _MEANS_TRIALS = 5
 
 
 class NaiveBayes(NamedTuple):
-    """Multinomial naive Bayes, each label against the rest, less what is the same for all labels.
+    """Multinomial naive Bayes of each label against the rest, without the terms that all labels share.
 
-    With Laplace smoothing the weight of a feature that never occurs with a label depends on the feature alone, so the
-    weights relative to it are exactly as sparse as the co-occurrences.
+    With Laplace smoothing the weight of a feature that never occurs with a label depends only on the feature, so
+    weights relative to it are as sparse as the co-occurrences.
     """
 
     prior: NDArray[np.float32]  # log odds of the label
@@ -38,13 +38,13 @@ class NaiveBayes(NamedTuple):
 
 
 class LPSR:
-    """Partitions of the inputs, each with its own short list of labels for a naive Bayes scorer.
+    """Partitions of the inputs, each with a list of labels that a naive Bayes scorer ranks.
 
-    ``max_partition`` is the number of examples under which a partition is not cut again and ``partition_labels`` the
-    most labels it is assigned. ``n_trees`` partitioners are made; an example is scored on all its partitions' labels.
-    ``weighted`` lets examples that the base scorer gets right count more in the partitioner, as in the paper; it ranks
-    all labels for every training example, which is most of the fit where labels are many.
-    ``row_length`` scales examples to that Euclidean length, which tf-idf rows need: naive Bayes reads them as counts.
+    ``max_partition`` is the number of examples up to which a partition is not split, and ``partition_labels`` the
+    maximum number of labels of a partition. With several trees, the labels of all partitions of an example are scored.
+    ``weighted`` gives examples that the base scorer gets right more weight in the partitioner, as in the paper. This
+    ranks all labels for every training example and takes most of the time when there are many labels.
+    ``row_length`` scales examples to that Euclidean length. Rows of tf-idf need this, since naive Bayes expects counts.
 
     >>> X, Y = np.eye(4).repeat(20, axis=0), np.eye(4).repeat(20, axis=0)
     >>> LPSR(max_partition=30).fit(X, Y).top_k(np.eye(4), 1)[0].ravel().tolist()
@@ -71,11 +71,11 @@ class LPSR:
         self.trees: list[Tree] = []
 
     def fit(self, X: Any, Y: Any) -> "LPSR":
-        """Count for the base scorer, weigh examples by its success, and cut the inputs into partitions."""
+        """Fit the base scorer, weight examples by its success, and partition the inputs."""
         self.n_features, self.n_labels = X.shape[1], Y.shape[1]
         x, y = self._features(X), as_rows(Y)
         if x.values.min(initial=0.0) < 0:
-            raise DataError("naive Bayes reads features as counts and these have negative values")
+            raise DataError("naive Bayes expects counts, but some features are negative")
         self.base = _count(x, y, self.n_features, self.n_labels, self.smoothing)
         importance = np.ones(len(y.starts) - 1)
         if self.weighted:
@@ -86,7 +86,7 @@ class LPSR:
         return self
 
     def top_k(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k best labels of every row and their scores; rows with fewer end in label -1 and score -inf."""
+        """Return the k best labels of each row and their scores; label -1 and score -inf where there are fewer."""
         x = self._features(X)
         directions = unit_length(x)
         n = len(x.starts) - 1
@@ -111,7 +111,7 @@ class LPSR:
         return unit._replace(values=unit.values * np.float32(self.row_length))
 
     def _partition(self, x: Rows, y: Rows, importance: NDArray[np.float64], which: int) -> Tree:
-        """Cut level by level: the nodes of a level own disjoint ranges of ``order`` and are cut side by side."""
+        """Split level by level; the nodes of a level have disjoint ranges of ``order`` and are split in parallel."""
         order = np.arange(len(importance))
         level = [(0, len(order))]
         nodes: list[Any] = []
@@ -119,12 +119,12 @@ class LPSR:
         while level:
             found: list[Any] = [None] * len(level)
 
-            def settle(at: int, first: int, last: int, begin: int, found: list[Any]) -> None:
+            def split(at: int, first: int, last: int, begin: int, found: list[Any]) -> None:
                 rng = np.random.default_rng([self.seed, which, begin + at])
                 limits = self.max_partition, self.partition_labels
-                found[at] = _settle(order[first:last], x, y, importance, self.n_features, self.n_labels, limits, rng)
+                found[at] = _split(order[first:last], x, y, importance, self.n_features, self.n_labels, limits, rng)
 
-            for_each(settle, [(at, first, last, len(nodes), found) for at, (first, last) in enumerate(level)])
+            for_each(split, [(at, first, last, len(nodes), found) for at, (first, last) in enumerate(level)])
             deeper = []
             for (first, last), (n_positive, *rest) in zip(level, found, strict=True):
                 leaf = n_positive == 0
@@ -147,7 +147,7 @@ class LPSR:
 
     @property
     def nbytes(self) -> int:
-        """The size of the trees and of the base scorer."""
+        """Size of the trees and of the base scorer."""
         base = self.base.prior.nbytes + self.base.slope.nbytes + sum(array.nbytes for array in self.base.weights)
         return base + sum(array.nbytes for tree in self.trees for array in tree)
 
@@ -157,7 +157,7 @@ def _starts(parts: Any) -> NDArray[np.int64]:
 
 
 def _count(x: Rows, y: Rows, n_features: int, n_labels: int, smoothing: float) -> NaiveBayes:
-    """The base scorer; labels are counted in blocks, so that only the result is large."""
+    """Return the base scorer; labels are counted in blocks, so that only the result needs much memory."""
     n = len(x.starts) - 1
     X = sparse.csr_array((x.values, x.columns, x.starts), shape=(n, n_features))
     by_label = sparse.csr_array((np.ones_like(y.values), y.columns, y.starts), shape=(n, n_labels)).T.tocsr()
@@ -185,7 +185,7 @@ def _count(x: Rows, y: Rows, n_features: int, n_labels: int, smoothing: float) -
 
 
 def _precision_at_1(x: Rows, y: Rows, base: NaiveBayes, n_features: int) -> NDArray[np.float64]:
-    """1 where the base scorer, ranking all labels, puts one of the example's labels first."""
+    """Return 1 where a label of the example ranks first among all labels by the base scorer, 0 elsewhere."""
     stored = base.weights
     by_label = sparse.csr_array((stored.values, stored.columns, stored.starts), shape=(len(base.prior), n_features))
     by_feature = as_rows(by_label.T.tocsr())
@@ -210,10 +210,11 @@ def _hits(a: int, b: int, x: Any, y: Any, prior: Any, slope: Any, by_feature: An
 
 
 @njit(nogil=True, cache=True)
-def _settle(rows: Any, x: Any, y: Any, importance: Any, n_features: int, n_labels: int, limits: Any, rng: Any) -> Any:
-    """Cut a node in two, or assign it labels.
+def _split(rows: Any, x: Any, y: Any, importance: Any, n_features: int, n_labels: int, limits: Any, rng: Any) -> Any:
+    """Split a node, or assign labels to it.
 
-    How many rows are positive (0 in a leaf; they are put last), then the bias, columns, weights, labels and shares.
+    Returns the number of positive rows, which are moved to the end (0 in a leaf), and the bias, columns, weights,
+    labels and shares of the node.
     """
     max_partition, partition_labels = limits
     if len(rows) > max_partition:
@@ -230,7 +231,7 @@ def _settle(rows: Any, x: Any, y: Any, importance: Any, n_features: int, n_label
 
 @njit(nogil=True, cache=True)
 def _two_means(rows: Any, x: Any, importance: Any, columns: Any, n_features: int, rng: Any) -> Any:
-    """The plane between two weighted means: the weights of ``columns``, then the bias."""
+    """Return the plane between two weighted means: the weights of ``columns``, followed by the bias."""
     means = np.zeros((2, n_features))
     chosen = rng.integers(0, len(rows), 2)
     for which in range(2):
@@ -259,7 +260,7 @@ def _two_means(rows: Any, x: Any, importance: Any, columns: Any, n_features: int
             break
         means[0] /= mass[0]
         means[1] /= mass[1]
-    # In float32, as the tree keeps it: the cut made now must be the one made when predicting.
+    # In float32, as in the tree: prediction must split the rows in the same way.
     w = np.empty(len(columns) + 1, np.float32)
     w[:-1], w[-1] = plane[columns], bias
     return w

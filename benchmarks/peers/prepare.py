@@ -1,4 +1,4 @@
-"""The features that all peers share: made once for a set, kept in the user's cache as arrays without pickle."""
+"""Features for all programs: computed once for each set and stored as arrays, without pickle, in the user's cache."""
 
 import hashlib
 import json
@@ -17,33 +17,33 @@ from benchmarks.peers.environments import cache_folder
 from rembrandt.data import Dataset, catalogue
 from rembrandt.features.text import TextFeatures
 
-# Names of concepts are a word or two, often never seen before: their letters say more than the words.
+# Names of concepts have one or two words, many of them new, so character n-grams work better than words.
 CHARACTERS = {"mesh"}
 _WORD = re.compile(r"\w+")
 
 
 def prepared(name: str, folder: str | Path | None = None) -> Path:
-    """The folder with the set's arrays, made now where it is not there yet."""
-    place = place_of(name, folder)
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{name}."))
+    """Return the folder with the arrays of a set; create it if it does not exist."""
+    target = set_folder(name, folder)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}."))
         try:
             write(name, catalogue.load(name, "train", folder), catalogue.load(name, "test", folder), aside)
-            aside.rename(place)
+            aside.rename(target)
         except BaseException:
             shutil.rmtree(aside)
             raise
-    return place
+    return target
 
 
-def place_of(name: str, folder: str | Path | None = None) -> Path:
-    """Where the set's arrays are, or will be; the name ends in what they depend on."""
+def set_folder(name: str, folder: str | Path | None = None) -> Path:
+    """Return the folder for the arrays of a set; its name ends with a digest of everything they depend on."""
     return cache_folder() / "sets" / f"{name}-{fingerprint(name, folder)}"
 
 
 def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
-    """Features and labels of both parts, and their words; columns are those of the training part."""
+    """Write features, labels and words of both parts, over the columns of the training part."""
     test = test.align_labels(train.label_names)
     if train.texts is not None and test.texts is not None:
         text = TextFeatures(analyzer="char" if name in CHARACTERS else "word")
@@ -58,20 +58,22 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
         sparse.save_npz(folder / f"Y_{part}.npz", Y, compressed=False)
         (folder / f"words_{part}.txt").write_text("\n".join(lines) + "\n")
     np.save(folder / "missing_test.npy", test.dropped_labels)
-    facts = {"n_train": train.n_examples, "n_test": test.n_examples, "n_features": X_train.shape[1],
-             "n_labels": train.n_labels}  # fmt: skip
+    facts = {
+        "n_train": train.n_examples,
+        "n_test": test.n_examples,
+        "n_features": X_train.shape[1],
+        "n_labels": train.n_labels,
+    }
     (folder / "facts.json").write_text(json.dumps(facts))
 
 
 def fingerprint(name: str, folder: str | Path | None = None) -> str:
-    """Changes with the set's files and with the code that makes features of them."""
+    """Return a digest of the files of a set and of the code that computes its features."""
     entry = catalogue.ENTRIES[name]
-    place = catalogue._parts_folder(entry, folder)
-    if place is None:
-        raise catalogue._absent(entry, "train", folder)
+    source = catalogue.require_folder(entry, "train", folder)
     digest = hashlib.sha256()
     for part in (entry.train, entry.test):
-        status = (place / part).stat()
+        status = (source / part).stat()
         digest.update(f"{part} {status.st_size} {status.st_mtime_ns}".encode())
     digest.update(sources("features"))
     digest.update(Path(__file__).read_bytes())
@@ -79,7 +81,7 @@ def fingerprint(name: str, folder: str | Path | None = None) -> str:
 
 
 def sources(below: str = "") -> bytes:
-    """A digest of the package's code in a folder of it."""
+    """Return a digest of the code in a folder of the package."""
     digest = hashlib.sha256()
     root = Path(rembrandt.__file__).parent / below
     for file in sorted(root.rglob("*.py")):
@@ -88,14 +90,14 @@ def sources(below: str = "") -> bytes:
 
 
 def _words(texts: list[str]) -> list[str]:
-    """The words that the features count, in their order."""
+    """Return the words of each text in their order."""
     return [" ".join(_WORD.findall(text.lower())) for text in texts]
 
 
 def _numbered(X: sparse.csr_array) -> list[str]:
-    """A word for each feature that a row holds."""
+    """Return a word for each non-zero feature of a row."""
     return [" ".join(f"f{column}" for column in row.tolist()) for row in np.split(X.indices, X.indptr[1:-1])]
 
 
-if __name__ == "__main__":  # in a process of its own, which gives the memory back
+if __name__ == "__main__":  # in a separate process, which frees its memory at its end
     print(prepared(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The table as text: for the terminal and for docs/benchmarks.md, from the results alone."""
+"""The table of programs as text, for the terminal and for docs/benchmarks.md."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
 BEGIN, END = "<!-- peers: begin, written by python -m benchmarks.table --write -->", "<!-- peers: end -->"
 
-# Heading, key, factor, digits; the first nine are better when higher.
+# Heading, key, factor, digits; higher is better in the first eight.
 COLUMNS = (
     ("P@1", "p@1", 100, 2),
     ("P@3", "p@3", 100, 2),
@@ -32,7 +32,7 @@ KEPT = ("peer", "set", "machine", "versions", "facts", "not_run", *(key for _, k
 
 
 def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows kept so far with those that ``folder`` holds put over them, in the order of the table."""
+    """Return the known rows, updated with the results in ``folder``, in the order of the table."""
     rows = {(row["peer"], row["set"]): row for row in known}
     for file in sorted(folder.glob("*--*.json")):
         row = json.loads(file.read_text())
@@ -42,7 +42,7 @@ def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def render(rows: list[dict[str, Any]]) -> str:
-    """The generated section of docs/benchmarks.md."""
+    """Return the generated section of docs/benchmarks.md."""
     peers = {row["peer"]: row["what"] for row in rows}
     versions = sorted({f"{name} {v}" for row in rows for name, v in row.get("versions", {}).items()})
     machines = sorted({described(row["machine"]) for row in rows})
@@ -59,7 +59,7 @@ def render(rows: list[dict[str, Any]]) -> str:
                 "",
                 f"### {name}",
                 "",
-                f"{facts['n_train']:,} examples to learn from, {facts['n_test']:,} to test on, "
+                f"{facts['n_train']:,} training examples, {facts['n_test']:,} test examples, "
                 f"{facts['n_features']:,} features, {facts['n_labels']:,} labels.",
                 "",
                 *table(mine, markdown=True),
@@ -68,10 +68,13 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 def table(rows: list[dict[str, Any]], markdown: bool) -> list[str]:
-    """One set's rows; the best of each quality is in bold. Rows that were not run are listed below it."""
+    """Return the table of one set, with the best of each measure in bold; rows that were not run are listed below."""
     ran = [row for row in rows if "not_run" not in row]
-    best = {key: max((_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value)
-            for _, key, factor, digits in COLUMNS if key in BETTER_HIGH}  # fmt: skip
+    best = {
+        key: max((_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value)
+        for _, key, factor, digits in COLUMNS
+        if key in BETTER_HIGH
+    }
     cells = [["program", *(heading for heading, *_ in COLUMNS)]]
     for row in ran:
         figures = [(key, _figure(row, key, factor, digits)) for _, key, factor, digits in COLUMNS]
@@ -88,23 +91,23 @@ def table(rows: list[dict[str, Any]], markdown: bool) -> list[str]:
 
 
 def read_summary(file: Path = SUMMARY) -> list[dict[str, Any]]:
-    """The rows that the page was written from."""
+    """Return the rows that the page was written from."""
     rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"] if file.exists() else []
     return rows
 
 
 def write_page(rows: list[dict[str, Any]]) -> None:
-    """Keep the rows and put the section made of them into the page."""
+    """Store the rows and update the section of the page that is generated from them."""
     write_json(SUMMARY, {"rows": rows})
     PAGE.write_text(with_section(PAGE.read_text(), rows))
 
 
 def with_section(page: str, rows: list[dict[str, Any]]) -> str:
-    """The page with the section between its two marks made anew."""
+    """Return the page with the section between its two marks replaced."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{PAGE} has lost its marks; put these two lines back:\n{BEGIN}\n{END}")
+        raise ValueError(f"{PAGE} has no marks for the generated section; add these two lines:\n{BEGIN}\n{END}")
     return f"{before}{BEGIN}\n\n{render(rows)}\n\n{END}{after}"
 
 
@@ -121,7 +124,7 @@ def _aligned(line: list[str], widths: list[int]) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Five digits: more would only make two runs differ."""
+    """Round to five digits; more would differ between runs."""
     if isinstance(value, dict):
         return {key: _rounded(entry) for key, entry in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,6 +1,5 @@
-"""Who is in the table: each row's program, its settings and what has to be installed for it."""
+"""The programs in the table with their settings and requirements."""
 
-import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,17 +8,17 @@ SETS = ("bibtex", "delicious", "cooking", "nvd-products", "pubmed-mesh", "nvd-ve
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment of its own holds: ``alone`` is installed without what it asks for."""
+    """The requirements of a virtual environment; those in ``alone`` are installed without their dependencies."""
 
     name: str
     requirements: tuple[str, ...]
     alone: tuple[str, ...] = ()
-    measured: tuple[str, ...] = ()  # the distributions whose versions a result names
+    measured: tuple[str, ...] = ()  # distributions whose versions are part of a result
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One row: an adapter with settings. Without an environment it runs in this project's own."""
+    """A row of the table: an adapter with settings. Without an environment it runs in that of this project."""
 
     name: str
     adapter: str
@@ -33,14 +32,14 @@ class Peer:
 
 
 OMIKUJI = Environment("omikuji", ("omikuji==0.5.2", "numpy", "scipy"), measured=("omikuji",))
-# XR-Linear needs none of torch, transformers, peft, datasets and sentencepiece, which libpecos asks for.
+# XR-Linear does not need torch, transformers, peft, datasets and sentencepiece, which libpecos requires.
 PECOS = Environment("libpecos", ("numpy<2", "scipy<1.14", "scikit-learn<1.7"), ("libpecos==1.2.8",), ("libpecos",))
 NAPKINXC = Environment("napkinxc", ("napkinxc==0.7.2", "numpy", "scipy"), measured=("napkinxc",))
-# This build of fastText was made for NumPy 1; fasttext itself has no wheels and needs a compiler.
+# This build of fastText requires NumPy 1; the package fasttext has no wheels and needs a compiler.
 FASTTEXT = Environment("fasttext", ("fasttext-wheel==0.9.2", "numpy<2", "scipy<1.14"), measured=("fasttext-wheel",))
 VW = Environment("vowpalwabbit", ("vowpalwabbit==9.11.9", "numpy", "scipy"), measured=("vowpalwabbit",))
 
-# What Vowpal Wabbit's own demonstration of label trees uses.
+# The settings of the demonstration of label trees in Vowpal Wabbit.
 _VW = {"passes": 5, "first_label": 0, "one_label": False, "options": ["-l", "0.5"]}
 
 PEERS = (
@@ -52,20 +51,20 @@ PEERS = (
         {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3},
         OMIKUJI,
     ),
-    Peer("libpecos XR-Linear", "pecos", "one label tree, rows of length one", {}, PECOS),
+    Peer("libpecos XR-Linear", "pecos", "one label tree, rows of unit length", {}, PECOS),
     Peer("napkinXC PLT", "napkinxc", "one probabilistic label tree", {}, NAPKINXC),
     Peer(
         "fastText",
         "fasttext",
-        "word vectors, from words without weights; one output a label up to 2,000 labels, a tree of outputs beyond",
+        "word vectors, from words without weights; one output per label up to 2,000 labels, a tree of outputs for more",
         {"lr": 0.5, "epoch": 25, "dim": 100},
         FASTTEXT,
     ),
-    Peer("VW OAA", "vw", "online one against all", {**_VW, "reduction": "multilabel_oaa"}, VW),
+    Peer("VW OAA", "vw", "online one-against-all", {**_VW, "reduction": "multilabel_oaa"}, VW),
     Peer(
         "VW LOMtree",
         "vw",
-        "online multiclass tree, each of an example's labels an example of its own; it predicts one label",
+        "online multiclass tree with one training example for each label of an example; it predicts one label",
         {**_VW, "reduction": "log_multi", "first_label": 1, "one_label": True},
         VW,
     ),
@@ -78,20 +77,16 @@ PEERS = (
     ),
     Peer("scikit-learn one-vs-rest", "sklearn_ovr", "LinearSVC for each label"),
     Peer("scikit-learn PLS", "sklearn_pls", "PLSRegression, 100 components", {"n_components": 100}),
-    Peer("FastXML", "trees", "written anew in benchmarks/peers", {"learner": "fastxml"}),
+    Peer("FastXML", "trees", "the implementation in benchmarks/peers", {"learner": "fastxml"}),
 )
 
 
 def presets() -> tuple[Peer, ...]:
-    """Rembrandt's rows: its named settings where it has them, else what it does without any."""
-    from rembrandt import RembrandtClassifier
-
-    if "preset" not in inspect.signature(RembrandtClassifier).parameters:
-        return (Peer("Rembrandt", "rembrandt", "as it comes"),)
+    """Return the rows of Rembrandt."""
     names = ("fast", "balanced", "best")
     return tuple(Peer(f"Rembrandt {name}", "rembrandt", f"preset {name}", {"preset": name}) for name in names)
 
 
 def everyone() -> tuple[Peer, ...]:
-    """All rows, Rembrandt's first."""
+    """Return all rows, Rembrandt first."""
     return presets() + PEERS

@@ -1,4 +1,4 @@
-"""Runs the rows of the table one at a time, each in a process of its own, and keeps every result that is done."""
+"""Run the rows of the table one at a time, each in its own process, and store every result."""
 
 import fcntl
 import hashlib
@@ -30,11 +30,11 @@ K = 5
 
 
 class SkippedError(Exception):
-    """This row cannot be measured here; the message says what to do about it."""
+    """A row cannot be measured on this machine; the message says what to do."""
 
 
 class FailedError(Exception):
-    """A peer ended with an error; the message has the end of what it wrote."""
+    """A program ended with an error; the message has the end of its output."""
 
 
 def stored_file(folder: Path, peer: Peer, name: str) -> Path:
@@ -42,7 +42,7 @@ def stored_file(folder: Path, peer: Peer, name: str) -> Path:
 
 
 def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | None:
-    """The result of an earlier run with the same settings, features and, where it is ours, the same code."""
+    """Return the result of an earlier run with the same settings, features and code, or None."""
     file = stored_file(folder, peer, name)
     if not file.exists():
         return None
@@ -51,7 +51,7 @@ def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | 
 
 
 def key_of(peer: Peer, data: Path) -> str:
-    """Changes with whatever a result depends on."""
+    """Return a digest of everything that a result depends on."""
     needs = repr((peer.settings, peer.environment, data.name.rpartition("-")[2]))
     files = [Path(__file__).parent / "harness.py", Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
     code = b"".join(file.read_bytes() for file in files) + (sources() if peer.adapter == "rembrandt" else b"")
@@ -59,14 +59,14 @@ def key_of(peer: Peer, data: Path) -> str:
 
 
 def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeout: float) -> dict[str, Any]:
-    """Train and score one peer on one prepared set; the result is also kept in ``folder``."""
+    """Train and score one program on one prepared set, and store the result in ``folder``."""
     python = python_of(peer.environment)
     if python is None:
         assert peer.environment is not None
         wanted = " ".join(peer.environment.requirements + peer.environment.alone)
         raise SkippedError(
-            f"{peer.name} is not installed. python -m benchmarks.table --install --peers '{peer.name}' makes it an "
-            f"environment of its own ({wanted})"
+            f"{peer.name} is not installed. Create its environment ({wanted}) with "
+            f"python -m benchmarks.table --install --peers '{peer.name}'"
         )
     folder.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f"{peer.slug}-"))
@@ -83,7 +83,7 @@ def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeo
 
 
 def score(data: Path, labels: Any) -> dict[str, float]:
-    """The measures, by one rule for all; those at k labels are left out where a peer never gives as many."""
+    """Return the measures of predictions; those at k are omitted if no row has k predictions."""
     Y_train, Y = (sparse.csr_array(sparse.load_npz(data / f"Y_{part}.npz")) for part in ("train", "test"))
     counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
     ks = [k for k in (1, 3, 5) if (labels[:, k - 1] >= 0).any()]
@@ -92,7 +92,7 @@ def score(data: Path, labels: Any) -> dict[str, float]:
 
 
 def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float) -> dict[str, Any]:
-    """One process; it is given the time-out and ends with it."""
+    """Run the adapter in a process, for ``timeout`` seconds at most."""
     distributions = peer.environment.measured if peer.environment else ("rembrandt", "scikit-learn")
     job = {
         "data": str(data),
@@ -116,7 +116,7 @@ def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: flo
 
 
 def _ended(command: list[str], output: TextIO, timeout: float) -> int | None:
-    """The exit code of a command, or None where it ran out of time; what it started itself never outlives it."""
+    """Return the exit code of a command, or None after a timeout; processes that it started are killed."""
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -132,11 +132,11 @@ def _ended(command: list[str], output: TextIO, timeout: float) -> int | None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Two measurements at once would slow each other: the second is refused."""
+    """Refuse a second measurement at the same time: both would be slower."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            sys.exit(f"another measurement is writing to {folder}; wait for it (process {os.getpid()} stops)")
+            sys.exit(f"another measurement writes to {folder}; wait until it ends")
         yield

@@ -1,4 +1,4 @@
-"""Trees of linear separators: how rows come down them, and what their leaves remember."""
+"""Trees of linear separators: routing rows to leaves, and the labels of leaves."""
 
 from typing import Any, NamedTuple
 
@@ -10,9 +10,9 @@ from benchmarks.peers.arrays import Rows, room_for
 
 
 class Tree(NamedTuple):
-    """Nodes in the order they were made. A leaf has no children, an inner node no labels."""
+    """Nodes in the order of their creation. A leaf has no children, an inner node no labels."""
 
-    child: NDArray[np.int32]  # (nodes, 2): where the negative and the positive side go, -1 in a leaf
+    child: NDArray[np.int32]  # (nodes, 2): children of the negative and the positive side, -1 in a leaf
     bias: NDArray[np.float32]
     weight_starts: NDArray[np.int64]
     weight_columns: NDArray[np.int32]
@@ -23,7 +23,7 @@ class Tree(NamedTuple):
 
 
 def join(trees: list[Tree]) -> tuple[Rows, NDArray[np.int64]]:
-    """The labels of all trees' nodes in one table, and where each tree's nodes begin in it."""
+    """Return the labels of the nodes of all trees in one table, and the first row of each tree."""
     counts = np.concatenate([np.diff(tree.label_starts) for tree in trees])
     labels = np.concatenate([tree.labels for tree in trees])
     shares = np.concatenate([tree.shares for tree in trees])
@@ -47,7 +47,7 @@ def number(rows: Any, table: Any, number_of: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def divide(rows: Any, x: Any, columns: Any, w: Any, dense: Any) -> int:
-    """Put the rows the separator finds positive last, in place; how many there are."""
+    """Move the rows on the positive side of the separator to the end, in place; return their number."""
     dense[columns] = w[:-1]
     low, high = 0, len(rows)
     while low < high:
@@ -66,7 +66,7 @@ def divide(rows: Any, x: Any, columns: Any, w: Any, dense: Any) -> int:
 
 @njit(nogil=True, cache=True)
 def label_shares(rows: Any, y: Any, label_of: Any, limit: int) -> Any:
-    """The most frequent labels of these rows and the share of the rows that carry each."""
+    """Return the most frequent labels of these rows, and the fraction of the rows that have each."""
     present = number(rows, y, label_of)
     share = np.zeros(len(present), np.float32)
     for row in rows:
@@ -80,9 +80,9 @@ def label_shares(rows: Any, y: Any, label_of: Any, limit: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def reach(x: Any, n_features: int, tree: Any, reached: Any) -> None:
-    """The leaf that every row falls into.
+    """Find the leaf of every row.
 
-    Rows go down together, node by node: a node's weights are spread out once for all its rows.
+    Rows are routed node by node, so that the weights of a node are expanded once for all its rows.
     """
     n = len(reached)
     order = np.arange(n)

@@ -21,7 +21,7 @@ from rembrandt.scorers.calibration import Pairs, best_threshold, cross_fitted, f
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_features
 from rembrandt.scorers.protocol import Scorer
-from rembrandt.scorers.trees import fit_trees
+from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 Array = NDArray[Any]
@@ -135,5 +135,5 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             itemsize=data.X.dtype.itemsize,
             together=data.X.label_feature_pairs(data.Y) if trees else 0,
         ),
-        data.multiclass,
+        independent=not data.multiclass,
     )

@@ -1,7 +1,8 @@
 """Every setting of a fit: the parameters, the presets, and the values that presets and rules give to open ones."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from math import inf
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -67,22 +68,6 @@ class EmbeddingSettings:
     center: bool = False
     max_epochs: int = 40
 
-    def check(self) -> None:
-        """Raise SettingsError for values out of range."""
-        if self.kernel_scale != "auto":
-            check_number("kernel_scale", self.kernel_scale, 0.0, above=True)
-        if self.n_random_features is not None:
-            check_whole("n_random_features", self.n_random_features, 1)
-        if self.leave_out != "auto":
-            check_number("leave_out", self.leave_out, 0.0, most=1.0)
-        check_whole("n_oversamples", self.n_oversamples, 0)
-        check_whole("n_iter", self.n_iter, 0)
-        check_among("solver", self.solver, get_args(SolverName))
-        check_number("tol", self.tol, 0.0)
-        check_whole("max_iter", self.max_iter, 1)
-        check_among("center", self.center, (True, False))
-        check_whole("max_epochs", self.max_epochs, 1)
-
 
 @dataclass(frozen=True)
 class TreeSettings:
@@ -117,16 +102,6 @@ class TreeSettings:
     tolerance: float = 0.3
     passes: int = 12
     beam: int = 10
-
-    def check(self) -> None:
-        """Raise SettingsError for values out of range."""
-        for name, least in (("n_trees", 1), ("passes", 1), ("beam", 1)):
-            if getattr(self, name) != "auto":
-                check_whole(name, getattr(self, name), least)
-        for name in ("pairs", "cost", "power", "tolerance"):
-            if getattr(self, name) != "auto":
-                check_number(name, getattr(self, name), 0.0, above=True)
-        check_number("threshold", self.threshold, 0.0)
 
 
 @dataclass(frozen=True)
@@ -168,9 +143,8 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Return the recipe as JSON; a regressor is named by its representation."""
-        return asdict(replace(self, regressor=None)) | {
-            "regressor": None if self.regressor is None else repr(self.regressor)
-        }
+        named = None if self.regressor is None else repr(self.regressor)
+        return dict(as_json(replace(self, regressor=None))) | {"regressor": named}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Recipe":
@@ -258,54 +232,71 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
     if recipe.decoder == "transpose" and recipe.kernel == "auto":
         recipe = replace(recipe, kernel=None)
-    return recipe
+    plain = Recipe.from_json(replace(recipe, regressor=None).to_json())  # without the numbers of NumPy
+    return replace(plain, regressor=recipe.regressor)
+
+
+_WHOLE = {"n_components": 1, "n_random_features": 1, "n_oversamples": 0, "n_iter": 0, "max_iter": 1, "max_epochs": 1}
+_WHOLE |= {"n_trees": 1, "passes": 1, "beam": 1}  # with the smallest value
+_POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
+_NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
+_NAMES: dict[str, tuple[Any, ...]] = {
+    **{"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)},
+    **{
+        "solver": get_args(SolverName),
+        **dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False)),
+    },
+}
 
 
 def check(params: Mapping[str, Any]) -> None:
-    """Raise SettingsError for parameters of a classifier that are out of range or do not go together."""
-    check_among("preset", params["preset"], tuple(PRESETS))
-    check_embedding(params)
-    check_among("decoder", params["decoder"], ("auto", *DECODERS))
-    check_among("kernel", params["kernel"], (None, "auto", *KERNELS))
-    check_among("normalize", params["normalize"], (True, False, "auto"))
-    if params["decoder_ridge"] != "auto":
-        check_number("decoder_ridge", params["decoder_ridge"], 0.0)
+    """Raise SettingsError for parameters that are out of range or do not go together."""
+    for name, value in params.items():
+        optional = name in ("n_random_features", "budget") and value is None
+        if optional or (isinstance(value, str) and value == "auto"):
+            continue
+        if name in _WHOLE:
+            check_whole(name, value, _WHOLE[name])
+        elif name in _POSITIVE:
+            check_number(name, value, 0.0, above=True)
+        elif name in _NUMBERS:
+            check_number(name, value, 0.0, most=_NUMBERS[name])
+        elif name in _NAMES:
+            check_among(name, value, _NAMES[name])
+        elif name == "threshold" and isinstance(value, str):
+            check_among(name, value, ("micro", "macro"))
+        elif name == "threshold":  # a number, of the classifier or of the trees
+            check_number(name, value, 0.0)
     for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
-        value = params[name]
-        if value is not None and not isinstance(value, kind):
+        value = params.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, kind):
             raise SettingsError(f"{name}={value!r} must be None or {kind.__name__}(...)", name)
-        if value is not None:
-            value.check()
-    for name in ("growable", "calibrate"):
-        check_among(name, params[name], (True, False))
-    if params["budget"] is not None:
-        check_number("budget", params["budget"], 0.0, above=True)
-    if isinstance(params["threshold"], str):
-        check_among("threshold", params["threshold"], ("micro", "macro"))
-    else:
-        check_number("threshold", params["threshold"], 0.0)
-    if params["decoder"] == "transpose" and params["kernel"] not in (None, "auto"):
+        check(vars(value))
+    if params.get("decoder") == "transpose" and params["kernel"] not in (None, "auto"):
         raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
+    if params.get("regressor") is not None:
+        _check_regressor(params["regressor"], params["method"])
 
 
-def check_embedding(params: Mapping[str, Any]) -> None:
-    """Raise SettingsError for parameters of the embedding that are out of range."""
-    check_among("method", params["method"], METHODS)
-    if params["n_components"] != "auto":
-        check_whole("n_components", params["n_components"], 1)
-    if params["ridge"] != "auto":
-        check_number("ridge", params["ridge"], 0.0)
-    regressor = params["regressor"]
-    if regressor is None:
-        return
+def _check_regressor(regressor: Any, method: Method) -> None:
     missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
     if missing or isinstance(regressor, type):
         raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
-    if params["method"] != "rembrandt":
+    if method != "rembrandt":
         raise SettingsError(
-            f"method={params['method']!r} has no regression step that a regressor replaces; use method='rembrandt'",
-            "regressor",
+            f"method={method!r} has no regression step that a regressor replaces; use method='rembrandt'", "regressor"
         )
+
+
+def as_json(value: Any) -> Any:
+    """Return a parameter as JSON: settings and mappings as dicts, numbers of NumPy as those of Python."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def usual_cost(per_label: float) -> float:

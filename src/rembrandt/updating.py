@@ -48,7 +48,7 @@ def update_model(
     entry = {"n_labels": len(classes), "n_examples": X.shape[0], "outside": outside(model, counts)}
     changed = replace(
         scorer,
-        decoder=replace(scorer.decoder, weights=found.weights, bias=found.bias),
+        decoder=found.decoder,
         vectors=np.concatenate([scorer.vectors, found.embedding.astype(scorer.vectors.dtype)]),
         moments=found.moments,
         index=None,

@@ -1,4 +1,4 @@
-"""What any peer must do, and the pieces that the peers are made of."""
+"""The contract of FastXML and LPSR, and tests of their parts."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ PEERS = {
 
 
 def topics(n, rng, n_topics=8, words_each=12):
-    """Rows of words of one topic and a little noise; every topic has two labels that always come together."""
+    """Return rows with words of one topic and some noise; every topic has two labels that always occur together."""
     topic = rng.integers(0, n_topics, n)
     X = rng.random((n, n_topics * words_each)) < 0.02
     for i, t in enumerate(topic):
@@ -46,7 +46,7 @@ def test_learns_a_separable_problem(peer, problem):
     assert (np.diff(scores, axis=1) <= 0).all()
 
 
-def test_the_seed_decides_and_threads_do_not(peer, problem, monkeypatch):
+def test_the_result_depends_on_the_seed_and_not_on_threads(peer, problem, monkeypatch):
     X, Y, X_new, _ = problem
     found = []
     for threads, seed in (("1", 3), ("2", 3), ("2", 4)):
@@ -64,7 +64,7 @@ def test_the_seed_decides_and_threads_do_not(peer, problem, monkeypatch):
     )
 
 
-def test_empty_rows_are_fine(peer, problem):
+def test_empty_rows_are_accepted(peer, problem):
     X, Y, *_ = problem
     no_words, no_labels = sparse.csr_array((5, X.shape[1])), sparse.csr_array((5, Y.shape[1]))
     X = sparse.vstack([X, no_words, X[:5]]).tocsr()
@@ -85,7 +85,7 @@ def test_prediction_does_not_depend_on_the_other_rows(peer, problem):
         np.testing.assert_array_equal(alone[1][0], together[1][i])
 
 
-def test_one_example_and_more_labels_asked_for_than_known(peer):
+def test_one_example_and_more_labels_requested_than_known(peer):
     labels, scores = peer().fit(np.ones((1, 2)), np.array([[0.0, 1.0, 0.0]])).top_k(np.ones((1, 2)), 3)
     assert labels.tolist() == [[1, -1, -1]]
     assert scores[0, 0] > -np.inf and (scores[0, 1:] == -np.inf).all()
@@ -102,8 +102,8 @@ def test_naive_bayes_refuses_negative_counts():
         LPSR().fit(-np.eye(3), np.eye(3))
 
 
-def test_naive_bayes_ranks_as_written_out_in_full(problem):
-    """With one partition that keeps every label, LPSR is naive Bayes, each label against the rest."""
+def test_naive_bayes_agrees_with_a_dense_computation(problem):
+    """With one partition that has all labels, LPSR is naive Bayes of each label against the rest."""
     X, Y, X_new, _ = problem
     labels, scores = LPSR(max_partition=10**6).fit(X, Y).top_k(X_new, Y.shape[1])
     held, total = Y.sum(axis=0), X.sum(axis=0)
@@ -114,7 +114,7 @@ def test_naive_bayes_ranks_as_written_out_in_full(problem):
     weights -= np.log((outside + 1) / (outside.sum(axis=1, keepdims=True) + d))
     expected = X_new @ weights.T + np.log((held + 0.5) / (Y.shape[0] - held + 0.5))
     got = np.take_along_axis(scores, np.argsort(labels, axis=1), axis=1)
-    difference = got - expected  # what is the same for all labels of a row was left out
+    difference = got - expected  # up to a term that all labels of a row share
     np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape), atol=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""The table of peers: its page says what its figures say, and every adapter keeps the one contract."""
+"""The table of programs: its page agrees with the stored results, and every adapter keeps the contract."""
 
 import json
 import time
@@ -20,7 +20,7 @@ PEERS = {peer.slug: peer for peer in everyone()}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Documents of a few topics, prepared as a named set is."""
+    """Return documents of a few topics, prepared like a named set."""
     folder = tmp_path_factory.mktemp("sets") / "tiny-0123"
     folder.mkdir()
     train, test = labelled_documents(800, n_topics=4, labels_per_topic=4)
@@ -28,12 +28,12 @@ def data(tmp_path_factory):
     return folder
 
 
-def test_the_page_is_made_of_the_stored_figures():
+def test_the_page_agrees_with_the_stored_results():
     rows, page = report.read_summary(), report.PAGE.read_text()
     assert rows and report.with_section(page, rows) == page, "run python -m benchmarks.table --write"
 
 
-def test_every_row_has_a_name_of_its_own_and_an_adapter():
+def test_every_row_has_a_unique_name_and_an_adapter():
     assert len(PEERS) == len(everyone())
     adapters = Path(runner.__file__).parent / "adapters"
     assert all((adapters / f"{peer.adapter}.py").is_file() for peer in everyone())
@@ -43,7 +43,7 @@ def test_every_row_has_a_name_of_its_own_and_an_adapter():
 def test_each_peer_learns_and_is_measured(slug, data, tmp_path):
     peer = PEERS[slug]
     if python_of(peer.environment) is None:
-        pytest.skip(f"{peer.name} is not installed; python -m benchmarks.table --install makes its environment")
+        pytest.skip(f"{peer.name} is not installed; python -m benchmarks.table --install creates its environment")
     result = runner.measure(peer, "tiny", data, tmp_path, limit=60, timeout=120)
     Y = sparse.load_npz(data / "Y_train.npz")
     popular = np.bincount(Y.indices).max() / Y.shape[0]
@@ -56,26 +56,26 @@ def test_each_peer_learns_and_is_measured(slug, data, tmp_path):
     assert runner.stored(tmp_path, peer, "tiny", other_features) is None
 
 
-def test_what_takes_too_long_is_not_run_and_says_so(data, tmp_path):
+def test_a_fit_that_takes_too_long_is_not_run(data, tmp_path):
     result = runner.measure(PEERS["scikit-learn-one-vs-rest"], SETS[0], data, tmp_path, limit=0, timeout=120)
     assert "estimated" in result["not_run"] and "p@1" not in result
     (line,) = report.collect(tmp_path, [])
     assert "p@1" not in line and "not_run" in line
 
 
-def test_a_peer_that_is_not_installed_is_skipped_with_what_to_do(data, tmp_path, monkeypatch):
+def test_a_program_that_is_not_installed_is_skipped_with_a_remedy(data, tmp_path, monkeypatch):
     monkeypatch.setenv("REMBRANDT_BENCH_CACHE", str(tmp_path))
     with pytest.raises(runner.SkippedError, match="--install --peers 'omikuji'"):
         runner.measure(PEERS["omikuji"], "bibtex", data, tmp_path, limit=60, timeout=120)
 
 
-def test_a_peer_that_fails_says_how(data, tmp_path):
+def test_the_error_of_a_program_is_reported(data, tmp_path):
     broken = replace(PEERS["scikit-learn-one-vs-rest"], settings={"no_such_setting": 1})
     with pytest.raises(runner.FailedError, match="no_such_setting"):
         runner.measure(broken, "bibtex", data, tmp_path, limit=60, timeout=120)
 
 
-def test_what_a_peer_started_ends_with_its_time(tmp_path):
+def test_processes_of_a_program_end_with_its_timeout(tmp_path):
     mark = tmp_path / "still-here"
     script = f"(sleep 2; touch {mark}) & sleep 30"
     with (tmp_path / "log").open("w") as log:
@@ -89,21 +89,21 @@ def test_two_measurements_at_once_are_refused(tmp_path):
         pass
 
 
-def test_one_answer_a_row_leaves_out_precision_at_more(data):
+def test_with_one_prediction_per_row_only_precision_at_one_is_measured(data):
     n, c = sparse.load_npz(data / "Y_test.npz").shape
     one = np.full((n, 5), -1)
     one[:, 0] = np.arange(n) % c
     assert set(runner.score(data, one)) == {"error", "p@1", "ndcg@1", "psp@1"}
 
 
-def test_tables_show_the_best_in_bold_and_a_dash_for_what_is_not_there():
+def test_tables_show_the_best_in_bold_and_a_dash_for_missing_values():
     facts = {"peer": "A", "set": SETS[0], "train_cpu": 1.0}
     rows = [facts | {"p@1": 0.5, "p@3": 0.25}, facts | {"peer": "B", "p@1": 0.75}]
     text = report.table(rows, markdown=True)
     assert text[2].startswith("| A | 50.00 | **25.00** | –") and text[3].startswith("| B | **75.00** | – | –")
 
 
-def test_words_and_text_formats_say_what_the_arrays_say(data):
+def test_words_and_text_formats_agree_with_the_arrays(data):
     X = sparse.load_npz(data / "X_train.npz")
     assert len((data / "words_train.txt").read_text().splitlines()) == X.shape[0]
     for row, line in enumerate(pairs(X[:20])):
@@ -114,7 +114,7 @@ def test_words_and_text_formats_say_what_the_arrays_say(data):
         np.testing.assert_allclose(dense, X[[row]].toarray()[0], rtol=1e-5)
 
 
-def test_rows_of_length_one_and_lists_of_unequal_length():
+def test_unit_rows_and_lists_of_different_lengths():
     X = unit_rows(sparse.csr_array(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)))
     np.testing.assert_allclose(X.toarray(), [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
     assert padded([[1, 2, 3], [], [4]], 2).tolist() == [[1, 2], [-1, -1], [4, -1]]

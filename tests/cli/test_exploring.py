@@ -1,4 +1,4 @@
-"""The verbs that look into a model, as a user types them."""
+"""Commands that explain a model: explain, confusions, map and report."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Run
 
 
-def test_explain_says_what_each_word_adds(data: Path, model: Path, run: Run) -> None:
+def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -> None:
     answer = run("explain", model, data / "test.tsv", "-k", 2, "--rows", 3, "--json").json["explanations"]
     assert [len(each) for each in answer] == [2, 2, 2]
     predicted = run("predict", model, data / "test.tsv", "-k", 2, "--json").json["predictions"]
@@ -43,7 +43,7 @@ def test_confusions_come_with_counts_and_examples(data: Path, model: Path, run: 
     assert "predicted instead" in said and "predicted as" in said
 
 
-def test_map_writes_places_and_a_picture(model: Path, run: Run, tmp_path: Path) -> None:
+def test_map_writes_positions_and_a_picture(model: Path, run: Run, tmp_path: Path) -> None:
     files = [tmp_path / f"map.{suffix}" for suffix in ("csv", "npz", "png")]
     said = run("map", model, *(part for file in files for part in ("-o", file)), "--labels", 30).out
     assert said.count("positions of 30 labels") == 3 and all(file.stat().st_size for file in files)

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one sentence that names what and where, and leaves nothing half done."""
+"""Errors are one line that names the cause and the file, and leave no partial output."""
 
 import pickle
 import re
@@ -44,7 +44,7 @@ def test_force_replaces_a_model(data: Path, run: Run, tmp_path: Path) -> None:
 
 
 def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -> list[tuple[list[Any], list[str]]]:
-    """Commands that are refused, and what the refusal must mention."""
+    """Commands that fail, and what their errors must mention."""
     train, test = data / "train.tsv", data / "test.tsv"
     (folder / "bad.txt").write_text("2 5 3\n0 1:1.0\n1 9:1.0\n")
     (folder / "ragged.tsv").write_text("title\tbody\ttags\na\tb\tc\nonly one cell\n")
@@ -144,11 +144,12 @@ def test_errors_keep_their_parameters() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
+    from rembrandt.presets import PRESETS
+
     from rembrandt.data import detect
     from rembrandt.embeddings.fit import METHODS
     from rembrandt.features.fourier import KERNELS
     from rembrandt.fitting import DECODERS
-    from rembrandt.presets import PRESETS
 
     assert reading.FORMATS == detect.FORMATS
     for choices, names in (

@@ -1,4 +1,4 @@
-"""What is fitted can be measured, asked and looked into, from texts and from features."""
+"""Fit, evaluate, predict and inspect models of texts and of features."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command as a user types it: quick to start, and quiet where it should be."""
+"""Starting the program: few imports, and results apart from progress."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""``tune`` and ``--budget`` as they are typed: a search, its table, and the command that repeats its choice."""
+"""``tune`` and ``--budget``: a search, its table, and the command that repeats its choice."""
 
 import shlex
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from rembrandt.search import space
 
 from rembrandt import load
 from rembrandt.cli import options
-from rembrandt.search import space
 from tests.cli.conftest import TABLE, Run
 
 

@@ -1,4 +1,4 @@
-"""``rembrandt update`` as a user types it."""
+"""``rembrandt update``: more examples and new labels."""
 
 from pathlib import Path
 

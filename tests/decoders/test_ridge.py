@@ -5,13 +5,17 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
-from rembrandt.decoders import ridge
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.engines.place import CpuPlace
+from rembrandt.decoders.ridge import fit_ridge
+from rembrandt.engines import statistics as module
+from rembrandt.engines.place import CPU, CpuPlace
 from rembrandt.features.fourier import draw
 from rembrandt.linalg.blocks import spans
 
 from .contract import DecoderContract, problem
+
+
+def ridge(H, Y, fourier=None, weights=None, strength=0.1):
+    return fit_ridge(CPU.statistics(H, Y, fourier, weights), strength)
 
 
 class TestRidge(DecoderContract):
@@ -19,7 +23,7 @@ class TestRidge(DecoderContract):
 
     def fit(self, H, Y, places):
         fourier = None if self.kernel is None else draw(self.kernel, H, 150)
-        return RidgeStatistics(H, Y, fourier).solve(0.01)
+        return ridge(H, Y, fourier, strength=0.01)
 
 
 class TestRidgeManyLabels(TestRidge):
@@ -43,7 +47,7 @@ def test_equals_scikit_learn(strength, weighted, kernel):
     centred = Phi - root @ Phi / root.sum()
     alpha = strength * np.trace(centred.T @ (root[:, None] * centred)) / root.sum()
     expected = Ridge(alpha=alpha).fit(Phi, Y.toarray(), sample_weight=w)
-    found = RidgeStatistics(H, Y, fourier, w).solve(strength)
+    found = ridge(H, Y, fourier, w, strength)
     scale = np.abs(expected.coef_).max()
     assert_allclose(found.weights.T, expected.coef_, atol=1e-3 * scale)
     assert_allclose(found.scores(H), expected.predict(Phi), atol=2e-3)
@@ -51,18 +55,18 @@ def test_equals_scikit_learn(strength, weighted, kernel):
 
 def test_one_set_of_statistics_serves_every_strength():
     H, Y, _ = problem()
-    statistics = RidgeStatistics(H, Y, None)
-    statistics.solve(5.0)
-    assert np.array_equal(statistics.solve(0.1).weights, RidgeStatistics(H, Y, None).solve(0.1).weights)
+    statistics = CPU.statistics(H, Y, None, None)
+    fit_ridge(statistics, 5.0)
+    assert np.array_equal(fit_ridge(statistics, 0.1).weights, ridge(H, Y).weights)
 
 
 def test_blocks_do_not_change_the_result(monkeypatch):
     H, Y, _ = problem(multiclass=False)
     weights = np.random.default_rng(0).random(len(H))
-    whole = RidgeStatistics(H, Y, None, weights).solve(0.1)
+    whole = ridge(H, Y, None, weights)
     monkeypatch.setattr(CpuPlace, "row_spans", lambda self, n, width: spans(n, 37))
-    monkeypatch.setattr(ridge, "LABELS", 5)
-    parts = RidgeStatistics(H, Y, None, weights).solve(0.1)
+    monkeypatch.setattr(module, "LABELS", 5)
+    parts = ridge(H, Y, None, weights)
     assert_allclose(parts.weights, whole.weights, atol=1e-5)
     assert_allclose(parts.bias, whole.bias, atol=1e-5)
 
@@ -70,12 +74,12 @@ def test_blocks_do_not_change_the_result(monkeypatch):
 @pytest.mark.parametrize("strength", [0.0, 0.01])
 def test_a_constant_projection_predicts_the_base_rates(strength):
     H, Y, _ = problem()
-    decoder = RidgeStatistics(np.ones_like(H), Y, None).solve(strength)
+    decoder = ridge(np.ones_like(H), Y, strength=strength)
     assert_allclose(decoder.scores(np.ones_like(H[:3])), np.tile(Y.mean(axis=0), (3, 1)), atol=1e-4)
 
 
 def test_random_features_of_equal_rows_have_a_positive_definite_gram_matrix():
     """In single precision it has negative eigenvalues, and the factorisation fails."""
     H, Y, _ = problem(noise=1e-4)
-    decoder = RidgeStatistics(H, Y, draw("gaussian", H, 500, scale=3.0)).solve(0.0)
+    decoder = ridge(H, Y, draw("gaussian", H, 500, scale=3.0), strength=0.0)
     assert np.isfinite(decoder.weights).all()

@@ -12,16 +12,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.generated import sparse_problem
-from rembrandt.decoders import shared_logistic
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.decoders.shared_ridge import fit_shared_ridge
-from rembrandt.decoders.tree import TreeSettings, fit_tree
-from rembrandt.engines.projected import ProjectedRows, label_blocks
-from rembrandt.engines.shards import LocalExecutor
+from rembrandt.decoders.ridge import fit_ridge
+from rembrandt.engines import projected
+from rembrandt.engines.place import CPU
+from rembrandt.engines.projected import label_blocks
 from rembrandt.engines.stored_place import DaskPlace, StoredPlace
 from rembrandt.errors import RembrandtError
 from rembrandt.features.fourier import draw
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.tree_fit import fit_trees
 
 N, D, C, K = 360, 120, 45, 6
 WEIGHTS = np.random.default_rng(5).integers(0, 3, N).astype(np.float32)
@@ -40,13 +40,20 @@ def given(request, tmp_path_factory):
     data = store.dataset()
     rng = np.random.default_rng(0)
     W, V = (rng.standard_normal((size, K)).astype(np.float32) for size in (D + 1, C))
-    H = ProjectedRows.of(data.X, W, LocalExecutor())
-    H = H.left_out(0.3, data.Y, V) if request.param else H
-    return H, H[:], data.Y, weights
+
+    def project(place):
+        H = place.project(data.X, W)
+        return place.leave_out(H, 0.3, data.Y, V) if request.param else H
+
+    return project, project(StoredPlace())[:], data.Y, weights
 
 
 def maps(H):
     return (None, draw("gaussian", H, 20, seed=1))
+
+
+def ridge(H, Y, weights, fourier, place):
+    return fit_ridge(place.statistics(H, Y, fourier, weights), 0.1)
 
 
 def logistic(H, Y, weights, fourier, place):
@@ -60,7 +67,8 @@ def assert_same(one, other):
 
 
 def test_rows_are_those_in_memory(given):
-    H, whole, Y, _ = given
+    project, whole, Y, _ = given
+    H = project(StoredPlace())
     assert_allclose(H[100:130], whole[100:130], rtol=1e-5, atol=1e-6)
     assert_allclose(H[[5, 300, 7]], whole[[5, 300, 7]], rtol=1e-5, atol=1e-6)
     assert_allclose(H.on_disk()[:], whole, rtol=1e-5, atol=1e-6)
@@ -71,74 +79,81 @@ def test_rows_are_those_in_memory(given):
 
 
 def test_ridge_is_that_of_rows_in_memory(given):
-    H, whole, Y, weights = given
+    project, whole, Y, weights = given
+    place = StoredPlace()
     for fourier in maps(whole):
-        expected = RidgeStatistics(whole, Y, fourier, weights).solve(0.1)
-        found = fit_shared_ridge(H, fourier, 0.1)
+        expected = ridge(whole, Y, weights, fourier, CPU)
+        found = ridge(project(place), Y, weights, fourier, place)
         size = np.abs(expected.weights).max()
         assert_allclose(found.weights, expected.weights, atol=1e-5 * size)
         assert_allclose(found.bias, expected.bias, atol=1e-5)
 
 
 def test_logistic_is_that_of_rows_in_memory(given, monkeypatch):
-    H, whole, Y, weights = given
+    project, whole, Y, weights = given
+    place = StoredPlace()
+    H = project(place)
     for fourier in maps(whole):
-        expected = logistic(whole, Y, weights, fourier, StoredPlace())
-        found = logistic(H, Y, weights, fourier, StoredPlace())
+        expected = logistic(whole, Y, weights, fourier, CPU)
+        found = logistic(H, Y, weights, fourier, place)
         assert_allclose(found.weights, expected.weights, rtol=1e-3, atol=1e-3)
-        monkeypatch.setattr(shared_logistic, "IN_MEMORY", 0)
-        made_anew = logistic(H, Y, weights, fourier, StoredPlace())
+        monkeypatch.setattr(projected, "IN_MEMORY", 0)
+        on_access = logistic(H, Y, weights, fourier, place)
         monkeypatch.undo()
-        assert_allclose(made_anew.weights, found.weights, rtol=1e-3, atol=1e-3)
+        assert_allclose(on_access.weights, found.weights, rtol=1e-3, atol=1e-3)
 
 
 def test_softmax_streams_rows_too(given, monkeypatch):
-    H, whole, Y, weights = given
+    project, whole, Y, weights = given
     settings = LogisticSettings(multiclass=True, max_epochs=3)
     expected = fit_logistic(whole, Y, settings, weights=weights)
-    monkeypatch.setattr(shared_logistic, "IN_MEMORY", 0)
-    found = fit_logistic(H, Y, settings, weights=weights, place=StoredPlace())
+    monkeypatch.setattr(projected, "IN_MEMORY", 0)
+    found = fit_logistic(project(StoredPlace()), Y, settings, weights=weights, place=StoredPlace())
     assert_allclose(found.weights, expected.weights, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("given", [True], indirect=True)
 def test_the_same_bits_on_workers_one_of_which_is_killed(given):
     pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
-    from rembrandt.engines.dask import DaskExecutor, cluster
+    from rembrandt.engines.dask import cluster
 
-    H, whole, Y, weights = given
-    fourier = maps(whole)[1]
-    expected = fit_shared_ridge(H, fourier, 0.1), logistic(H, Y, weights, fourier, StoredPlace())
-    trees = TreeSettings(pairs=1e3)
-    tree = fit_tree(H.X, Y, trees, weights)
+    project, whole, Y, weights = given
+    fourier, here = maps(whole)[1], StoredPlace()
+    H = project(here)
+    expected = ridge(H, Y, weights, fourier, here), logistic(H, Y, weights, fourier, here)
+    settings = TreeSettings(pairs=1e3)
+    trees = fit_trees(H.X, Y, settings, weights=weights, place=here)
     with cluster(workers=3) as client:
-        executor = DaskExecutor(client, "rows")
-        there = replace(H, executor=executor)
-        assert_same(fit_shared_ridge(there, fourier, 0.1), expected[0])
-        assert executor.tally.sent >= 3 * H.projection.nbytes
-        assert executor.tally.gathered >= expected[0].weights.nbytes and executor.tally.passes == 2
         place = DaskPlace(scheduler=client.scheduler.address)
-        with place.held():
-            found = fit_tree(H.X, Y, trees, weights, place=place)
-        assert len(tree.levels) > 1 and place.tallies["sparse part"].passes == len(tree.levels)
-        for one, other in zip(found.levels, tree.levels, strict=True):
-            assert_array_equal(one.weights.data, other.weights.data)
-            assert_array_equal(one.bias, other.bias)
-        in_shares, epochs = executor.in_shares, []
+        with place.session():
+            there = project(place)
+            assert_same(ridge(there, Y, weights, fourier, place), expected[0])
+            tally, executor = place.tallies["decoder"], there.executor
+            assert tally.sent >= 3 * H.projection.nbytes
+            assert tally.gathered >= expected[0].weights.nbytes and tally.passes == 2
+            found = fit_trees(H.X, Y, settings, weights=weights, place=place)
+            levels = trees.trees[0].levels
+            assert len(levels) > 1 and place.tallies["trees"].passes == len(levels)
+            for one, other in zip(found.trees[0].levels, levels, strict=True):
+                assert_array_equal(one.weights.data, other.weights.data)
+                assert_array_equal(one.bias, other.bias)
+            in_shares, epochs = executor.in_shares, []
 
-        def killing(*task):
-            epochs.append(task)
-            if len(epochs) == 4:
-                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-            return in_shares(*task)
+            def killing(*task):
+                epochs.append(task)
+                if len(epochs) == 4:
+                    os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+                return in_shares(*task)
 
-        executor.in_shares = killing  # a worker that dies between two epochs
-        assert_same(logistic(there, Y, weights, fourier, StoredPlace()), expected[1])
-        assert len(epochs) > 4
+            executor.in_shares = killing  # a worker dies between two epochs
+            assert_same(logistic(there, Y, weights, fourier, place), expected[1])
+            assert len(epochs) > 4
+            kept = client.run(lambda dask_worker: sorted(dask_worker.__dict__.get("rembrandt_values", {})))
+            assert all(names in ([], ["examples"]) for names in kept.values()), "features are freed after the fit"
 
 
 def test_a_full_temporary_disk_is_a_sentence(given, monkeypatch):
     with Path("/dev/full").open("r+b", buffering=0) as full:
         monkeypatch.setattr("tempfile.TemporaryFile", lambda **how: full)
         with pytest.raises(RembrandtError, match="TMPDIR"):
-            given[0].on_disk()
+            given[0](StoredPlace()).on_disk()

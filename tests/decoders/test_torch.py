@@ -8,13 +8,13 @@ import torch
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rembrandt.decoders import torch_descent, torch_shards
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.decoders.ridge import RidgeStatistics
-from rembrandt.decoders.torch_shards import Truth
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
+from rembrandt.engines import torch_descent, torch_shards
 from rembrandt.engines.place import CPU
 from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.engines.torch_shards import Truth
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.features.fourier import draw
 from rembrandt.linalg.blocks import as_numpy
@@ -29,7 +29,7 @@ ONE, TWO = TorchPlace(CPU_ONE, torch.float32), TorchPlace(CPU_TWO, torch.float32
 def ridge(H, Y, place, kernel=None, weights=None):
     H = place.asarray(H)
     fourier = None if kernel is None else draw(kernel, H, 100)
-    return RidgeStatistics(H, Y, fourier, weights, place=place).solve(0.01).moved(as_numpy)
+    return fit_ridge(place.statistics(H, Y, fourier, weights), 0.01).moved(as_numpy)
 
 
 def logistic(H, Y, place, kernel=None, weights=None, multiclass=True, **more):

@@ -1,4 +1,4 @@
-"""The decoder that fits nothing: the product with the label basis."""
+"""The transpose decoder: back through the basis."""
 
 from numpy.testing import assert_allclose
 

@@ -10,13 +10,15 @@ from scipy import sparse
 
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import sparse_problem
-from rembrandt.embeddings import Settings, embed
-from rembrandt.engines import shard_products, shards
+from rembrandt.embeddings import embed
+from rembrandt.engines import protocol, shard_products
+from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.shards import ShardedEngine, cut_in_runs, tree_sum
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import LabelEmbedder
 from rembrandt.linalg.sparse import append_constant, normalize_rows
+from tests.embeddings.problems import recipe
 
 from .contract import EngineContract
 
@@ -51,21 +53,14 @@ def cut(X, Y, weights=None, size=10):
 
 
 class TestShards(EngineContract):
-    def make(self, X, Y, weights=None, center_features=False, center_labels=False):
-        return ShardedEngine(
-            cut(X, Y, weights),
-            X.shape[1],
-            Y.shape[1],
-            center_features=center_features,
-            center_labels=center_labels,
-            runs=3,
-        )
+    def make(self, X, Y, weights=None, constant=False):
+        return ShardedEngine(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant, runs=3)
 
 
 class TestShardsWithoutSmallProducts(TestShards):
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
-        monkeypatch.setattr(shards, "SMALL_CROSS", 0)
+        monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
         monkeypatch.setattr(shard_products, "BLOCK_BYTES", 100)
 
 
@@ -91,7 +86,7 @@ def engine_of(store, **how):
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
     X, Y, store = stored
-    settings = Settings(method=method, n_components=5, n_oversamples=10, n_iter=2, solver=solver, tol=1e-6, max_iter=60)
+    settings = recipe(method=method, n_components=5, n_oversamples=10, n_iter=2, solver=solver, tol=1e-6, max_iter=60)
     whole = embed(CpuEngine(append_constant(normalize_rows(X) if normalize else X), Y), settings)
     streamed = embed(engine_of(store, constant=True, normalize=normalize), settings)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
@@ -100,11 +95,11 @@ def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
 
 def test_centred_like_the_engine_of_one_machine(stored):
     X, Y, store = stored
-    settings = Settings(n_components=5, solver="cholesky")
-    whole = embed(CpuEngine(X, Y, None, True, True), settings)
-    assert_allclose(
-        embed(engine_of(store, center_features=True, center_labels=True), settings).sigma, whole.sigma, rtol=1e-5
-    )
+    settings = recipe(n_components=5, solver="cholesky")
+    whole = embed(Centred(CpuEngine(append_constant(X), Y)), settings)
+    streamed = embed(Centred(engine_of(store, constant=True)), settings)
+    assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
+    assert streamed.W.shape == whole.W.shape == (X.shape[1] + 1, 5)
 
 
 def test_only_the_features_that_occur(stored):

@@ -6,7 +6,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from rembrandt.embeddings import METHODS, Settings, certificate, embed
+from rembrandt.data.rows import MemoryRows
+from rembrandt.embeddings import certificate, embed
+from rembrandt.engines import protocol
 from rembrandt.engines import torch as module
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.place import CPU
@@ -14,10 +16,12 @@ from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_products import Csr, multiply
 from rembrandt.errors import MemoryEstimateError
+from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.recipe import METHODS
 from tests.devices import CPU_ONE, CPU_TWO, PLACES, needs_gpu
 from tests.embeddings.contract import assert_same_embedding
-from tests.embeddings.problems import latent
+from tests.embeddings.problems import latent, recipe
 
 from .contract import EngineContract, case
 
@@ -25,8 +29,8 @@ from .contract import EngineContract, case
 class TestTorch(EngineContract):
     devices = CPU_ONE
 
-    def make(self, X, Y, weights=None, center_features=False, center_labels=False):
-        return TorchEngine(X, Y, weights, center_features, center_labels, self.devices)
+    def make(self, X, Y, weights=None, constant=False):
+        return TorchEngine(X, Y, weights, self.devices, constant)
 
 
 class TestTorchWithoutSmallProducts(TestTorch):
@@ -34,7 +38,7 @@ class TestTorchWithoutSmallProducts(TestTorch):
 
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
-        monkeypatch.setattr(module, "SMALL_CROSS", 0)
+        monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
         monkeypatch.setattr(module, "BLOCK_BYTES", 512)
         monkeypatch.setattr(module, "DENSE_BYTES", 1024)
 
@@ -57,24 +61,24 @@ class TestGpuWithoutSmallProducts(TestTorchWithoutSmallProducts):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_constant_feature_is_appended(place, kind):
     given, place = case(kind, weighted=True), place()
-    engine = place.engine(given.X, given.Y, given.weights, center=False)
+    engine = place.engine(MemoryRows(given.X), given.Y, given.weights, center=False)
     expected = CpuEngine(append_constant(given.X), given.Y, given.weights)
     assert (engine.d, engine.c) == (expected.d, expected.c)
-    assert_allclose(engine.to_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
+    assert_allclose(as_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("place", PLACES)
 def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch):
-    monkeypatch.setattr(module, "SMALL_CROSS", 0)
+    monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
-    settings = Settings(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
-    engine = place().engine(data.X, data.Y, None, center=False)
+    settings = recipe(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
+    engine = place().engine(MemoryRows(data.X), data.Y, None, center=False)
     found = embed(engine, settings)
-    expected = embed(CPU.engine(data.X, data.Y, None, center=False), settings)
+    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None, center=False), settings)
     host = type(found)(
-        *(engine.to_numpy(x) for x in (found.V, found.sigma, found.W)),
+        *(as_numpy(x) for x in (found.V, found.sigma, found.W)),
         None,
         found.residual,
         found.leverage,
@@ -85,14 +89,14 @@ def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch
 
 
 def test_two_devices_give_the_embedding_of_one():
-    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=2)
+    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=2)
     one, two = (embed(TorchEngine(data.X, data.Y, devices=devices), settings) for devices in (CPU_ONE, CPU_TWO))
     assert_allclose(one.V, two.V, atol=1e-5)
     assert_allclose(one.sigma, two.sigma, rtol=1e-6)
 
 
 def test_the_certificate_runs_on_a_device():
-    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=4)
+    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=4)
     engine = TorchEngine(data.X, data.Y)
     found = embed(engine, settings)
     proof = certificate(engine, settings, found.V, found.sigma)
@@ -151,6 +155,6 @@ def test_halving_covers_everything_once():
 @pytest.mark.parametrize("place", PLACES)
 def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(place):
     before = torch.backends.cuda.matmul.allow_tf32
-    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().exactly():
+    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().session():
         raise torch.OutOfMemoryError("CUDA out of memory")
     assert torch.backends.cuda.matmul.allow_tf32 == before

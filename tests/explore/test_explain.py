@@ -18,7 +18,7 @@ from rembrandt.recipe import EmbeddingSettings, TreeSettings
 from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.trees import fit_trees
+from rembrandt.scorers.tree_fit import fit_trees
 
 EXACT = 1e-4
 D, K, C = 60, 12, 25

@@ -1,4 +1,4 @@
-"""How tests/model/golden was made; run it by hand only for a new format version, into a folder of its own."""
+"""Write tests/model/golden, for a new version of the format only: ``python -m tests.model.make_golden FOLDER``."""
 
 import sys
 
@@ -9,7 +9,7 @@ from rembrandt.model import pack_csr, pack_strings, save_folder
 
 
 def contents():
-    """One array of every type, a sparse matrix and a list of strings; all by arithmetic, nothing random."""
+    """Return one array of each type, a sparse matrix, a list of strings and metadata; nothing is random."""
     types = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"]
     arrays = {f"of_{name}": np.arange(12).reshape(3, 4).astype(name) for name in types}
     arrays["of_bool"] = np.arange(5) % 2 == 0

@@ -1,4 +1,4 @@
-"""Round trips, the golden folder, and every way in which a folder can be wrong."""
+"""Model folders: round trips, the folder kept in the repository, and every way in which a folder can be damaged."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,14 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file
 
+from rembrandt import load
 from rembrandt.errors import ModelError, OutputExistsError
-from rembrandt.model import load_folder, save_folder, unpack_csr, unpack_strings
+from rembrandt.model import FORMAT_VERSION, load_folder, save_folder, unpack_csr, unpack_strings
 
 from .make_golden import contents
 
 GOLDEN = Path(__file__).parent / "golden"
+FORMAT_1 = Path(__file__).parent / "format_1"
 
 types = st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i1", "u1", "?", ">f4", ">i8"])
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
@@ -50,7 +52,7 @@ def test_round_trip(tmp_path_factory, arrays, metadata):
         assert notes == metadata
 
 
-def test_same_model_same_bytes_and_others_can_read_it(tmp_path):
+def test_the_same_model_has_the_same_bytes_and_safetensors_reads_it(tmp_path):
     arrays, metadata = contents()
     save_folder(tmp_path / "a", arrays, metadata)
     save_folder(tmp_path / "b", dict(reversed(arrays.items())), metadata)
@@ -61,7 +63,7 @@ def test_same_model_same_bytes_and_others_can_read_it(tmp_path):
         assert_array_equal(theirs[name], array)
 
 
-def test_golden_folder_still_loads():
+def test_the_folder_in_the_repository_loads():
     arrays, metadata = contents()
     found, notes = load_folder(GOLDEN)
     assert_same(found, arrays)
@@ -88,7 +90,7 @@ def test_weights_are_mapped_not_read(tmp_path):
         ({"a": object}, "JSON"),
     ],
 )
-def test_metadata_that_json_would_bend_is_refused(tmp_path, metadata, complaint):
+def test_metadata_that_json_would_change_is_refused(tmp_path, metadata, complaint):
     with pytest.raises(ModelError, match=complaint):
         save_folder(tmp_path / "m", {}, metadata)
     assert list(tmp_path.iterdir()) == []
@@ -96,7 +98,7 @@ def test_metadata_that_json_would_bend_is_refused(tmp_path, metadata, complaint)
 
 @pytest.fixture
 def model(tmp_path):
-    """A small model, whole."""
+    """A small model."""
     save_folder(tmp_path / "model", *contents())
     return tmp_path / "model"
 
@@ -134,8 +136,8 @@ def test_truncated_and_grown_weights(model, verify):
 def test_every_flipped_byte_of_the_weights_is_found(model):
     weights = model / "weights.safetensors"
     whole = weights.read_bytes()
-    for place in range(0, len(whole), 7):
-        weights.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for at in range(0, len(whole), 7):
+        weights.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         refused(model, "checksum")
 
 
@@ -144,14 +146,14 @@ def test_every_flipped_byte_of_the_card_is_found_or_harmless(model):
     whole = card.read_bytes()
     expected = load_folder(model)[1]
     harmless = 0
-    for place in range(len(whole)):
-        card.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
+    for at in range(0, len(whole), 3):
+        card.write_bytes(whole[:at] + bytes([whole[at] ^ 2]) + whole[at + 1 :])
         try:
             assert load_folder(model)[1] == expected
             harmless += 1
         except ModelError:
             pass
-    assert harmless < len(whole) / 10
+    assert harmless < len(whole) / 30
 
 
 def test_bad_json(model):
@@ -164,8 +166,15 @@ def test_bad_json(model):
         refused(model, "does not describe")
 
 
+def test_format_1_is_refused_with_the_advice_to_fit_again():
+    with pytest.raises(ModelError, match=r"format version 1, which Rembrandt .* no longer reads; fit the model again"):
+        load_folder(FORMAT_1)
+    with pytest.raises(ModelError, match="fit the model again"):
+        load(FORMAT_1)
+
+
 def test_newer_and_impossible_versions(model):
-    rewrite_card(model, format_version=2, library_version="9.1")
+    rewrite_card(model, format_version=FORMAT_VERSION + 1, library_version="9.1")
     refused(model, "not older than 9.1")
     for version in (0, -1, "1", None):
         rewrite_card(model, format_version=version)
@@ -174,14 +183,14 @@ def test_newer_and_impossible_versions(model):
 
 @pytest.mark.parametrize("key", ["metadata", "arrays", "files", "sha256"])
 @pytest.mark.parametrize("verify", [True, False])
-def test_card_without_something_every_model_has(model, key, verify):
+def test_a_card_with_a_missing_entry(model, key, verify):
     card = json.loads((model / "model.json").read_text())
     del card[key]
     (model / "model.json").write_text(json.dumps(card))
     refused(model, "is missing", verify)
 
 
-def test_card_that_lists_other_arrays(model):
+def test_a_card_that_lists_other_arrays(model):
     card = json.loads((model / "model.json").read_text())
     for arrays in (
         card["arrays"] | {"more": {"dtype": "float32", "shape": [1]}},

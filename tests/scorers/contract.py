@@ -132,13 +132,16 @@ class ScorerContract:
     def test_dense_rows_have_the_scores_of_sparse_ones(self, scorer, X, scores):
         self.close(scorer.all(scorer.prepare(X.toarray())), scores)
 
-    def test_explanations_add_up_to_the_score(self, scorer, X, rows):
+    @pytest.mark.parametrize("likelihood", [False, True])
+    def test_explanations_add_up(self, scorer, X, rows, likelihood):
         labels = scorer.top(rows, 3)[0]
-        base, entries = scorer.explain(X, labels)
-        assert base.shape == labels.shape and entries.shape == (X.nnz, 3)
-        total = base.astype(np.float64)
-        np.add.at(total, np.repeat(np.arange(60), np.diff(X.indptr)), entries)
-        assert_allclose(total, scorer.at(rows, labels), rtol=1e-3, atol=1e-4)
+        expected = scorer.at(rows, labels)
+        if likelihood:
+            expected = scorer.likelihood(rows, expected)
+        for i in range(X.shape[0]):
+            base, values = scorer.explain(X[[i]], labels[i], likelihood)
+            assert base.shape == (3,) and values.shape == (X[[i]].nnz, 3)
+            assert_allclose(base + values.sum(axis=0), expected[i], rtol=1e-3, atol=1e-4)
 
     def test_arrays_and_json_restore_it_to_the_bit(self, scorer, X, scores):
         arrays, facts = scorer.arrays()

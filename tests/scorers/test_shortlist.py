@@ -13,7 +13,7 @@ from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.metrics import top_k
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.recipe import TreeSettings
-from rembrandt.scorers.shortlist import Shortlist, n_clusters, usual_size
+from rembrandt.scorers.shortlist import Shortlist, default_size, n_clusters
 from tests.estimators.problems import settled, several
 
 
@@ -98,7 +98,7 @@ class TestIndex:
         one = Decoder(np.ones((2, 1), np.float32), np.zeros(1, np.float32), "identity")
         assert Shortlist.build(one).top_k(np.empty((0, 2), np.float32), 3, 1)[0].shape == (0, 3)
         assert Shortlist.build(one).top_k(np.ones((1, 2), np.float32), 2, 1)[0].tolist() == [[0, -1]]
-        assert n_clusters(1) == usual_size(1) == 1 and usual_size(200_000) == 5000
+        assert n_clusters(1) == default_size(1) == 1 and default_size(200_000) == 5000
 
     def test_clusters_have_their_own_means(self):
         A = rows(500, 4)
@@ -173,6 +173,6 @@ class TestClassifier:
         for wrong in (0, -1, 2.5, "many"):
             with pytest.raises(SettingsError, match="shortlist") as refused:
                 classifier.predict_topk(X, shortlist=wrong)
-            assert refused.value.parameter == "shortlist"
+            assert refused.value.parameters == ("shortlist",)
         with pytest.raises(DataError, match="not one of"):
             classifier.predict_topk(X, include=["nothing"], shortlist=10)

@@ -127,8 +127,8 @@ def test_devices_go_on_too(tmp_path):
 
 def test_another_size_of_step_begins_the_decoder_anew(tmp_path, monkeypatch):
     stopped("logistic", tmp_path / "kept", 6)
-    monkeypatch.setattr("rembrandt.decoders.descent.LOGITS", 60)  # as if there were less memory
-    with pytest.warns(RembrandtWarning, match="begins anew"):
+    monkeypatch.setattr("rembrandt.engines.descent.LOGITS", 60)  # as if there were less memory
+    with pytest.warns(RembrandtWarning, match="starts again"):
         fit("logistic", tmp_path / "kept", clock := Clock())
     assert clock.epochs[0] == 0
 

@@ -1,1 +1,1 @@
-"""One file for each program that the table measures; each runs in that program's own environment."""
+"""One module for each program in the table; it runs in the environment of that program."""

@@ -1,11 +1,11 @@
-"""fastText: the mean of learned word vectors and a linear classifier. It takes words, not weights."""
+"""fastText: a linear classifier of the mean of learned word vectors. Its input is words without weights."""
 
 import fasttext
 
 from benchmarks.peers.harness import Adapter, main, padded
 
 MARK = "__label__"
-# One output for each label costs examples × labels; beyond this many labels the tree of outputs is used.
+# With more labels a tree of outputs is used: one output for each label would cost examples × labels.
 ALL_OUTPUTS = 2000
 LEAST_RATE = 0.01
 
@@ -18,7 +18,7 @@ class FastText(Adapter):
         self.texts = test.words.read_text().splitlines()
 
     def fit(self, train):
-        """Its steps may diverge at the rate of its tutorial; it is then halved, as its users are told to do."""
+        """Train at the learning rate of the tutorial, halved for as long as training diverges."""
         rate = self.settings["lr"]
         while True:
             try:

@@ -10,7 +10,7 @@ from benchmarks.peers.harness import Adapter, main, padded, pairs
 
 class Omikuji(Adapter):
     def prepare(self, train, test):
-        kept = np.flatnonzero(np.diff(train.X.indptr))  # its reader refuses a row without features
+        kept = np.flatnonzero(np.diff(train.X.indptr))  # omikuji cannot read rows without features
         X, labels = train.X[kept], train.rows("Y")
         with (self.folder / "train.txt").open("w") as file:
             file.write(f"{X.shape[0]} {X.shape[1]} {train.Y.shape[1]}\n")

@@ -1,4 +1,4 @@
-"""libpecos XR-Linear: one label tree with one-vs-all classifiers in the nodes, in C++; rows of length one."""
+"""libpecos XR-Linear: one label tree with one-vs-all classifiers in the nodes, in C++; rows have unit length."""
 
 import numpy as np
 from pecos.xmc import Indexer, LabelEmbeddingFactory

@@ -1,4 +1,4 @@
-"""Rembrandt itself, on the features that the others get."""
+"""Rembrandt, on the features that the other programs get."""
 
 from benchmarks.peers.harness import Adapter, main
 from rembrandt import RembrandtClassifier
@@ -9,10 +9,10 @@ WARM_ROWS = 500
 
 class Rembrandt(Adapter):
     def prepare(self, train, test):
-        """A small fit first: what is compiled once on a machine is not training."""
+        """Fit to a few rows, so that compilation is not counted as training."""
         few = slice(0, WARM_ROWS)
         small = RembrandtClassifier(**self.settings, random_state=0).fit_dataset(_dataset(train.X[few], train.Y[few]))
-        small.model_topk(test.X[:1], 5)
+        small.top_columns(test.X[:1], 5)
 
     def fit(self, train):
         self.model = RembrandtClassifier(**self.settings, random_state=0).fit_dataset(_dataset(train.X, train.Y))
@@ -21,7 +21,7 @@ class Rembrandt(Adapter):
         self.model.save(self.model_folder)
 
     def top_k(self, test, k):
-        return self.model.model_topk(test.X, k)[0]
+        return self.model.top_columns(test.X, k)[0]
 
 
 def _dataset(X, Y):

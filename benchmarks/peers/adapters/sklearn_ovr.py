@@ -1,4 +1,4 @@
-"""scikit-learn: a linear support vector machine for each label against the rest."""
+"""scikit-learn: a linear support vector machine for each label."""
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ BLOCK = 256
 
 
 class OneVsRest(Adapter):
-    """What ``OneVsRestClassifier(LinearSVC())`` fits, label by label, without its dense copy of Y."""
+    """The classifiers of ``OneVsRestClassifier(LinearSVC())``, fitted without a dense copy of Y."""
 
     def estimate(self, train):
         self._columns, self._X = train.Y.tocsc(), narrow(train.X)
@@ -42,14 +42,14 @@ class OneVsRest(Adapter):
         own = np.zeros(self._X.shape[0], np.int8)
         columns = self._columns
         own[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]] = 1
-        if own.all() or not own.any():  # nothing to tell apart: always or never
+        if own.all() or not own.any():  # one class only: the label is always or never predicted
             return 0.0, 1.0 if own.any() else -np.inf
         machine = LinearSVC(random_state=0, **self.settings).fit(self._X, own)
         return machine.coef_[0], machine.intercept_[0]
 
 
 def narrow(X):
-    """The same rows with the 32-bit indices that LinearSVC asks for."""
+    """Return the rows with 32-bit indices, which LinearSVC requires."""
     starts, columns = X.indptr.astype(np.int32), X.indices.astype(np.int32)
     return sparse.csr_array((X.data.astype(np.float64), columns, starts), shape=X.shape)
 

@@ -1,4 +1,4 @@
-"""scikit-learn: partial least squares, which needs dense features and dense labels."""
+"""scikit-learn: partial least squares, which requires dense features and labels."""
 
 import numpy as np
 from sklearn.cross_decomposition import PLSRegression

@@ -1,4 +1,4 @@
-"""FastXML and LPSR as written in this folder, from their papers."""
+"""FastXML and LPSR, as implemented in benchmarks/peers."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LEARNERS = {"fastxml": FastXML, "lpsr": LPSR}
 
 class Trees(Adapter):
     def prepare(self, train, test):
-        """A tiny problem first: what is compiled once on a machine is not training."""
+        """Fit a tiny problem, so that compilation is not counted as training."""
         self._new().fit(np.eye(400), np.eye(400)).top_k(np.eye(400), 1)
 
     def fit(self, train):

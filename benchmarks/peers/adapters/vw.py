@@ -1,4 +1,4 @@
-"""Vowpal Wabbit: online one-against-all, the LOMtree (``log_multi``), and a probabilistic label tree."""
+"""Vowpal Wabbit: online one-against-all, the LOMtree (``log_multi``) and a probabilistic label tree."""
 
 import math
 import subprocess
@@ -9,15 +9,15 @@ import numpy as np
 from benchmarks.peers.harness import Adapter, cpu_seconds, main, padded, pairs
 
 TRIAL_ROWS = 50
-SPARE = 16  # a label tree has leaves that are no label, untrained and therefore probable; its answers may hold them
+SPARE = 16  # additional predictions: untrained leaves of a label tree, which are no labels, may rank high
 
 
 class VowpalWabbit(Adapter):
-    """``settings``: ``reduction``, its name; ``passes``; ``options``, whatever else goes on the command line."""
+    """A reduction of Vowpal Wabbit; ``settings`` has its name, the passes and other command-line options."""
 
     def prepare(self, train, test):
         self._labels_from = self.settings["first_label"]
-        if self.settings["one_label"]:  # a line for each of an example's labels: the learner knows one a line
+        if self.settings["one_label"]:  # one line for each label of an example
             rows = np.repeat(np.arange(train.X.shape[0]), np.diff(train.Y.indptr))
             self._write("train.txt", train.X[rows], [[label] for label in train.Y.indices.tolist()], shuffle=True)
         else:
@@ -25,7 +25,7 @@ class VowpalWabbit(Adapter):
         self._write("test.txt", test.X, [[] for _ in range(test.X.shape[0])])
 
     def estimate(self, train):
-        """One against all costs examples × labels; a few rows tell how much one row costs."""
+        """Estimate one-against-all, whose cost is examples × labels, from a few rows."""
         n = train.Y.shape[0]
         if self.settings["reduction"] != "multilabel_oaa":
             return 0.0
@@ -34,7 +34,7 @@ class VowpalWabbit(Adapter):
         self._write("trial.txt", train.X[:trial], [row.tolist() for row in train.rows("Y")[:trial]])
         once = self._cost("trial.txt", train)
         self._write("trial.txt", train.X[:1], [[0]])
-        started = self._cost("trial.txt", train)  # what starting up alone costs
+        started = self._cost("trial.txt", train)  # cost of the start
         return max(once - started, 0.0) * n / trial * self.settings["passes"]
 
     def fit(self, train):
@@ -44,12 +44,12 @@ class VowpalWabbit(Adapter):
         answers = self.folder / "answers.txt"
         reduction = self.settings["reduction"]
         extra = [] if reduction == "log_multi" else ["--probabilities"]
-        # A row that takes the place of an earlier one in the ring is answered wrongly with the earlier one's scores.
+        # If the ring is smaller than the test set, rows get the scores of earlier rows.
         extra += ["--ring_size", test.X.shape[0] + 1] if reduction == "multilabel_oaa" else []
         extra += ["--top_k", k + SPARE] if reduction == "plt" else []
         files = ("-d", self.folder / "test.txt", "-p", answers)
         self._run("-t", "-i", self._model, "--loss_function", "logistic", *files, *extra)
-        with answers.open() as lines:  # one against all writes an empty line after each answer
+        with answers.open() as lines:  # one-against-all writes an empty line after each prediction
             return padded([self._best(line, k) for line in lines if reduction == "plt" or line.strip()], k)
 
     def _train(self, file, train, passes):
@@ -84,7 +84,7 @@ class VowpalWabbit(Adapter):
             file.writelines(lines)
 
     def _best(self, line, k):
-        """``label:probability`` in any order and with either separator, or one label alone."""
+        """Parse ``label:probability`` entries, in any order and separated by commas or spaces, or a single label."""
         scored = [entry.partition(":") for entry in line.replace(",", " ").split()]
         best = sorted(scored, key=lambda entry: -float(entry[2] or 0))
         labels = (int(label) - self._labels_from for label, _, _ in best)

@@ -26,7 +26,7 @@ def fit(
     reading: Reading,
     settings: Settings,
     texts: TextSettings,
-    shortlist: Annotated[bool, flag("--shortlist", "Build the index of --shortlist of predict.", ADVANCED)] = False,
+    shortlist: Annotated[bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)] = False,
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
     ] = None,
@@ -36,7 +36,7 @@ def fit(
 ) -> None:
     """Fit a model to labelled examples and save it.
 
-    What is auto comes from the preset or is chosen on held-out examples.
+    Settings that are auto come from the preset or are chosen on held-out examples.
     """
     device = options.checked_device(settings.device, scheduler, train)
     check_model_target(output, force)

@@ -30,7 +30,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for field in fields(groups[name]):
             keyword = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
             shown.append(keyword.replace(annotation=hints[field.name]))
-
     shown.sort(key=_panel)
 
     @functools.wraps(command)
@@ -71,12 +70,13 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Any:
-    """Return an option of a panel; its name is that of the parameter unless ``names`` are given."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+def option(help: str, panel: str, **more: Any) -> Any:
+    """Return an option that has the name of its parameter."""
+    return typer.Option(help=help, rich_help_panel=panel, **more)
 
 
 def flag(name: str, help: str, panel: str | None = None) -> Any:
+    """Return an option without a value; with its name typer adds no ``--no-...``."""
     return typer.Option(name, help=help, rich_help_panel=panel)
 
 
@@ -163,9 +163,7 @@ PowerIterations = Annotated[int, option("Power iterations of the eigensolver.", 
 class Ranking:
     """How labels are ranked."""
 
-    tail: Annotated[bool, flag("--tail", "Rank by probability times inverse propensity, for rare labels.", MODEL)] = (
-        False
-    )
+    tail: Annotated[bool, flag("--tail", "Favor rare labels: rank by probability / propensity.", MODEL)] = False
     shortlist: Annotated[
         Any, option("Candidate labels per example; fewer are faster.", MODEL, parser=candidates, metavar="N|auto|all")
     ] = "all"

@@ -126,7 +126,8 @@ def _widened(data: Dataset, n_features: int) -> Dataset:
     stored: Any = data.X
     if stored.shape[1] >= n_features:
         return data
-    return replace(data, X=stored.moved(np.arange(stored.shape[1]), n_features))
+    columns = np.arange(n_features)
+    return replace(data, X=stored.select(np.where(columns < stored.shape[1], columns, -1)))
 
 
 def open_model(path: Path, device: str = "cpu") -> SavedModel:

@@ -35,7 +35,10 @@ class Settings:
 
     preset: Annotated[Preset, option("Trade training time for accuracy.", MODEL)] = "balanced"
     budget: Annotated[
-        Any, option("Search that long for what is auto: 90s, 5m, 1h.", MODEL, parser=options.seconds, metavar="TIME")
+        Any,
+        option(
+            "Search this long for settings that are auto: 90s, 5m, 1h.", MODEL, parser=options.seconds, metavar="TIME"
+        ),
     ] = None
     scorers: Annotated[
         Any,

@@ -93,7 +93,8 @@ class Watcher:
     """Print a line when a rung of a search starts; keep its last state."""
 
     def __init__(self, quiet: bool) -> None:
-        self.quiet, self.last = quiet, None  # type: tuple[bool, Progress | None]
+        self.quiet = quiet
+        self.last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         before, self.last = self.last, progress

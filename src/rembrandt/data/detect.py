@@ -1,6 +1,8 @@
-"""Which format a file is in: by its name, and where that does not say, by its first lines."""
+"""The formats, how to read them, and their detection from the name and the first lines of a file."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rembrandt.data.compressed import head, plain_suffix
@@ -22,18 +24,32 @@ _SUFFIXES = {
     ".npz": "npz",
 }
 
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a file; see `rembrandt.read`."""
+
+    format: str = "auto"
+    text: str | Sequence[str] | None = None
+    labels: str | Path | None = None
+    label_separator: str | None = None
+    unlabelled: bool = False
+    label_names: Sequence[str] | None = None
+    n_features: int | None = None
+
+
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
 
 
 def detect(path: Path) -> str:
-    """Return the format's name, one of ``FORMATS``; plain lines of text are not detected."""
+    """Return the format of a file, one of ``FORMATS``; plain lines of text are not detected."""
     by_name = _SUFFIXES.get(plain_suffix(path))
     if by_name in ("npz", "parquet"):
         return by_name
     lines = [line for line in head(path).split(b"\n") if line.strip()][:2]
-    # Kaggle calls its numeric files .csv, so that name alone is not to be believed.
+    # Kaggle calls its numeric files .csv, so that name alone says nothing.
     numeric = any(_NUMERIC_ROW.match(line) for line in lines)
     if by_name and not (by_name == "csv" and numeric):
         return by_name

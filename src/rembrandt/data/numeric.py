@@ -1,14 +1,16 @@
 """Compiled code that turns bytes into numbers.
 
-The compiled functions never explain: they stop at the first byte that they cannot read and say where it is. The
-readers, in Python, then look at that place and say what was found there and what was expected.
+The compiled functions stop at the first byte that they cannot read and return its position. The readers then say in
+Python what was found there and what was expected.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# What a compiled parser stopped at.
+# Why a compiled parser stopped.
 FINE, BAD_LABEL, BAD_FEATURE, BAD_VALUE, LABEL_BEYOND, FEATURE_BEYOND = range(6)
 
 LARGEST_ID = 2**31 - 2
@@ -21,6 +23,18 @@ _TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 _PLUS, _COMMA, _MINUS, _POINT, _ZERO, _NINE, _COLON = 43, 44, 45, 46, 48, 57, 58
 
 
+class NumericRows(NamedTuple):
+    """What a chunk of lines holds, and why and where its parser stopped."""
+
+    starts: NDArray[np.int64]  # position of each row in the chunk
+    counts: NDArray[np.int64]  # labels and features of each row
+    labels: NDArray[np.int32]
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+    error: int
+    position: int
+
+
 @njit(nogil=True, cache=True)
 def is_blank(byte: int) -> bool:
     """Whether a byte separates the words of a line."""
@@ -28,8 +42,16 @@ def is_blank(byte: int) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def identifier(buffer: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
-    """The non-negative integer at ``i`` and where it ends; it ends at ``i`` when there is none there."""
+def skip_blanks(buffer: Any, i: int) -> int:
+    """The first position from ``i`` on that is not blank."""
+    while i < buffer.size and is_blank(buffer[i]):
+        i += 1
+    return i
+
+
+@njit(nogil=True, cache=True)
+def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
+    """The non-negative integer at ``i`` and where it ends; it ends at ``i`` when there is none."""
     value = 0
     while i < end and _ZERO <= buffer[i] <= _NINE:
         if value <= LARGEST_ID:  # larger ones stay just too large, whatever their length
@@ -39,8 +61,8 @@ def identifier(buffer: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True)
-def number(buffer: NDArray[np.uint8], i: int, end: int) -> tuple[float, int]:
-    """The decimal number at ``i`` and where it ends; it ends at ``i`` when there is none there."""
+def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
+    """The decimal number at ``i`` and where it ends; it ends at ``i`` when there is none."""
     start = i
     negative = i < end and buffer[i] == _MINUS
     if i < end and (buffer[i] == _MINUS or buffer[i] == _PLUS):
@@ -85,26 +107,23 @@ def number(buffer: NDArray[np.uint8], i: int, end: int) -> tuple[float, int]:
     return (-value if negative else value), i
 
 
-@njit(nogil=True, cache=True)
-def parse_rows(
-    buffer: NDArray[np.uint8],
-    n_labels: int,
-    n_features: int,
-    row_starts: NDArray[np.int64],
-    row_labels: NDArray[np.int64],
-    row_features: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    features: NDArray[np.int32],
-    values: NDArray[np.float32],
-) -> tuple[int, int, int, int, int]:
-    """Parse lines ``l1,l2 f:v f:v`` into the arrays given.
+def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
+    """Parse lines ``l1,l2 f:v f:v``, with ids below ``n_labels`` and ``n_features``.
 
-    Returns how many rows, labels and features there were, what stopped the parser (``FINE`` when nothing did), and
-    the byte that it stopped at. Empty lines are skipped; a line of blanks is a row without labels and features.
+    Empty lines are skipped; a line of blanks is a row without labels and features.
     """
+    n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
+    buffer = np.frombuffer(chunk, np.uint8)
+    return _parse_rows(buffer, n_labels, n_features, n_rows, chunk.count(b",") + n_rows, chunk.count(b":"))
+
+
+@njit(nogil=True, cache=True)
+def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, most_labels: int, most: int) -> Any:
+    starts, counts = np.empty(most_rows, np.int64), np.empty((2, most_rows), np.int64)
+    labels, features, values = np.empty(most_labels, np.int32), np.empty(most, np.int32), np.empty(most, np.float32)
     size = buffer.size
-    n_rows, n_row_labels, n_row_features = 0, 0, 0
-    i = 0
+    row, n, m = 0, 0, 0  # rows, labels and features so far
+    error, at, i = FINE, size, 0
     while i < size:
         if buffer[i] == _NEWLINE:
             i += 1
@@ -112,59 +131,54 @@ def parse_rows(
         if buffer[i] == _RETURN and i + 1 < size and buffer[i + 1] == _NEWLINE:
             i += 2
             continue
-        row_starts[n_rows] = i
-        first_label, first_feature = n_row_labels, n_row_features
+        starts[row] = i
+        first_label, first_feature = n, m
 
         # The labels: a word at the very start, unless a colon shows it to be a feature.
         expected = not is_blank(buffer[i])
         while expected:
             at = i
             label, i = identifier(buffer, i, size)
-            if i < size and buffer[i] == _COLON and n_row_labels == first_label and i > at:
+            if i < size and buffer[i] == _COLON and n == first_label and i > at:
                 i = at
                 break
             if i == at or (i < size and not (is_blank(buffer[i]) or buffer[i] == _NEWLINE or buffer[i] == _COMMA)):
-                return n_rows, n_row_labels, n_row_features, BAD_LABEL, at
-            if label >= n_labels:
-                return n_rows, n_row_labels, n_row_features, LABEL_BEYOND, at
-            labels[n_row_labels] = label
-            n_row_labels += 1
+                error = BAD_LABEL
+            elif label >= n_labels:
+                error = LABEL_BEYOND
+            if error != FINE:
+                break
+            labels[n] = label
+            n += 1
             expected = i < size and buffer[i] == _COMMA
             if expected:
-                i += 1
-                while i < size and is_blank(buffer[i]):
-                    i += 1
+                i = skip_blanks(buffer, i + 1)
 
-        while True:
-            while i < size and is_blank(buffer[i]):
-                i += 1
+        while error == FINE:
+            i = skip_blanks(buffer, i)
             if i == size or buffer[i] == _NEWLINE:
                 break
             at = i
             feature, i = identifier(buffer, i, size)
             if i in (at, size) or buffer[i] != _COLON:
-                return n_rows, n_row_labels, n_row_features, BAD_FEATURE, at
+                error = BAD_FEATURE
+                break
             if feature >= n_features:
-                return n_rows, n_row_labels, n_row_features, FEATURE_BEYOND, at
+                error = FEATURE_BEYOND
+                break
             i += 1
             value, after = number(buffer, i, size)
             whole = after > i and (after == size or is_blank(buffer[after]) or buffer[after] == _NEWLINE)
             if not whole or not abs(np.float32(value)) <= LARGEST_VALUE:
-                return n_rows, n_row_labels, n_row_features, BAD_VALUE, at
+                error = BAD_VALUE
+                break
             i = after
-            features[n_row_features] = feature
-            values[n_row_features] = value
-            n_row_features += 1
+            features[m], values[m] = feature, value
+            m += 1
 
-        row_labels[n_rows] = n_row_labels - first_label
-        row_features[n_rows] = n_row_features - first_feature
-        n_rows += 1
+        if error != FINE:
+            break
+        counts[0, row], counts[1, row] = n - first_label, m - first_feature
+        row += 1
         i += 1
-    return n_rows, n_row_labels, n_row_features, FINE, size
-
-
-def word_at(chunk: bytes, position: int, longest: int = 40) -> str:
-    """The word at a byte, quoted, for a message."""
-    words = chunk[position : position + 4 * longest].split(maxsplit=1)
-    word = words[0].decode("utf-8", "replace") if words else ""
-    return repr(word if len(word) <= longest else word[:longest] + "…")
+    return NumericRows(starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at)

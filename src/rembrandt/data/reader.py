@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from rembrandt.data.compressed import head
+import numpy as np
+import scipy.sparse as sp
+
+from rembrandt.data.compressed import head, line_chunks
 from rembrandt.data.dataset import Dataset
-from rembrandt.data.detect import FORMATS, detect
+from rembrandt.data.detect import FORMATS, ReadOptions, detect
 from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
@@ -24,82 +28,107 @@ def read(
     n_features: int | None = None,
     report: Report = silent,
 ) -> Dataset:
-    """Read a file of examples; it may be compressed (``.gz``, ``.xz``, ``.zst``). A store is opened, not read.
+    """Read a file of examples, or open a store.
+
+    Files may be compressed (``.gz``, ``.xz``, ``.zst``). A row without features or labels is kept and counted in
+    ``notes``. The values of a feature that is repeated within a row are added.
 
     Parameters
     ----------
-    path : the file, or the folder of a store.
-    format : "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", or "lines" for one
-        unlabelled text per line; "auto" goes by the file's name and first lines.
-    text : for tables, the column of the text, or several, which are joined by a space.
-    labels : for tables, the column of the labels; for "npz", the file of the label matrix.
-    label_separator : for tables, what separates several labels in a cell; without it a cell is one label.
-    unlabelled : for tables, "npz" and "lines", whether there are no labels, as in data to predict.
-    label_names : for formats where labels are numbers, their names in order.
-    n_features : for "repository" and "svmlight", how many features there are, where the file does not say.
-    report : told how far the reading is.
+    path : str or Path
+        The file, or the folder of a store.
+    format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"}, \
+            default="auto"
+        The format of the file; "auto" detects it from the name and the first lines. "lines" is one unlabelled text
+        per line.
+    text : str or sequence of str, default=None
+        For tables, the column of the text, or several columns, which are joined by a space.
+    labels : str or Path, default=None
+        For tables, the column of the labels; for "npz", the file of the label matrix.
+    label_separator : str, default=None
+        For tables, what separates several labels in a cell; None means that a cell is one label.
+    unlabelled : bool, default=False
+        For tables and "npz", whether there are no labels, as in data to predict.
+    label_names : sequence of str, default=None
+        For formats where labels are numbers, their names in order.
+    n_features : int, default=None
+        For "repository" and "svmlight", the number of features, where the file does not say.
+    report : callable, default=silent
+        Called with stage, done and total while the file is read.
 
-    A row without features or labels is kept and counted in ``notes``. A feature that is repeated within a row has its
-    values added. Anything malformed raises ``DataError``, which names the file and the line.
+    Returns
+    -------
+    Dataset
+        The examples. The rows of a store stay on disk.
+
+    Raises
+    ------
+    DataError
+        If the file is malformed; the message has the file and the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from rembrandt import read
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".svm") as file:
+    ...     _ = file.write("0,2 0:1 3:0.5\\n1 2:1\\n")
+    ...     file.flush()
+    ...     data = read(file.name)
+    >>> data.X.shape, data.Y.shape, data.task
+    ((2, 4), (2, 3), 'multilabel')
     """
-    return next(
-        read_parts(
-            path,
-            format,
-            text=text,
-            labels=labels,
-            label_separator=label_separator,
-            unlabelled=unlabelled,
-            label_names=label_names,
-            n_features=n_features,
-            report=report,
-        )
-    )
+    options = ReadOptions(format, text, labels, label_separator, unlabelled, label_names, n_features)
+    return next(read_parts(path, options, report))
 
 
 def read_parts(
-    path: str | Path,
-    format: str = "auto",
-    *,
-    text: str | Sequence[str] | None = None,
-    labels: str | Path | None = None,
-    label_separator: str | None = None,
-    unlabelled: bool = False,
-    label_names: Sequence[str] | None = None,
-    n_features: int | None = None,
-    report: Report = silent,
-    rows: float = math.inf,
+    path: str | Path, options: ReadOptions, report: Report = silent, rows: float = math.inf
 ) -> Iterator[Dataset]:
-    """As `read`, in parts of about ``rows`` examples, one of them in memory at a time; each has its own names.
+    """Read as `read` does, in parts of at most ``rows`` examples, each with names of its own.
 
-    The same file is always cut in the same places.
+    One part is in memory at a time. The same file is always cut in the same way.
     """
-    path = Path(path)
-    if format != "auto" and format not in FORMATS:
-        message = f"there is no format {format!r}; choose from {', '.join(FORMATS)}, or auto"
+    for part in _parts(Path(path), options, report, rows):
+        if part.n_examples <= rows:
+            yield part
+            continue
+        starts = range(0, part.n_examples, int(rows))
+        pieces = (part.rows(np.arange(start, min(start + int(rows), part.n_examples))) for start in starts)
+        first = next(pieces)
+        repeated = {name: getattr(part.notes, name) for name in ("duplicate_features", "duplicate_labels")}
+        yield replace(first, notes=replace(first.notes, **repeated))
+        yield from pieces
+
+
+def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
+    """Parts of about ``rows`` examples: readers stop where a chunk of lines ends."""
+    kind = options.format
+    if kind != "auto" and kind not in FORMATS:
+        message = f"there is no format {kind!r}; choose from {', '.join(FORMATS)}, or auto"
         raise DataError(message, path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
-    if format != "npz" and not path.is_file():
+    if kind != "npz" and not path.is_file():
         raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
-    if format != "npz" and not head(path, 1):
+    if kind != "npz" and not head(path, 1):
         raise DataError("the file is empty; expected at least one example", path)
-    kind = detect(path) if format == "auto" else format
+    kind = detect(path) if kind == "auto" else kind
 
-    # Each reader is imported when it is needed: numba and pyarrow take a while to load.
+    # Readers are imported when they are needed: numba and pyarrow take long to load.
     if kind == "npz":
         from rembrandt.data.npz import read_npz
 
-        whole = read_npz(path, None if labels is None else Path(labels), label_names, unlabelled)
-        if whole.n_examples <= rows:
-            return iter([whole])
-        n, step = whole.n_examples, int(rows)
-        return (whole.rows(range(start, min(start + step, n))) for start in range(0, n, step))
+        labels = None if options.labels is None else Path(options.labels)
+        return iter([read_npz(path, labels, options.label_names, options.unlabelled)])
+    if kind == "lines":
+        if not options.unlabelled:
+            raise DataError("plain lines have no labels; use a table or fastText's format", path, parameter="format")
+        return iter([_read_lines(path, report)])
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_parts
 
-        return repository_parts(path, label_names, n_features, report, rows)
-    if label_names is not None or n_features is not None:
+        return repository_parts(path, options.label_names, options.n_features, report, rows)
+    if options.label_names is not None or options.n_features is not None:
         raise DataError(
             f"a {kind} file names its own labels and features; use Dataset.align_labels to match them", path
         )
@@ -111,11 +140,13 @@ def read_parts(
         from rembrandt.data.fasttext import fasttext_parts
 
         return fasttext_parts(path, report, rows)
-    if kind == "lines":
-        from rembrandt.data.lines import read_lines
-
-        return iter([read_lines(path, unlabelled, report)])
     from rembrandt.data.table import table_parts
 
-    column = None if labels is None else str(labels)
-    return table_parts(path, kind, text, column, label_separator, unlabelled, report, rows)
+    return table_parts(path, kind, options, report, rows)
+
+
+def _read_lines(path: Path, report: Report) -> Dataset:
+    """Read one text per line; an empty line is an empty text, so that predictions and lines correspond."""
+    chunks = (chunk.text().removesuffix("\n").split("\n") for chunk in line_chunks(path, report))
+    texts = [line.strip() for lines in chunks for line in lines]
+    return Dataset.build(sp.csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[])

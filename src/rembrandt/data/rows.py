@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.arrays import select_columns
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
 
@@ -28,39 +29,38 @@ class Rows(Protocol):
     @property
     def nnz(self) -> int:
         """Number of stored entries."""
-        ...
+
+    @property
+    def n_empty(self) -> int | None:
+        """Number of rows without entries; None if that would take a pass over the data."""
+
+    @property
+    def X(self) -> Any:
+        """The matrix, if it is in memory, or else these rows: the form in which `Dataset` holds them."""
 
     def __getitem__(self, index: Any) -> Matrix:
         """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
-        ...
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
         """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
-        ...
 
     def normalized(self) -> Rows:
         """Scale each row to unit Euclidean length."""
-        ...
 
     def select(self, columns: NDArray[np.int64]) -> Rows:
-        """Keep these columns only."""
-        ...
+        """These columns, -1 for a column of zeros; select columns before `normalized`, or select the used ones."""
 
     def used_columns(self) -> NDArray[np.int64]:
         """Columns with at least one stored entry."""
-        ...
 
     def resident(self) -> tuple[int, int]:
         """Rows and stored entries that a pass over the data holds in memory at a time."""
-        ...
 
     def label_feature_pairs(self, Y: sparse.csr_array) -> int:
         """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
-        ...
 
     def digest(self) -> str:
         """SHA-256 of the contents."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,16 @@ class MemoryRows:
     def nnz(self) -> int:
         return int(self.X.nnz if is_sparse(self.X) else self.X.size)
 
+    @property
+    def n_empty(self) -> int:
+        return int((np.diff(self.X.indptr) == 0).sum()) if is_sparse(self.X) else 0
+
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Matrix:
-        return self.X[index]
+        everything = isinstance(index, slice) and index == slice(None)
+        return self.X if everything else self.X[index]  # X[:] would copy a sparse matrix
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
         return ((rows, self.X[rows]) for rows in spans(self.shape[0], n_rows))
@@ -94,7 +99,7 @@ class MemoryRows:
         return MemoryRows(normalize_rows(self.X))
 
     def select(self, columns: NDArray[np.int64]) -> MemoryRows:
-        return MemoryRows(self.X[:, columns])
+        return MemoryRows(select_columns(self.X, columns))
 
     def used_columns(self) -> NDArray[np.int64]:
         return used_columns(self.X)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError, StorageError
-from rembrandt.storage.arrays import ArrayFile, Arrays, file_sha256, write_arrays
+from rembrandt.storage.arrays import ArrayFile, Arrays, file_sha256, pack_strings, unpack_strings, write_arrays
 from rembrandt.storage.atomic import write_errors
 
 Array = NDArray[Any]
 
 REMEDY = "restore the file, or convert the data again"
 _CSR: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
-_WEIGHTS = np.dtype("<f4")
 
 
 @dataclass(frozen=True)
@@ -34,51 +34,45 @@ class Entry:
     has_weights: bool
     bytes: int
     sha256: str
-    source: tuple[int, int]  # number of the input file and of the part of it that the shard holds
-
-    def facts(self) -> dict[str, Any]:
-        """The entry as JSON."""
-        return asdict(self)
+    source: tuple[int, int]  # number of the input file, and of the part of it that the shard holds
 
     @classmethod
-    def of(cls, facts: Any, where: Path) -> Entry:
-        """The entry in a manifest, which is not trusted."""
-        try:
-            entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
-            numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
-            sound = (
-                all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
-                and (len(entry.nonzeros), len(entry.source)) == (2, 2)
-                and isinstance(entry.sha256, str)
-                and Path(entry.file).name == entry.file
-            )
-        except (TypeError, KeyError):
-            sound = False
-        if not sound:
-            raise DataError("it has an invalid entry of a shard; the store is damaged, convert the data again", where)
+    def of(cls, facts: dict[str, Any]) -> Entry:
+        """The entry in a manifest, which is not trusted; an impossible one raises ValueError, TypeError or KeyError."""
+        entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
+        numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
+        if not (
+            len(numbers) == 8
+            and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
+            and isinstance(entry.sha256, str)
+            and Path(entry.file).name == entry.file
+        ):
+            raise ValueError("an entry of a shard is invalid")
         return entry
 
 
 @dataclass(frozen=True)
 class ShardData:
-    """The contents of a shard."""
+    """The contents of a shard. The names are those of labels and features that the shards before it do not have."""
 
     X: sp.csr_array
     Y: sp.csr_array
-    weights: Array | None
+    weights: Array | None = None
+    label_names: Sequence[str] = ()
+    feature_names: Sequence[str] = ()
 
 
-def write_shard(
-    folder: Path, name: str, X: sp.csr_array, Y: sp.csr_array, weights: Array | None, source: tuple[int, int]
-) -> Entry:
+def write_shard(folder: Path, name: str, data: ShardData, source: tuple[int, int]) -> Entry:
     """Write a shard and return its entry; the shard belongs to the store once the manifest has the entry."""
+    X, Y, weights = data.X, data.Y, data.weights
     arrays: Arrays = {
         f"{part}.{field}": np.asarray(getattr(M, field), dtype)
         for part, M in (("X", X), ("Y", Y))
         for field, dtype in _CSR.items()
     }
+    arrays |= pack_strings("labels", data.label_names) | pack_strings("features", data.feature_names)
     if weights is not None:
-        arrays["weights"] = np.asarray(weights, _WEIGHTS)
+        arrays["weights"] = np.asarray(weights, np.float32)
     with write_errors(folder / name):
         size, sha256 = write_arrays(folder / name, arrays)
     nonzeros = int(X.nnz), int(Y.nnz)
@@ -125,6 +119,13 @@ class MappedShard:
             M.has_sorted_indices = M.has_canonical_format = True
         return ShardData(X, Y, arrays.get("weights"))
 
+    def names(self, kind: str) -> list[str]:
+        """Names of "labels" or "features" that the shards before this one do not have; only these are read."""
+        try:
+            return unpack_strings(kind, self._mapped().arrays)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(f"it does not have names of {kind}; {REMEDY}", self.path) from error
+
     def prefetch(self) -> None:
         """Start to read the file while another shard is in use."""
         if self._file is not None:
@@ -136,29 +137,32 @@ class MappedShard:
             self._file.release()
 
     def _open(self) -> ArrayFile:
+        file = self._mapped(self._verify)
+        self._check(file.arrays)
+        file.release()
+        return file
+
+    def _mapped(self, verify: bool = False) -> ArrayFile:
         entry, path = self.entry, self.path
         try:
             size = path.stat().st_size
             if size != entry.bytes:
                 raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {REMEDY}", path)
-            if self._verify and file_sha256(path) != entry.sha256:
+            if verify and file_sha256(path) != entry.sha256:
                 raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
-            file = ArrayFile(path, private=True)
+            return ArrayFile(path, private=True)
         except FileNotFoundError as error:
             raise DataError(f"this shard of the store is missing; {REMEDY}", path) from error
         except OSError as error:
             raise DataError(f"the shard cannot be read ({error}); {REMEDY}", path) from error
         except StorageError as error:
             raise DataError(f"{error}; {REMEDY}") from error
-        self._check(file.arrays)
-        file.release()
-        return file
 
     def _check(self, arrays: Arrays) -> None:
         entry = self.entry
         types = {f"{part}.{field}": dtype for part in "XY" for field, dtype in _CSR.items()}
-        types |= {"weights": _WEIGHTS} if entry.has_weights else {}
-        if {name: array.dtype for name, array in arrays.items()} != types or any(a.ndim != 1 for a in arrays.values()):
+        types |= {"weights": np.dtype("<f4")} if entry.has_weights else {}
+        if any(name not in arrays or arrays[name].dtype != types[name] or arrays[name].ndim != 1 for name in types):
             raise DataError(f"it does not have the arrays of a shard; {REMEDY}", self.path)
         for part, columns, nonzeros in (("X", entry.d, entry.nonzeros[0]), ("Y", entry.c, entry.nonzeros[1])):
             starts, indices, values = (arrays[f"{part}.{field}"] for field in _CSR)

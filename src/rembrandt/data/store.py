@@ -1,43 +1,37 @@
-"""A store: examples as a folder of row shards that are mapped into memory, for data larger than memory.
+"""A store: examples in a folder of row shards that are mapped into memory, for data larger than memory.
 
-``store.json`` names the shards with their sizes and check sums, and the files of label and feature names. Names come in
-pieces, in the order in which they were first met: a shard that brings new names adds a piece, so a store can grow and
-what was written stays as it is. Nothing in it is pickled.
+``store.json`` lists the shards with their sizes and checksums. A shard also has the names of labels and features that
+occur in it first, so a store can grow without rewriting what it has.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from rembrandt import __version__
 from rembrandt.data.dataset import Dataset, Notes, Task
-from rembrandt.data.shard import Entry, MappedShard
+from rembrandt.data.labels import LabelIndex
+from rembrandt.data.shard import REMEDY, Entry, MappedShard
 from rembrandt.data.stored import StoredRows
-from rembrandt.errors import DataError
-from rembrandt.storage.atomic import atomic_file
+from rembrandt.errors import DataError, StorageError
+from rembrandt.storage.arrays import file_sha256, map_arrays, write_arrays
+from rembrandt.storage.atomic import atomic_file, write_errors
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 MANIFEST = "store.json"
-PROGRESS = "progress.json"  # the manifest of a conversion that has not ended; the store as it was stays beside it
+PROGRESS = "progress.json"  # the manifest of an unfinished conversion; the store stays as it was until it ends
+TEXT = "text.safetensors"
 FORMAT, FORMAT_VERSION = "rembrandt-store", 2
-
-
-@dataclass(frozen=True)
-class Names:
-    """A piece of a list of names, in a file of its own."""
-
-    file: str
-    count: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -47,26 +41,16 @@ class Manifest:
     task: Task = "multiclass"
     n_features: int = 0
     n_labels: int = 0
+    has_feature_names: bool = False
     shards: tuple[Entry, ...] = ()
-    labels: tuple[Names, ...] = ()
-    features: tuple[Names, ...] | None = None  # None: they have only numbers
-    text: Names | None = None  # how texts were turned into features
-    inputs: tuple[dict[str, Any], ...] = ()  # what it was made of: path, size and how it was read
+    text: dict[str, Any] | None = None  # parameters of the text features, and the checksum of what they learned
+    inputs: tuple[dict[str, Any], ...] = ()  # the files it was made from: path, size and how they were read
     notes: Notes = field(default_factory=Notes)
 
     def write(self, folder: Path, name: str = MANIFEST) -> None:
-        from rembrandt import __version__
-
-        facts = {f.name: getattr(self, f.name) for f in fields(self)}
-        facts["shards"] = [entry.facts() for entry in self.shards]
-        for kind in ("labels", "features"):
-            facts[kind] = None if facts[kind] is None else [asdict(piece) for piece in facts[kind]]
-        facts["text"] = None if self.text is None else asdict(self.text)
-        facts["notes"] = asdict(self.notes)
         head = {"format": FORMAT, "format_version": FORMAT_VERSION, "library_version": __version__}
-        body = json.dumps(head | facts, indent=1)
         with atomic_file(folder / name) as file:
-            file.write(body.encode())
+            file.write(json.dumps(head | asdict(self), indent=1).encode())
 
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST) -> Manifest:
@@ -74,58 +58,47 @@ class Manifest:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            begun = "the conversion was not finished; give its command again, and it goes on where it was stopped"
-            unknown = f"this is no store, it has no {MANIFEST}; make one with rembrandt data convert"
+            begun = "the conversion was not finished; run its command again to continue it"
+            unknown = f"this is not a store, it has no {MANIFEST}; make one with rembrandt data convert"
             raise DataError(begun if (folder / PROGRESS).is_file() else unknown, folder) from error
-        except (ValueError, OSError) as error:
-            raise DataError(
-                f"it cannot be read as JSON ({error}); the store is damaged, convert the data again", path
-            ) from error
+        except (ValueError, OSError, RecursionError) as error:
+            raise DataError(f"it cannot be read as JSON ({error}); convert the data again", path) from error
         if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
             raise DataError(f"it does not describe a {FORMAT}; check the path", path)
         version, library = facts.pop("format_version", None), facts.pop("library_version", None)
-        if isinstance(version, int) and version > FORMAT_VERSION:
+        if version != FORMAT_VERSION:
+            newer = isinstance(version, int) and version > FORMAT_VERSION
+            remedy = f"install Rembrandt {library} or newer, or convert the data again"
             raise DataError(
-                f"it has format version {version}, and this library reads up to {FORMAT_VERSION}; install Rembrandt "
-                f"{library} or newer, or convert the data again",
+                f"it has format version {version}, and this version of Rembrandt reads version {FORMAT_VERSION}; "
+                + (remedy if newer else "convert the data again"),
                 path,
             )
-        if version != FORMAT_VERSION:
-            raise DataError(
-                f"it has format version {version}, which this library no longer reads; convert the data again", path
-            )
-        shards = tuple(Entry.of(entry, path) for entry in _list(facts.get("shards"), path))
         try:
-            manifest = cls(
-                **facts
-                | {
-                    "shards": shards,
-                    "labels": tuple(Names(**piece) for piece in facts["labels"]),
-                    "features": None if facts["features"] is None else tuple(Names(**p) for p in facts["features"]),
-                    "text": None if facts["text"] is None else Names(**facts["text"]),
-                    "inputs": tuple(facts["inputs"]),
-                    "notes": Notes(**facts["notes"]),
-                }
-            )
-            pieces = [*manifest.labels, *(manifest.features or ()), *([manifest.text] if manifest.text else [])]
-            plain = all(Path(piece.file).name == piece.file and piece.count >= 0 for piece in pieces)
-            wide = all(entry.d <= manifest.n_features and entry.c <= manifest.n_labels for entry in shards)
-            whole = 0 <= manifest.n_features < 1 << 31 and 0 <= manifest.n_labels < 1 << 31
-            sound = plain and wide and whole and sum(p.count for p in manifest.labels) == manifest.n_labels
-        except (TypeError, KeyError, AttributeError) as error:
-            raise DataError(
-                f"something that every store has is missing from it ({error}); convert again", path
-            ) from error
-        if not sound:
-            raise DataError("its numbers contradict each other; the store is damaged, convert the data again", path)
+            return cls._checked(facts)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise DataError(f"the store is damaged ({error}); convert the data again", path) from error
+
+    @classmethod
+    def _checked(cls, facts: dict[str, Any]) -> Manifest:
+        shards = tuple(Entry.of(entry) for entry in facts["shards"])
+        inputs = tuple(dict(one) for one in facts["inputs"])
+        manifest = cls(**facts | {"shards": shards, "inputs": inputs, "notes": Notes(**facts["notes"])})
+        d, c = manifest.n_features, manifest.n_labels
+        if manifest.text is not None:
+            _ = manifest.text["config"].items(), manifest.text["sha256"]
+        if not (
+            manifest.task in get_args(Task)
+            and 0 <= d < 1 << 31
+            and 0 <= c < 1 << 31
+            and all(entry.d <= d and entry.c <= c for entry in shards)
+        ):
+            raise ValueError("its numbers contradict each other")
         return manifest
 
 
 class Store:
-    """A store, opened for reading.
-
-    ``verify=False`` skips the check sums: for a large store on a disk that is trusted.
-    """
+    """A store that is open for reading; ``verify=False`` skips the checksums, for a large store on a trusted disk."""
 
     def __init__(self, path: str | Path, verify: bool = True) -> None:
         self.path = Path(path)
@@ -136,53 +109,42 @@ class Store:
         self.shards = [MappedShard(self.path / entry.file, entry, verify) for entry in self.manifest.shards]
         missing = next((shard.path for shard in self.shards if not shard.path.is_file()), None)
         if missing is not None:
-            raise DataError(
-                "the store says there is such a shard, but it is missing; restore it, or convert again", missing
-            )
-
-    @property
-    def n(self) -> int:
-        return sum(entry.n for entry in self.manifest.shards)
-
-    @property
-    def d(self) -> int:
-        return self.manifest.n_features
-
-    @property
-    def c(self) -> int:
-        return self.manifest.n_labels
+            raise DataError(f"this shard of the store is missing; {REMEDY}", missing)
+        self.n = sum(entry.n for entry in self.manifest.shards)
+        self.d, self.c = self.manifest.n_features, self.manifest.n_labels
 
     @property
     def nonzeros(self) -> int:
-        """Of X and Y together."""
+        """Number of entries of X and Y together."""
         return sum(sum(entry.nonzeros) for entry in self.manifest.shards)
 
     @cached_property
     def label_names(self) -> list[str]:
-        return read_names(self.path, self.manifest.labels)
+        return read_names(self.path, self.manifest, "labels").names
 
     @cached_property
     def feature_names(self) -> list[str] | None:
-        return None if self.manifest.features is None else read_names(self.path, self.manifest.features)
+        return read_names(self.path, self.manifest, "features").names if self.manifest.has_feature_names else None
 
     @cached_property
     def text(self) -> TextFeatures | None:
-        """What turned texts into the store's features, to do the same with others."""
-        return None if self.manifest.text is None else read_text_features(self.path, self.manifest.text)
+        """The transformer that turned texts into the features of the store."""
+        return read_text_features(self.path, self.manifest)
+
+    @cached_property
+    def is_used(self) -> NDArray[np.bool_]:
+        """Whether each feature occurs in some row; one pass over the shards."""
+        used = np.zeros(self.d, dtype=bool)
+        for shard in self.shards:
+            used[shard.rows(self.d, self.c).X.indices] = True
+            shard.release()
+        return used
 
     def dataset(self) -> Dataset:
-        """The store as a dataset whose rows stay on the disk until they are asked for; its labels are in memory."""
+        """The store as a dataset whose features stay on disk; its labels are in memory."""
         rows: Any = StoredRows(self)
-        return Dataset(
-            self.labels(),
-            rows,
-            None,
-            self.label_names,
-            self.feature_names,
-            self.manifest.task,
-            self.manifest.notes,
-            self.weights(),
-        )
+        task, notes = self.manifest.task, self.manifest.notes
+        return Dataset(self.labels(), rows, None, self.label_names, self.feature_names, task, notes, self.weights())
 
     def labels(self) -> sp.csr_array:
         """All of Y."""
@@ -192,83 +154,48 @@ class Store:
             shard.release()
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
-    def weights(self) -> Any:
+    def weights(self) -> NDArray[np.float32] | None:
+        """The weight of each example, or None when no shard has weights."""
         if not any(entry.has_weights for entry in self.manifest.shards):
             return None
-        found = [shard.rows(self.d, self.c).weights for shard in self.shards]
+        found = (shard.rows(self.d, self.c).weights for shard in self.shards)
         return np.concatenate(
-            [np.ones(s.entry.n, np.float32) if w is None else w for s, w in zip(self.shards, found, strict=True)]
+            [np.ones(s.n, np.float32) if w is None else w for s, w in zip(self.shards, found, strict=True)]
         )
 
 
 def is_store(path: str | Path) -> bool:
-    """Whether there is a store, or the beginning of one, at this path."""
+    """Whether there is a store, or an unfinished one, at this path."""
     return any((Path(path) / name).is_file() for name in (MANIFEST, PROGRESS))
 
 
-def write_names(folder: Path, file: str, names: Any, count: int) -> Names:
-    """A piece of names, or anything else that JSON holds, in a file of its own."""
-    body = json.dumps(names, ensure_ascii=True).encode()
-    with atomic_file(folder / file) as out:
-        out.write(body)
-    return Names(file, count, hashlib.sha256(body).hexdigest())
+def read_names(folder: Path, manifest: Manifest, kind: str) -> LabelIndex:
+    """The names of all "labels" or "features"."""
+    shards = [MappedShard(folder / entry.file, entry) for entry in manifest.shards]
+    names = [name for shard in shards for name in shard.names(kind)]
+    index = LabelIndex(names)
+    if not len(index) == len(names) == (manifest.n_labels if kind == "labels" else manifest.n_features):
+        raise DataError(f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder)
+    return index
 
 
-def read_names(folder: Path, pieces: tuple[Names, ...]) -> list[str]:
-    names: list[str] = []
-    for piece in pieces:
-        found = _json(folder, piece)
-        if not isinstance(found, list) or len(found) != piece.count or not {*map(type, found)} <= {str}:
-            raise DataError(f"it does not hold {piece.count:,} names; {_REMEDY}", folder / piece.file)
-        names += found
-    if len(set(names)) != len(names):
-        raise DataError(f"names of labels or features occur twice in it; {_REMEDY}", folder)
-    return names
+def write_text_features(folder: Path, text: TextFeatures) -> dict[str, Any]:
+    """Save text features beside the shards; returns their entry in the manifest."""
+    with write_errors(folder / TEXT):
+        _, sha256 = write_arrays(folder / TEXT, text.to_arrays())
+    return {"config": text.to_config(), "sha256": sha256}
 
 
-def read_text_features(folder: Path, piece: Names) -> TextFeatures:
-    from rembrandt.features.text import TextFeatures
-    from rembrandt.storage.arrays import pack_strings
+def read_text_features(folder: Path, manifest: Manifest) -> TextFeatures | None:
+    """The text features of a store, or None when it was not made from texts."""
+    if manifest.text is None:
+        return None
+    from rembrandt.features.text import TextFeatures  # loads scikit-learn and numba
 
-    facts = _json(folder, piece)
+    path = folder / TEXT
     try:
-        arrays = pack_strings("terms", facts["terms"]) | {"idf": np.array(facts["idf"], np.float32)}
-        return TextFeatures.from_arrays(arrays, facts["config"])
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise DataError(
-            f"it does not say how texts become features ({error}); {_REMEDY}", folder / piece.file
-        ) from error
-
-
-def write_text_features(folder: Path, text: TextFeatures) -> Names:
-    hashed = text.weighting == "hashed"
-    terms = [] if hashed else text.get_feature_names_out().tolist()
-    facts = {"config": text.to_config(), "terms": terms, "idf": [] if hashed else text.idf_.tolist()}
-    return write_names(folder, "text.json", facts, len(terms))
-
-
-def _json(folder: Path, piece: Names) -> Any:
-    path = folder / piece.file
-    try:
-        body = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"the store says there is such a file, but it cannot be read ({error}); {_REMEDY}", path
-        ) from error
-    if hashlib.sha256(body).hexdigest() != piece.sha256:
-        raise DataError(f"its contents do not match their checksum; {_REMEDY}", path)
-    return json.loads(body)
-
-
-_REMEDY = "restore the file, or convert the data again"
-
-
-def _list(value: Any, path: Path) -> list[Any]:
-    if not isinstance(value, list):
-        raise DataError("it lists no shards; the store is damaged, convert the data again", path)
-    return value
-
-
-def added(first: Notes, second: Notes) -> Notes:
-    """The counts of both."""
-    return replace(first, **{f.name: getattr(first, f.name) + getattr(second, f.name) for f in fields(Notes)})
+        if file_sha256(path) != manifest.text["sha256"]:
+            raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
+        return TextFeatures.from_arrays(map_arrays(path), manifest.text["config"])
+    except (OSError, StorageError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"the text features cannot be read ({error}); {REMEDY}", path) from error

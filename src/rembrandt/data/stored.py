@@ -1,4 +1,4 @@
-"""The feature matrix of a store: rows that are read from the disk when they are asked for."""
+"""The feature matrix of a store, whose rows are read from disk when they are needed."""
 
 from __future__ import annotations
 
@@ -10,160 +10,106 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rembrandt.data.sparse import move_columns
+from rembrandt.data.arrays import select_columns
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import as_csr, normalize_rows
 
 if TYPE_CHECKING:
     from rembrandt.data.store import Store
 
 
 class StoredRows:
-    """X of a store. ``X[rows]`` (a slice, positions or a mask) is a CSR matrix in memory; X itself never is.
+    """The rows of a store (see `Rows`): ``X[rows]`` is a CSR matrix in memory.
 
-    ``X[:, columns]`` and ``X.normalized()`` are such matrices again, of some columns and with rows of length one.
+    ``columns`` are the columns of the store that these rows have, -1 for a column of zeros; None means all. With
+    ``is_normalized`` rows are scaled to unit length over the columns that are selected.
     """
 
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(
-        self,
-        store: Store,
-        place: NDArray[np.int64] | None = None,
-        n_columns: int | None = None,
-        columns: NDArray[np.int64] | None = None,
-        is_normalized: bool = False,
-    ) -> None:
-        self.store = store
-        self._place = place
-        self.columns = columns  # of the store, where these are not all
-        self.is_normalized = is_normalized
-        width = store.d if columns is None else len(columns)
-        self.shape = (store.n, width if n_columns is None else n_columns)
+    def __init__(self, store: Store, columns: NDArray[np.int64] | None = None, is_normalized: bool = False) -> None:
+        self.store, self.columns, self.is_normalized = store, columns, is_normalized
+        self.shape = (store.n, store.d if columns is None else len(columns))
         self.nnz = sum(entry.nonzeros[0] for entry in store.manifest.shards)
         self._starts = np.cumsum([0, *(entry.n for entry in store.manifest.shards)])
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def moved(self, place: NDArray[np.int64], n_columns: int) -> StoredRows:
-        """The same rows with column ``j`` moved to ``place[j]``, or dropped where that is negative."""
-        if self._place is not None or self.columns is not None:
-            raise ValueError("columns of a store are moved or chosen once")
-        return StoredRows(self.store, place, n_columns, None, self.is_normalized)
+    @property
+    def X(self) -> StoredRows:
+        return self
 
     @property
-    def is_moved(self) -> bool:
-        """Whether the columns are others than the store's."""
-        return self._place is not None
+    def n_empty(self) -> None:
+        """Not known before all rows are read."""
 
     def normalized(self) -> StoredRows:
-        """The same rows, of length one."""
-        return StoredRows(self.store, self._place, self.shape[1], self.columns, True)
+        return StoredRows(self.store, self.columns, True)
 
     def select(self, columns: NDArray[np.int64]) -> StoredRows:
-        """Keep these columns only."""
-        return self[:, columns]
+        if self.columns is not None:
+            columns = np.where(columns < 0, -1, self.columns[columns])
+        return StoredRows(self.store, columns, self.is_normalized)
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, sp.csr_array]]:
-        """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
         return ((rows, self[rows]) for rows in spans(self.shape[0], n_rows))
 
     def used_columns(self) -> NDArray[np.int64]:
-        """The columns that some row has an entry in; one pass over the shards."""
-        used = np.zeros(self.store.d, dtype=bool)
-        for shard in self.store.shards:
-            used[shard.rows(*self._columns).X.indices] = True
-            shard.release()
-        return np.flatnonzero(used)
+        used = self.store.is_used
+        return np.flatnonzero(used if self.columns is None else (self.columns >= 0) & used[self.columns])
 
-    @property
-    def largest_shard(self) -> tuple[int, int]:
-        """Most rows, and most non-zeros of X and Y together, in a shard."""
-        entries = self.store.manifest.shards
-        return max(entry.n for entry in entries), max(sum(entry.nonzeros) for entry in entries)
+    def keeps_entries(self) -> bool:
+        """Whether these are distinct columns of the store that include every one with an entry."""
+        if self.columns is None:
+            return True
+        return bool((self.columns >= 0).all()) and len(self.used_columns()) == self.store.is_used.sum()
 
     def resident(self) -> tuple[int, int]:
-        """Rows and stored entries in memory at a time: one shard in use, and one that is read ahead."""
-        rows, entries = self.largest_shard
-        return rows, 2 * entries
+        """One shard in use, and one that is read ahead."""
+        entries = self.store.manifest.shards
+        return max(entry.n for entry in entries), 2 * max(sum(entry.nonzeros) for entry in entries)
 
     def digest(self) -> str:
-        """SHA-256 of the contents, from the checksums of the shards."""
         digest = hashlib.sha256(f"{self.shape} {self.is_normalized}".encode())
+        digest.update(b"" if self.columns is None else self.columns.tobytes())
         for entry in self.store.manifest.shards:
             digest.update(entry.sha256.encode())
         return digest.hexdigest()
 
-    def label_feature_pairs(self, Y: sp.csr_array | None = None) -> int:
-        """Number of (label, feature) pairs that occur in the same row; one pass over the row starts."""
-        total = 0
+    def label_feature_pairs(self, Y: sp.csr_array) -> int:
+        total = start = 0
         for shard in self.store.shards:
-            rows = shard.rows(*self._columns)
-            total += int(np.diff(rows.Y.indptr).astype(np.int64) @ np.diff(rows.X.indptr).astype(np.int64))
+            widths = np.diff(shard.rows(self.store.d, self.store.c).X.indptr)
+            total += int(np.diff(Y.indptr[start : start + shard.n + 1]).astype(np.int64) @ widths)
+            start += shard.n
             shard.release()
         return total
 
-    def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, tuple):
-            every, columns = rows
-            if every != slice(None) or self._place is not None or self.columns is not None:
-                raise ValueError("columns of a store are chosen once, for all rows")
-            return StoredRows(self.store, None, None, np.asarray(columns, dtype=np.int64), self.is_normalized)
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.shape[0])
-            if step == 1:
-                return self._stacked(self._between(start, max(start, stop)))
-            rows = np.arange(start, stop, step)
-        return self._chosen(np.asarray(rows))
-
-    def _between(self, start: int, stop: int) -> list[sp.csr_array]:
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts = []
-        for number in range(first, len(self.store.shards)):
-            begin = int(self._starts[number])
-            if begin >= stop:
-                break
-            shard = self.store.shards[number]
-            parts.append(shard.rows(*self._columns).X[max(0, start - begin) : stop - begin].copy())
-            shard.release()
-        return parts
-
-    def _chosen(self, rows: NDArray[Any]) -> sp.csr_array:
+    def __getitem__(self, index: Any) -> sp.csr_array:
+        numbers = range(len(self.store.shards))
+        if isinstance(index, slice) and index.step in (None, 1):
+            start, stop, _ = index.indices(self.shape[0])
+            local = [slice(max(0, start - begin), max(0, stop - begin)) for begin in self._starts.tolist()]
+            return self._stacked([(number, local[number]) for number in numbers if start < self._starts[number + 1]])
+        rows = np.arange(*index.indices(self.shape[0])) if isinstance(index, slice) else np.asarray(index)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self._starts)
-        parts = []
-        for number in np.flatnonzero(np.diff(cuts)).tolist():
-            shard = self.store.shards[number]
-            wanted = rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number]
-            parts.append(shard.rows(*self._columns).X[wanted])
-            shard.release()
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        chosen: Any = self._stacked(parts)[back]
-        return chosen
+        wanted = [rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number] for number in numbers]
+        found: Any = self._stacked([(number, wanted[number]) for number in numbers])
+        return found[np.argsort(order)]
 
-    @property
-    def _columns(self) -> tuple[int, int]:
-        return self.store.d, self.store.c
-
-    def _stacked(self, parts: list[sp.csr_array]) -> sp.csr_array:
-        empty: Any = sp.csr_array((0, self.store.d), dtype=self.dtype)
-        stacked: Any = parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack([empty, *parts], format="csr"))
-        if self.columns is not None:
-            stacked = stacked[:, self.columns]
-        if self._place is not None:
-            stacked = move_columns(stacked, self._place, self.shape[1])
-        if stacked.indices.dtype != np.int32:
-            stacked.indices = stacked.indices.astype(np.int32)
-        return _normalized(stacked) if self.is_normalized else stacked
-
-
-def _normalized(X: Any) -> sp.csr_array:
-    """Rows of length one; rows of zeros stay zero."""
-    lengths = np.sqrt(np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.data**2, X.shape[0]))
-    factors = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    data = X.data * np.repeat(factors, np.diff(X.indptr)).astype(X.dtype)
-    return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    def _stacked(self, wanted: list[tuple[int, Any]]) -> sp.csr_array:
+        """Rows of several shards, given by their positions in each."""
+        parts: list[Any] = [sp.csr_array((0, self.store.d), dtype=self.dtype)]
+        for number, rows in wanted:
+            if (rows.stop > rows.start) if isinstance(rows, slice) else len(rows):
+                shard = self.store.shards[number]
+                parts.append(shard.rows(self.store.d, self.store.c).X[rows].copy())
+                shard.release()
+        X: Any = parts[-1] if len(parts) <= 2 else sp.vstack(parts, format="csr")
+        X = as_csr(X if self.columns is None else select_columns(X, self.columns))
+        return normalize_rows(X) if self.is_normalized else X

@@ -1,4 +1,4 @@
-"""What a user gives as ``y``, brought to one form: a sparse 0/1 matrix and the names of its columns."""
+"""The ``y`` of scikit-learn's methods, brought to one form: a sparse 0/1 matrix and the names of its columns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,94 +9,83 @@ from scipy import sparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from rembrandt.data.arrays import label_matrix
-from rembrandt.data.sparse import label_rows, move_columns
+from rembrandt.data.arrays import SEVERAL, label_lists, label_matrix, label_rows, move_columns
+from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
 
 
 @dataclass(frozen=True)
 class Targets:
-    """``Y`` (n×c, CSR float32) with the names of its columns and the way it was given."""
+    """``Y`` (n × c, CSR float32), the names of its columns, and the form in which it was given."""
 
     Y: sparse.csr_array
     classes: NDArray[Any]
     multiclass: bool
-    dense: str | None = None  # the type of the dense matrix it was given as, which predictions are handed back as
+    dense: str | None = None  # dtype of the dense matrix that was given; predictions have the same
 
 
-_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds the labels of one example
+def read_targets(y: Any, classes: Any = None) -> Targets:
+    """Read a 1-D array of classes, a 0/1 matrix (sparse or dense), or a list of labels for each example.
 
-
-def read_targets(y: Any) -> Targets:
-    """A 1-D array of classes of any type, a 0/1 matrix (sparse or dense), or a list of labels for each example."""
+    ``classes`` names the columns of a matrix, or labels that will occur in later calls. Labels keep their type.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = _unwrapped(y)
-    if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1):
-        Y, _, _ = label_matrix(y, None)
-        return Targets(Y, np.arange(Y.shape[1]), multiclass=False, dense=None if sparse.issparse(y) else str(y.dtype))
-    if isinstance(y, list | tuple) and any(isinstance(entry, _SEVERAL) for entry in y):
-        Y, names, _ = label_matrix(y, None)
-        return Targets(Y, np.asarray(names), multiclass=False)
+    matrix = _is_matrix(y) and (classes is not None or sparse.issparse(y) or y.shape[1] > 1)
+    dense = str(y.dtype) if matrix and not sparse.issparse(y) else None
+    if matrix and classes is None:
+        return Targets(label_matrix(y), np.arange(y.shape[1]), False, dense)
+    if matrix or _has_lists(y) or classes is not None:
+        multiclass = not matrix and not _has_lists(y)
+        if multiclass:
+            check_classification_targets(y)
+        Y, names = joined_labels(y, classes, np.empty(0, np.int64))
+        return Targets(Y, names, multiclass, dense)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
+    names, ids = np.unique(y, return_inverse=True)
+    if len(names) < 2:
         raise DataError(
-            f"the target holds one class only ({classes[0]!r}): there is nothing to tell apart. "
-            "Give examples of at least two classes."
+            f"the target has one class only ({names[0]!r}), so there is nothing to distinguish; "
+            "give examples of at least two classes"
         )
-    ones = np.ones(len(y), dtype=np.float32)
-    Y = sparse.csr_array((ones, index.astype(np.int32), np.arange(len(y) + 1)), shape=(len(y), len(classes)))
-    return Targets(Y, classes, multiclass=True)
-
-
-def read_first(y: Any, classes: Any = None) -> Targets:
-    """The labels of the first examples of several lots; ``classes`` names a matrix's columns, or labels yet to come."""
-    if classes is None:
-        return read_targets(y)
-    names, y = np.asarray(list(classes)), _unwrapped(y)
-    single = not _is_matrix(y) and not any(isinstance(entry, _SEVERAL) for entry in y)
-    if single:
-        check_classification_targets(y)
-    Y, names = joined_labels(y, names, names[:0])
-    return Targets(
-        Y, names, multiclass=single, dense=str(y.dtype) if isinstance(y, np.ndarray) and y.ndim == 2 else None
-    )
+    return Targets(label_rows(np.ones(len(y), np.int64), ids.astype(np.int32), len(names))[0], names, True)
 
 
 def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """``y`` as a 0/1 matrix over the ``known`` labels and then new ones, and the names of the new, of the same type.
+    """``y`` as a 0/1 matrix over the ``known`` labels and then new ones, and the names of the new ones.
 
-    ``y`` is a label or a list of labels for each row, and ``classes`` more that may come; or it is a matrix, and
-    ``classes`` names its columns, which are the ``known`` labels without it.
+    ``y`` is a label or a list of labels for each row, and ``classes`` names more labels. Or ``y`` is a matrix, and
+    ``classes`` names its columns, which are the ``known`` labels otherwise.
     """
     y = _unwrapped(y)
-    seen = {name: i for i, name in enumerate(known.tolist())}
     named = known.tolist() if classes is None else np.asarray(list(classes)).tolist()
     if _is_matrix(y):
-        Y, _, _ = label_matrix(y, None)
+        Y, labels = label_matrix(y), named
         if Y.shape[1] != len(named):
             given = "classes" if classes is not None else "labels of the model; give classes, the names of its columns"
             raise DataError(f"y has {Y.shape[1]} columns and there are {len(named)} {given}: name each column")
         if len(set(named)) < len(named):
             raise DataError("a class is named twice; name each column once")
-        flat = named
     else:
-        lists = [list(entry) if isinstance(entry, _SEVERAL) else [entry] for entry in y]
-        flat = [label.item() if isinstance(label, np.generic) else label for labels in lists for label in labels]
-        Y, _ = label_rows(np.array([len(each) for each in lists], np.int64), np.arange(len(flat)), len(flat))
-    names = np.asarray(sorted({name for name in (*flat, *named) if name not in seen}))
-    if len(names) and len(known) and (names.dtype.kind in "USO") != (known.dtype.kind in "USO"):
+        labels, counts = label_lists(y)
+        Y, _ = label_rows(counts, np.arange(len(labels)), len(labels))
+    index = LabelIndex(known)
+    try:
+        new = np.asarray(sorted({*labels, *named}.difference(index.names)))
+    except TypeError as error:
+        raise DataError(f"the labels are not of one type ({error}); give strings only, or numbers only") from error
+    if len(new) and len(known) and (new.dtype.kind in "USO") != (known.dtype.kind in "USO"):
         raise DataError(
-            f"the model's labels are of type {known.dtype} and the new ones of type {names.dtype}; give the same type"
+            f"the labels of the model are of type {known.dtype} and the new ones of type {new.dtype}; "
+            "give labels of the same type"
         )
-    seen |= {name: len(known) + i for i, name in enumerate(names.tolist())}
-    place = np.array([seen[name] for name in flat], np.int64)
-    Y = move_columns(Y, place, len(seen))
+    index.add(new.tolist())
+    Y = move_columns(Y, index.columns(labels), len(index))
     Y.sum_duplicates()
-    Y.data[:] = 1  # a label repeated in a row counts once
-    return Y, names if len(names) else known[:0]
+    Y.data[:] = 1  # a label that is repeated in a row counts once
+    return Y, new if len(new) else known[:0]
 
 
 def new_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
@@ -114,23 +103,26 @@ def new_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_ar
 
 
 def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
-    """Labels of a file as a model names its own: strings, or whole numbers."""
+    """Labels of a file in the type of a model's own: strings, or whole numbers."""
     if known.dtype.kind in "USO":
         return names
     strange = next((name for name in names if not name.isdecimal()), None)
     if strange is not None:
-        raise DataError(f"the model's labels are numbers, and {strange!r} is none; give numbers")
+        raise DataError(f"the labels of the model are numbers, and {strange!r} is not one; give numbers")
     return [int(name) for name in names]
 
 
 def _unwrapped(y: Any) -> Any:
-    """Tables as arrays, arrays of lists as lists, and a 0/1 matrix that is written as lists as one."""
-    if hasattr(y, "to_numpy"):  # a table or a series of one
+    """Tables as arrays, arrays of lists as lists, and a 0/1 matrix that is written as lists as an array."""
+    if hasattr(y, "to_numpy"):  # a data frame or a series
         y = y.to_numpy()
-    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and any(isinstance(e, _SEVERAL) for e in y):
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and any(isinstance(e, SEVERAL) for e in y):
         y = list(y)
-    lists = isinstance(y, list | tuple) and any(isinstance(entry, _SEVERAL) for entry in y)
-    return np.asarray(y) if lists and _are_indicators(y) else y
+    return np.asarray(y) if _has_lists(y) and _are_indicators(y) else y
+
+
+def _has_lists(y: Any) -> bool:
+    return isinstance(y, list | tuple) and any(isinstance(entry, SEVERAL) for entry in y)
 
 
 def _is_matrix(y: Any) -> bool:
@@ -138,7 +130,7 @@ def _is_matrix(y: Any) -> bool:
 
 
 def _are_indicators(rows: Any) -> bool:
-    """Rows of zeros and ones of one length, longer than one: a matrix written as lists, not lists of labels."""
+    """Whether these are rows of zeros and ones of one length, longer than one: a matrix, not lists of labels."""
     if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:
         return False
     matrix = np.asarray(rows)

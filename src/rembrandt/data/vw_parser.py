@@ -1,53 +1,39 @@
-"""Compiled code for Vowpal Wabbit's text: numbers the names that it meets, and reads their values."""
+"""Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their values."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number
+from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
+from rembrandt.features.terms import SEED, hash_span, mix
 
-# What the parser stopped at; ``FINE`` is zero.
+# Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE, BAD_VALUE, NO_NAME, NO_BAR, TOO_MANY_WORDS, BAD_NAMESPACE = range(1, 7)
 
-_NEWLINE, _QUOTE, _COMMA, _COLON, _BAR = 10, 39, 44, 58, 124
+_NEWLINE, _QUOTE, _COMMA, _COLON, _CARET, _BAR = 10, 39, 44, 58, 94, 124
+
+
+class VwRows(NamedTuple):
+    """What a chunk of lines holds, and why and where its parser stopped.
+
+    A name is known by the hash of its bytes; ``spans`` are where it starts and stops, after those of its namespace.
+    """
+
+    counts: NDArray[np.int64]  # labels and features of each row
+    weights: NDArray[np.float32]
+    labels: NDArray[np.uint64]
+    label_spans: NDArray[np.int64]
+    features: NDArray[np.uint64]
+    feature_spans: NDArray[np.int64]
+    values: NDArray[np.float32]
+    error: int
+    position: int
 
 
 @njit(nogil=True, cache=True)
-def _intern(
-    buffer: NDArray[np.uint8],
-    start: int,
-    end: int,
-    group: int,
-    slots: NDArray[np.int32],
-    spans: NDArray[np.int64],
-    count: int,
-) -> int:
-    """The number of the name ``buffer[start:end]`` within a group; ``count`` when it is new, and then kept."""
-    hashed = np.uint64(14695981039346656037) ^ np.uint64(group)
-    for i in range(start, end):
-        hashed = (hashed ^ np.uint64(buffer[i])) * np.uint64(1099511628211)
-    hashed ^= hashed >> np.uint64(32)
-    mask = slots.size - 1
-    slot = np.int64(hashed & np.uint64(mask))
-    while slots[slot] >= 0:
-        known = slots[slot]
-        first = spans[known, 0]
-        if spans[known, 2] == group and spans[known, 1] - first == end - start:
-            same = True
-            for i in range(end - start):
-                if buffer[first + i] != buffer[start + i]:
-                    same = False
-                    break
-            if same:
-                return known
-        slot = (slot + 1) & mask
-    slots[slot] = count
-    spans[count, 0], spans[count, 1], spans[count, 2] = start, end, group
-    return count
-
-
-@njit(nogil=True, cache=True)
-def _word_end(buffer: NDArray[np.uint8], i: int) -> int:
+def _word_end(buffer: Any, i: int) -> int:
     """Where the word at ``i`` ends: at a blank, a bar or the end of the line."""
     while i < buffer.size and not (is_blank(buffer[i]) or buffer[i] == _BAR or buffer[i] == _NEWLINE):
         i += 1
@@ -55,15 +41,17 @@ def _word_end(buffer: NDArray[np.uint8], i: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _skip_blanks(buffer: NDArray[np.uint8], i: int) -> int:
-    while i < buffer.size and is_blank(buffer[i]):
-        i += 1
-    return i
+def _find(buffer: Any, byte: int, start: int, end: int) -> int:
+    """Where a byte first occurs, or ``end``."""
+    for i in range(start, end):
+        if buffer[i] == byte:
+            return i
+    return end
 
 
 @njit(nogil=True, cache=True)
-def _value(buffer: NDArray[np.uint8], colon: int, end: int) -> float:
-    """The number between a colon and the end of its word: 1 without a colon, NaN when it is no finite number."""
+def _value(buffer: Any, colon: int, end: int) -> float:
+    """The number between a colon and the end of its word: 1 without a colon, NaN when it is not a finite number."""
     if colon == end:
         return 1.0
     value, after = number(buffer, colon + 1, end)
@@ -72,106 +60,86 @@ def _value(buffer: NDArray[np.uint8], colon: int, end: int) -> float:
     return value
 
 
-@njit(nogil=True, cache=True)
-def _colon(buffer: NDArray[np.uint8], start: int, end: int) -> int:
-    for i in range(start, end):
-        if buffer[i] == _COLON:
-            return i
-    return end
+def parse(chunk: bytes) -> VwRows:
+    """Parse whole lines."""
+    buffer = np.frombuffer(chunk, np.uint8)
+    n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
+    most_features = int(np.count_nonzero(buffer <= 32)) + chunk.count(b"|") + 2
+    return _parse(buffer, n_rows, chunk.count(b",") + n_rows, most_features)
 
 
 @njit(nogil=True, cache=True)
-def parse(
-    buffer: NDArray[np.uint8],
-    per_row_labels: NDArray[np.int64],
-    per_row_features: NDArray[np.int64],
-    importances: NDArray[np.float32],
-    labels: NDArray[np.int32],
-    features: NDArray[np.int32],
-    values: NDArray[np.float32],
-    label_slots: NDArray[np.int32],
-    feature_slots: NDArray[np.int32],
-    namespace_slots: NDArray[np.int32],
-    label_spans: NDArray[np.int64],
-    feature_spans: NDArray[np.int64],
-    namespace_spans: NDArray[np.int64],
-) -> tuple[tuple[int, int, int], tuple[int, int, int], int, int]:
-    """Fill the arrays; returns (rows, labels, features), how many different names of each kind, error, position."""
-    size = buffer.size
-    rows, n_labels, n_features = 0, 0, 0
-    label_names, feature_names, namespaces = 0, 0, 0
-    error, at = FINE, size
-    i = _skip_blanks(buffer, 0)
-    while i < size:
+def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
+    """Read labels, an importance and a tag up to the bar.
+
+    Returns the position of the bar, the importance, the number of labels so far, the error and its position.
+    """
+    importance, words, error, start = 1.0, 0, FINE, i
+    while error == FINE and i < buffer.size and buffer[i] != _BAR and buffer[i] != _NEWLINE:
+        start, i = i, _word_end(buffer, i)
+        touches = i < buffer.size and buffer[i] == _BAR
+        if not (buffer[start] == _QUOTE or (touches and words > 0)):
+            if words == 0:
+                j = start
+                while j < i:
+                    end = _find(buffer, _COMMA, j, i)
+                    if end > j:
+                        labels[n_labels] = hash_span(buffer, j, end, SEED)
+                        spans[n_labels, 0], spans[n_labels, 1] = j, end
+                        n_labels += 1
+                    j = end + 1
+            elif words == 1:
+                importance, after = number(buffer, start, i)
+                if after != i or not 0 <= importance <= LARGEST_VALUE:
+                    error = BAD_IMPORTANCE
+            else:
+                error = TOO_MANY_WORDS
+            words += 1
+        if error == FINE:
+            i = skip_blanks(buffer, i)
+    if error == FINE and (i == buffer.size or buffer[i] == _NEWLINE):
+        error = NO_BAR
+    return i, importance, n_labels, error, start
+
+
+@njit(nogil=True, cache=True)
+def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) -> Any:
+    counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
+    labels, label_spans = np.empty(most_labels, np.uint64), np.empty((most_labels, 2), np.int64)
+    features, spans = np.empty(most_features, np.uint64), np.empty((most_features, 4), np.int64)
+    values = np.empty(most_features, np.float32)
+    rows, n, m = 0, 0, 0  # rows, labels and features so far
+    error, at = FINE, buffer.size
+    i = skip_blanks(buffer, 0)
+    while i < buffer.size and error == FINE:
         if buffer[i] == _NEWLINE:
-            i = _skip_blanks(buffer, i + 1)
+            i = skip_blanks(buffer, i + 1)
             continue
-        first_label, first_feature = n_labels, n_features
-
-        # Before the bar: a label, an importance, a tag.
-        importance = 1.0
-        words = 0
-        while i < size and buffer[i] != _BAR and buffer[i] != _NEWLINE:
-            start, i = i, _word_end(buffer, i)
-            touches = i < size and buffer[i] == _BAR
-            if not (buffer[start] == _QUOTE or (touches and words > 0)):
-                if words == 0:
-                    j = start
-                    while j < i:
-                        end = j
-                        while end < i and buffer[end] != _COMMA:
-                            end += 1
-                        if end > j:
-                            known = _intern(buffer, j, end, 0, label_slots, label_spans, label_names)
-                            label_names += known == label_names
-                            labels[n_labels] = known
-                            n_labels += 1
-                        j = end + 1
-                elif words == 1:
-                    importance, after = number(buffer, start, i)
-                    if after != i or not 0 <= importance <= LARGEST_VALUE:
-                        error, at = BAD_IMPORTANCE, start
-                        break
-                else:
-                    error, at = TOO_MANY_WORDS, start
-                    break
-                words += 1
-            i = _skip_blanks(buffer, i)
-        if error == FINE and (i == size or buffer[i] == _NEWLINE):
-            error, at = NO_BAR, start
-        if error != FINE:
-            break
+        first_label, first_feature = n, m
+        i, weights[rows], n, error, at = _before_bar(buffer, i, labels, label_spans, n)
 
         # From the bar on: namespaces and their features.
-        namespace, scale = 0, 1.0
-        while i < size and buffer[i] != _NEWLINE:
+        first, last, seed, scale = 0, 0, SEED, 1.0  # of the namespace
+        while error == FINE and i < buffer.size and buffer[i] != _NEWLINE:
             opens = buffer[i] == _BAR
-            start = i + opens
-            i = _word_end(buffer, start)
-            colon = _colon(buffer, start, i)
+            at = i + opens
+            i = _word_end(buffer, at)
+            colon = _find(buffer, _COLON, at, i)
             value = _value(buffer, colon, i)
             if opens:
+                first, last, scale = at, colon, value
+                seed = SEED if first == last else mix(hash_span(buffer, first, last, SEED), _CARET)
                 if np.isnan(value):
-                    error, at = BAD_NAMESPACE, start
-                    break
-                scale = value
-                namespace = _intern(buffer, start, colon, 0, namespace_slots, namespace_spans, namespaces)
-                namespaces += namespace == namespaces
+                    error = BAD_NAMESPACE
             else:
                 value *= scale
-                if colon == start or not abs(np.float32(value)) <= LARGEST_VALUE:
-                    error, at = (NO_NAME if colon == start else BAD_VALUE), start
-                    break
-                known = _intern(buffer, start, colon, namespace, feature_slots, feature_spans, feature_names)
-                feature_names += known == feature_names
-                features[n_features] = known
-                values[n_features] = value
-                n_features += 1
-            i = _skip_blanks(buffer, i)
-        if error != FINE:
-            break
-        per_row_labels[rows] = n_labels - first_label
-        per_row_features[rows] = n_features - first_feature
-        importances[rows] = importance
+                if colon == at or not abs(np.float32(value)) <= LARGEST_VALUE:
+                    error = NO_NAME if colon == at else BAD_VALUE
+                features[m], values[m] = hash_span(buffer, at, colon, seed), value
+                spans[m, 0], spans[m, 1], spans[m, 2], spans[m, 3] = first, last, at, colon
+                m += 1
+            i = skip_blanks(buffer, i)
+        counts[0, rows], counts[1, rows] = n - first_label, m - first_feature
         rows += 1
-    return (rows, n_labels, n_features), (label_names, feature_names, namespaces), error, at
+    names = labels[:n], label_spans[:n], features[:m], spans[:m]
+    return VwRows(counts[:, :rows], weights[:rows], *names, values[:m], error, at)

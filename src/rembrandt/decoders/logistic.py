@@ -1,10 +1,10 @@
 """Logistic decoding: softmax over classes, or one independent logistic regression per label.
 
 The second-order scheme of Agarwal et al. (2014, Algorithm 1): the curvature of the loss is bounded by a fixed matrix,
-so it is factored once and every step is preconditioned by it. Here the preconditioner is applied to the features
-(they are whitened), which leaves plain accelerated gradient steps on minibatches. Rare labels have a flat loss, so the
-step of each label is scaled by its own curvature at the base rates. What is kept is the mean of an epoch's iterates:
-the step can stay large, and the held-out loss is smooth enough to stop by.
+which is factored once and preconditions every step. Here the preconditioner is applied to the features (they are
+whitened), which leaves accelerated gradient steps on minibatches. Rare labels have a flat loss, so the step of each
+label is scaled by its own curvature at the base rates. The mean of an epoch's iterates is kept: the step can stay
+large, and the held-out loss is smooth enough to stop by.
 """
 
 import warnings
@@ -16,12 +16,9 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.descent import Descent, LogisticSettings, NumpyDescent
-from rembrandt.decoders.shared_logistic import SharedDescent, features_of
-from rembrandt.decoders.whitening import Whitening
-from rembrandt.engines.place import CPU, CpuPlace, Place
-from rembrandt.engines.projected import ProjectedRows, label_blocks
-from rembrandt.engines.shards import LocalExecutor
+from rembrandt.engines.descent import Descent, LogisticProblem, LogisticSettings
+from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.whitening import Whitening
 from rembrandt.errors import RembrandtWarning
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
@@ -30,7 +27,7 @@ from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 __all__ = ["LogisticSettings", "fit_logistic"]
 
-EPOCHS = "epoch"  # what checkpoints call them
+EPOCHS = "epoch"  # stage name of the checkpoints
 
 
 def fit_logistic(
@@ -43,19 +40,19 @@ def fit_logistic(
     place: Place = CPU,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Decoder:
-    """Fit on most rows, stop by the loss on the rest, and keep the best weights seen."""
+    """Fit on most rows, stop by the loss on the held-out rows, and return the best weights found."""
     n = Y.shape[0]
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    # A row that counts for nothing decides nothing, and one without a class says nothing about which it is.
+    # Rows without weight are not used; with softmax, neither are rows without a class.
     usable = np.flatnonzero((w > 0) & (np.diff(Y.indptr) > 0 if settings.multiclass else True))
     train, held = (usable[part] for part in draw_rows(len(usable), settings.held_out, settings.seed, most=5000))
     if len(held) == 0:
         held = train
-    whitening = _whitening(H, fourier, settings.floor, w, place)
+    whitening = Whitening.of(place.statistics(H, None, fourier, w), settings.floor, H.dtype)
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
-    descent = _descent(place, whitening, H, Y, w, rates, settings, len(train))
+    descent = place.descent(LogisticProblem(whitening, H, Y, w, rates, settings, len(train)))
     rng = np.random.default_rng(settings.seed)
-    scale, since, done = 1.0, 0, 0  # the step is backed off when one makes the loss worse
+    scale, since, done = 1.0, 0, 0  # the step is reduced when the loss increases
     kept = _last_epoch(checkpoints, descent)
     if kept is None:
         first_loss = best_loss = descent.loss(held)
@@ -75,7 +72,7 @@ def fit_logistic(
             best_loss = loss
             descent.keep()
         elif not loss < first_loss:
-            # Diverging: back to the best point, at rest, with a much smaller step.
+            # Diverging: return to the best point with a much smaller step.
             descent.restart()
             scale /= 8
         else:
@@ -97,25 +94,16 @@ def fit_logistic(
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
 
 
-def _whitening(H: Block, fourier: FourierMap | None, floor: float, w: NDArray[Any], place: Place) -> Whitening:
-    if not isinstance(H, ProjectedRows):
-        return Whitening.of(H, fourier, floor, w, place)
-    with H.executor.tally.one_pass():
-        found = H.moments(fourier)
-    mean = found / found[-1, -1]
-    return Whitening.of_moments(mean[-1, :-1], mean[:-1, :-1], fourier, floor, H.dtype)
-
-
 def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | None:
-    """Put ``descent`` where the last epoch that was kept left it, and say the rest of where the fit was then."""
+    """Restore ``descent`` from the last epoch kept, and return the rest of the fit's state."""
     kept = checkpoints.last(EPOCHS)
     if kept is None:
         return None
     arrays, facts = kept
-    if facts["batch"] != descent.batch:  # it depends on what a device has free
+    if facts["batch"] != descent.batch:  # it depends on the free memory of a device
         warnings.warn(
-            f"the epochs that were kept took {facts['batch']:,} examples a step, and there is memory for "
-            f"{descent.batch:,} now: the logistic decoder begins anew",
+            f"the checkpoint was made with {facts['batch']:,} examples a step, and there is memory for "
+            f"{descent.batch:,} now: the logistic decoder starts again",
             RembrandtWarning,
             stacklevel=2,
         )
@@ -124,35 +112,10 @@ def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | 
     return facts
 
 
-def _descent(
-    place: Place,
-    whitening: Whitening,
-    H: Block,
-    Y: sparse.csr_array,
-    w: NDArray[Any],
-    rates: NDArray[Any],
-    settings: LogisticSettings,
-    n_train: int,
-) -> Descent:
-    shared = isinstance(H, ProjectedRows) and not settings.multiclass
-    if shared and not isinstance(H.executor, LocalExecutor):
-        return SharedDescent(H, whitening, w, rates, settings, n_train)
-    if isinstance(place, CpuPlace):
-        batch = settings.batch_of(n_train, Y.shape[1])
-        # In the blocks that workers would have, so that here and there are the same.
-        parts = label_blocks(Y.shape[1]) if shared else (slice(None),)
-        return NumpyDescent(whitening, features_of(whitening, H), Y, w, rates, settings, batch, parts)
-    from rembrandt.decoders.torch_descent import TorchDescent
-    from rembrandt.engines.torch_place import TorchPlace
-
-    assert isinstance(place, TorchPlace)
-    return TorchDescent(place, whitening, H, Y, w, rates, settings, n_train)
-
-
 def _kept(size: int, dropout: float, rng: np.random.Generator) -> NDArray[np.int64] | None:
-    """The features of a batch, in order: a random part of them, or None for all.
+    """Draw the features of a batch; None for all.
 
-    One draw serves the whole batch, so what is dropped is not computed at all.
+    One draw serves the whole batch, so that dropped features are not computed.
     """
     if dropout == 0:
         return None

@@ -1,8 +1,8 @@
-"""What rows and labels that come later need of the rows seen before: number, mean and scatter of the mapped features.
+"""More rows and labels for a ridge decoder, in closed form.
 
 Ridge is linear in the labels. With the old rows over the new ones, the labels are those of the old rows over zeros plus
-zeros over those of the new. The second part is learnt from the new rows and the moments of the old. The first is in the
-decoder already: the equations that it solves say what the labels of the old rows were.
+zeros over those of the new rows. The second part is fitted to the new rows with the moments of the old. The first part
+follows from the decoder: the equations that it solves determine the labels of the old rows.
 """
 
 from dataclasses import dataclass
@@ -13,23 +13,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.ridge import LABELS, RidgeStatistics, level
+from rembrandt.engines.place import CPU
+from rembrandt.engines.statistics import LABELS, RidgeStatistics, penalty
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
-SCORES = 1 << 24  # entries of the largest block of scores
-LEAST = 0.05  # of a label's variance that its features leave open, at least: no column is ever certain
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Of mapped features over all rows that a decoder has learnt from; 4 D² bytes for D features."""
+    """Moments of the mapped features over all rows that a decoder was fitted to; 4 D² bytes for D features."""
 
-    total: float  # rows, or their weight
+    total: float  # number of rows, or their weight
     mean: Array  # D
-    scatter: Array  # the upper triangle of the centred Gram matrix, row by row, in float64
+    scatter: Array  # upper triangle of the centred Gram matrix, by rows, in float64
 
     @classmethod
     def of(cls, statistics: RidgeStatistics) -> "Moments":
@@ -45,73 +44,50 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Labels learnt after the fit."""
+class Update:
+    """A decoder after more rows."""
 
-    weights: Array  # D × m
-    bias: Array  # m
-    embedding: Array  # m × k
-    moments: Moments  # of the rows before and these
-
-
-def learn_columns(
-    decoder: Decoder, H: Array, Y: sparse.csr_array, seen: Moments, strength: float, report: Report = silent
-) -> Columns:
-    """Columns for the labels ``Y`` of projected rows ``H``, given that no row that was seen before has them.
-
-    For scores that are probabilities (ridge, transpose) these are the columns that ridge of this ``strength`` finds on
-    all rows, the old ones and these: exactly, as it needs nothing of the old ones but their moments. For logits they
-    are those of two normal classes with one covariance, scaled to that from the same regression: an approximation.
-    """
-    statistics = RidgeStatistics(H, Y, decoder.fourier, report=report)
-    statistics.add_rows_without_labels(seen.total, seen.mean, seen.gram())
-    found = statistics.solve(strength)
-    Q, bias = found.weights, found.bias
-    if decoder.link != "identity":
-        Q, bias = _as_logits(statistics, Q)
-    if decoder.link == "softmax":
-        # Logits of a class against all others: softmax wants them above the others' total.
-        bias = bias + _mean_log_total(decoder, H)
-    embedding = statistics.of_projection(H.shape[1]).solve(strength).weights.T
-    return Columns(Q, bias.astype(Q.dtype), embedding, Moments.of(statistics))
+    decoder: Decoder
+    embedding: Array  # of the new labels, m × k
+    moments: Moments  # of the old and the new rows
 
 
 def learn_rows(
     decoder: Decoder,
-    H: Array,
+    H: Any,
     Y: sparse.csr_array,
     seen: Moments,
     strength: float,
     weights: Array | None = None,
     report: Report = silent,
-) -> Columns:
-    """Columns for all labels from all rows: those that ridge of this ``strength`` finds on the rows seen and ``H``.
+) -> Update:
+    """Return the decoder that ridge of this ``strength`` fits to the old rows and the projected rows ``H``.
 
-    ``decoder`` is what it found on the rows seen. The labels of ``Y`` are the decoder's and then new ones, which no row
-    seen has; ``embedding`` is of the new ones alone.
+    ``decoder`` and ``seen`` are those of the old rows. The columns of ``Y`` are the decoder's labels and then new ones,
+    which no old row has.
     """
     known, c = decoder.bias.shape[0], Y.shape[1]
     present = np.unique(Y.indices)
-    statistics = RidgeStatistics(H, Y[:, present], decoder.fourier, weights, report)
     gram = seen.gram()
-    statistics.add_rows_without_labels(seen.total, seen.mean, gram)
+    statistics = CPU.statistics(H, Y[:, present], decoder.fourier, weights, report)
+    statistics = statistics.with_unlabelled_rows(seen.total, seen.mean, gram)
     factor = statistics.factor(strength)
-    found = statistics.solve(strength, factor)
-    D = len(gram)
-    Q = np.zeros((D, c), dtype=found.weights.dtype)
+    added, added_bias = statistics.solve(strength, factor)
+    Q = np.zeros((len(gram), c), dtype=added.dtype)
     bias = np.zeros(c, dtype=Q.dtype)
-    change = statistics.gram - gram + (factor.strength - level(strength, float(np.trace(gram)), seen.total)) * np.eye(D)
-    _carry(decoder, seen, statistics, change, factor, Q[:, :known], bias[:known], report)
-    Q[:, present] += found.weights
-    bias[present] += found.bias
+    change = statistics.gram - gram
+    change += (factor.strength - penalty(strength, gram, seen.total)) * np.eye(len(gram))
+    _carry_over(decoder, seen, statistics, change, factor, Q[:, :known], bias[:known], report)
+    Q[:, present] += added
+    bias[present] += added_bias
     embedding = np.zeros((c - known, H.shape[1]), dtype=Q.dtype)
     new = present >= known
     of_new = statistics.of_labels(new).of_projection(H.shape[1])
-    embedding[present[new] - known] = of_new.solve(strength).weights.T
-    return Columns(Q, bias, embedding, Moments.of(statistics))
+    embedding[present[new] - known] = of_new.solve(strength)[0].T
+    return Update(Decoder(Q, bias, "identity", decoder.fourier), embedding, Moments.of(statistics))
 
 
-def _carry(
+def _carry_over(
     decoder: Decoder,
     seen: Moments,
     now: RidgeStatistics,
@@ -121,48 +97,22 @@ def _carry(
     bias: Array,
     report: Report,
 ) -> None:
-    """Write to ``Q`` and ``bias`` what the labels of the rows seen come to when rows without labels join them.
+    """Write the columns of the old rows' labels, after rows without labels have joined, to ``Q`` and ``bias``.
 
-    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels. Now the mean of the
-    features is another, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the labels' means ν. So
-    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and rounds no more than ``Q`` itself was.
+    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels. Now the features have
+    another mean, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the label means ν. So
+    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and has the rounding errors of ``Q``.
     ``change`` is ``A′ − A`` and ``factor`` that of ``A′``.
     """
     D, c = Q.shape
-    step = factor.solve(change).astype(Q.dtype) if c > D else None  # what is smaller is solved for
+    step = factor.solve(change).astype(Q.dtype) if c > D else None  # solve for the smaller block
     drift = factor.solve(seen.total * (now.mean - seen.mean)[:, None])
     for labels in spans(c, LABELS):
         report("updating the decoder", labels.start, c)
-        old = decoder.columns(labels)
+        old = decoder.weights[:, labels]
         wide = old.astype(np.float64)
         label_mean = decoder.bias[labels] + seen.mean @ wide
         off = factor.solve(change @ wide) if step is None else step @ old
         Q[:, labels] = old - off - drift * label_mean
         bias[labels] = label_mean * (seen.total / now.total) - now.mean @ Q[:, labels].astype(np.float64)
     report("updating the decoder", c, c)
-
-
-def _mean_log_total(decoder: Decoder, H: Array) -> float:
-    """The mean over rows of the logarithm of what softmax divides by."""
-    total = 0.0
-    for rows in spans(len(H), max(1, SCORES // decoder.bias.shape[0])):
-        scores = decoder.scores(H[rows])
-        most = scores.max(axis=1)
-        total += float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1))).sum())
-    return total / max(1, len(H))
-
-
-def _as_logits(statistics: RidgeStatistics, Q: Array) -> tuple[Array, Array]:
-    """Least-squares columns as linear discriminants.
-
-    With δ the distance between the means of rows with the label and without, π its rate and S the total covariance,
-    ridge finds π(1−π) S⁻¹δ and the discriminant is the same direction, longer: S⁻¹δ / (1 − π(1−π) δᵀS⁻¹δ).
-    """
-    rate = np.clip(statistics.label_mean, 1e-12, 1 - 1e-12)
-    spread = rate * (1 - rate)
-    apart = statistics.cross / (statistics.total * spread)[:, None]  # δ, m × D
-    explained = np.einsum("md,dm->m", apart, Q)
-    logits = Q / (spread * np.clip(1 - explained, LEAST, None))
-    middle = statistics.mean + (0.5 - rate)[:, None] * apart  # between the two means
-    bias = np.log(rate / (1 - rate)) - np.einsum("md,dm->m", middle, logits)
-    return logits.astype(Q.dtype), bias

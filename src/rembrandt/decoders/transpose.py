@@ -1,4 +1,4 @@
-"""The squared-loss optimum of the embedding itself: ``Ŷ = XW Vᵀ``, nothing to fit."""
+"""The squared-loss optimum of the embedding itself: ``Ŷ = XW Vᵀ``, with nothing to fit."""
 
 from array_api_compat import array_namespace
 
@@ -7,7 +7,7 @@ from rembrandt.linalg.blocks import Block
 
 
 def fit_transpose(back: Block, bias: Block | None = None) -> Decoder:
-    """``back`` (c×k) is the basis that brings the projection back to the labels; ``bias`` what it does not reach."""
+    """Decode by the basis ``back`` (c × k); ``bias`` is the part of the labels outside of it."""
     xp = array_namespace(back)
     zeros = xp.zeros((back.shape[0],), dtype=back.dtype, device=back.device)
     bias = zeros if bias is None else xp.astype(bias, back.dtype)

@@ -1,10 +1,9 @@
-"""Rembrandt (Algorithm 2): what the features can predict of the labels."""
+"""Rembrandt (Algorithm 2): the part of the labels that the features predict."""
 
 from rembrandt.embeddings.problem import Problem, Solver
-from rembrandt.embeddings.regression import Regression
 from rembrandt.engines.protocol import Engine
 
 
 def rembrandt(engine: Engine, features: Solver) -> Problem:
     """``YᵀΠ_X Y Q = YᵀX · argmin_Z ‖YQ − XZ‖² + λ‖Z‖²``."""
-    return Problem(Regression(engine, features).there_and_back)
+    return Problem(lambda Q: engine.cross_t(features.solve(engine.cross(Q))))

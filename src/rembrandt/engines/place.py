@@ -1,98 +1,187 @@
-"""Where the work is done: this process, or devices that torch drives. The few operations that differ by place.
+"""Where the work is done: this process, torch devices, or a cluster. A place hands out everything that differs.
 
-Everything above is written once, against the array namespace of the blocks that a place hands out.
+Code above is written once, against the array namespace of the blocks that a place returns.
 """
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.data.rows import Rows
+from rembrandt.data.stored import StoredRows
+from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
+from rembrandt.engines.hinge import HingeSolver, LocalHinge
 from rembrandt.engines.protocol import Engine
+from rembrandt.engines.ranking import NumpyRanker, Ranker
+from rembrandt.engines.statistics import RidgeStatistics
+from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
+from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, spans
-from rembrandt.linalg.sparse import Matrix, append_constant, matmul, project
+from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
+from rembrandt.progress import Report, silent
+
+Array = NDArray[Any]
+
+SCORES = 1 << 24  # entries of the largest block of scores in prediction: 64 MB
+ROWS = 1 << 12  # rows to predict for at a time, at most
 
 
 class Place(Protocol):
-    """A kind of array, and what is done differently where such arrays live."""
+    """A device, or a set of them, with its kind of arrays."""
 
     @property
     def device(self) -> str:
-        """Its name."""
-        ...
+        """Name of the device."""
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """Passes over a store and bytes moved, by stage of the fit."""
+
+    @property
+    def hinge_speed(self) -> float:
+        """Pairs of examples and tree nodes that are computed in the time of one on a CPU."""
+
+    def in_memory(self) -> "Place":
+        """Return the place for rows of the same data that were loaded into memory."""
+
+    def session(self) -> AbstractContextManager[None]:
+        """Keep connections open, and compute products in the full precision of their blocks."""
 
     def asarray(self, x: Any) -> Block:
-        """An array of this place, of the same precision."""
-        ...
+        """Convert to an array of this place, of the same precision."""
 
-    def to_numpy(self, x: Any) -> NDArray[Any]: ...
+    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
+        """Return an engine with a constant feature or, with ``center``, without the means."""
 
-    def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        """An engine for the data: with a constant feature or, with ``center``, without the means."""
-        ...
+    def project(self, rows: Rows, W: Block) -> Block:
+        """``[X, 1] W``; for a store an array-like that computes rows on access."""
 
-    def held(self) -> AbstractContextManager[None]:
-        """What this place opens for its work, such as a connection, stays open meanwhile and no longer."""
-        ...
+    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
+        """``(H − s YV) / (1 − s)``: projected rows without ``share`` of their own labels."""
 
-    def exactly(self) -> AbstractContextManager[None]:
-        """Products in the full precision of their blocks and sums in float32 at least, as the solvers need them."""
-        ...
+    def statistics(
+        self,
+        H: Block,
+        Y: sparse.csr_array | None,
+        fourier: FourierMap | None,
+        weights: Array | None,
+        report: Report = silent,
+    ) -> RidgeStatistics:
+        """Compute the moments of the mapped rows and, unless Y is None, their products with the labels."""
 
-    def project(self, X: Matrix, W: Block) -> Block:
-        """``[X, 1] W``."""
-        ...
+    def descent(self, problem: LogisticProblem) -> Descent:
+        """Start a logistic fit."""
+
+    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+        """Return a solver for tree nodes; ``X`` are the rows at ``order``, of unit length, in memory."""
+
+    def ranker(self, weights: Block, bias: Block) -> Ranker:
+        """Return what finds the best labels by ``Φ Q + b``."""
+
+    def prediction_rows(self, n_labels: int) -> int:
+        """Return the number of rows to predict for at a time."""
+
+    @property
+    def on_host(self) -> bool:
+        """Whether arrays are NumPy arrays in this process."""
+
+    def available(self) -> int:
+        """Free bytes where the arrays of this place are."""
+
+    def check_memory(self, shape: memory.Shape, independent: bool) -> int:
+        """Estimate the memory of a fit in bytes, and refuse one that does not fit.
+
+        ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
+        """
+
+
+class ArrayPlace:
+    """What places with all rows in memory have in common, in terms of a few operations."""
+
+    def asarray(self, x: Any) -> Block:
+        raise NotImplementedError
 
     def times(self, Y: sparse.csr_array, V: Block) -> Block:
         """``Y V``."""
-        ...
+        raise NotImplementedError
 
     def times_t(self, Y: sparse.csr_array, U: Block) -> Block:
         """``Yᵀ U``."""
-        ...
+        raise NotImplementedError
 
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
-        """Rows to map at a time when each makes ``width`` features."""
-        ...
+        """Cut rows into blocks to map at a time, each row to ``width`` features."""
+        raise NotImplementedError
 
-    def available(self) -> int:
-        """Bytes free where this place's arrays live."""
-        ...
+    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
+        left = (H - share * self.times(Y, V)) / (1 - share)
+        return array_namespace(H).astype(left, H.dtype, copy=False)
+
+    def statistics(
+        self,
+        H: Block,
+        Y: sparse.csr_array | None,
+        fourier: FourierMap | None,
+        weights: Array | None,
+        report: Report = silent,
+    ) -> RidgeStatistics:
+        xp = array_namespace(H)
+        n, D = H.shape[0], H.shape[1] if fourier is None else fourier.size
+        labels: Any = sparse.csr_array((n, 0), dtype=np.float32) if Y is None else Y
+        on_host = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        w = self.asarray(on_host)
+        gram = xp.zeros((D, D), dtype=xp.float64, device=H.device)
+        cross = xp.zeros((labels.shape[1], D), dtype=H.dtype, device=H.device)
+        sums = xp.zeros((D,), dtype=xp.float64, device=H.device)
+        for rows in self.row_spans(n, D):
+            report("ridge decoder", rows.start, n)
+            Phi = H[rows] if fourier is None else fourier(H[rows])
+            wide = xp.astype(Phi, xp.float64)
+            sums += w[rows] @ wide
+            wide = wide * xp.sqrt(w[rows])[:, None]
+            gram += wide.T @ wide
+            if Y is not None:
+                cross += self.times_t(scale_rows(Y[rows], on_host[rows]), Phi)
+        report("ridge decoder", n, n)
+        label_sums = self.asarray(np.asarray(labels.T @ on_host).ravel())
+        return RidgeStatistics.of_sums(float(on_host.sum()), sums, gram, label_sums, cross, fourier)
 
 
 @dataclass(frozen=True)
-class CpuPlace:
+class CpuPlace(ArrayPlace):
     """This process: NumPy arrays, and compiled kernels on its threads."""
 
     device: str = "cpu"
+    hinge_speed: float = 1.0
+    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)
+
+    def in_memory(self) -> Place:
+        return CPU
+
+    def session(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def asarray(self, x: Any) -> Block:
         return np.asarray(x)
 
-    def to_numpy(self, x: Any) -> NDArray[Any]:
-        return np.asarray(x)
+    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
+        engine = CpuEngine(append_constant(rows[:]), Y, weights)
+        return Centred(engine) if center else engine
 
-    def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        X = X.X if hasattr(X, "X") else X
-        return CpuEngine(X if center else append_constant(X), Y, weights, center_features=center, center_labels=center)
-
-    def held(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def exactly(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def project(self, X: Matrix, W: Block) -> Block:
-        return project(X.X if hasattr(X, "X") else X, W)
+    def project(self, rows: Rows, W: Block) -> Block:
+        return project(rows[:], W)
 
     def times(self, Y: sparse.csr_array, V: Block) -> Block:
         return matmul(Y, V)
@@ -103,54 +192,75 @@ class CpuPlace:
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         return spans(n, 8192)
 
+    def descent(self, problem: LogisticProblem) -> Descent:
+        return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
+
+    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+        return LocalHinge(X)
+
+    def ranker(self, weights: Block, bias: Block) -> Ranker:
+        return NumpyRanker()
+
+    def prediction_rows(self, n_labels: int) -> int:
+        return max(1, min(ROWS, SCORES // n_labels))
+
+    @property
+    def on_host(self) -> bool:
+        return True
+
     def available(self) -> int:
         return memory.available()
 
-    def leave_out(self, H, share, Y, V):
-        left = (H - share * self.times(Y, V)) / (1 - share)
-        return left.astype(H.dtype, copy=False)
-
-    def statistics(self, H, Y, fourier, weights=None, report=None):
-        from rembrandt.decoders.ridge import RidgeStatistics
-        from rembrandt.progress import silent
-
-        return RidgeStatistics(H, Y, fourier, weights, report or silent, self)
-
-    def moments(self, H, fourier, weights=None):
-        return self.statistics(H, sparse.csr_array((H.shape[0], 0), dtype=np.float32), fourier, weights)
-
-    def check_memory(self, shape, multiclass=False):
+    def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         return memory.check(shape)
-
-    def for_prediction(self):
-        return self
 
 
 CPU: Place = CpuPlace()
 
 
-def place_for(device: str, rows=None) -> Place:
-    """The place that a user names: ``cpu``, ``cuda``, ``cuda:1``, several with commas, or ``auto``.
+def is_dask(device: Any) -> bool:
+    """Return whether a device is a Dask cluster, which fits stores and does not predict."""
+    return isinstance(device, str) and device.partition(":")[0].partition("?")[0] == "dask"
 
-    ``auto`` is a GPU where there is one. Several CPUs (``cpu,cpu``) run as several GPUs do, to try what those would.
+
+def place_for(device: str, rows: Rows | None = None) -> Place:
+    """Return the place of a device for these rows; without rows, for rows in memory.
+
+    Devices are ``cpu``, ``cuda``, ``cuda:1``, several separated by commas, or ``auto``, a GPU if there is one. Several
+    CPUs (``cpu,cpu``) run as several GPUs do, for tests. For a store they are ``cpu``, ``dask``, ``dask?workers=4`` and
+    ``dask:tcp://host:port``.
     """
     if not isinstance(device, str) or not device:
-        raise SettingsError(
-            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
-        )
+        raise SettingsError(f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'")
+    if isinstance(rows, StoredRows):
+        from rembrandt.engines.stored_place import stored_place
+
+        return stored_place(device)
+    return _memory_place(device)
+
+
+def check_device(device: str, on_disk: bool) -> None:
+    """Refuse a device that cannot be used with rows in memory, or on disk, before any work is done."""
+    if on_disk:
+        from rembrandt.engines.stored_place import stored_place
+
+        stored_place(device)
+    else:
+        place_for(device)
+
+
+def _memory_place(device: str) -> Place:
     if device == "cpu":
         return CPU
-    if device.startswith("dask"):
+    if is_dask(device):
         raise SettingsError(
-            f"device={device!r} works on a store, whose shards its workers open; make one with rembrandt data convert",
-            "device",
+            f"device={device!r} works on a store, whose shards the workers open; make one with rembrandt data convert"
         )
     if find_spec("torch") is None:
         if device == "auto":
             return CPU
         raise SettingsError(
-            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'",
-            "device",
+            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'"
         )
     from rembrandt.engines.torch_place import torch_place
 

@@ -1,4 +1,4 @@
-"""What one shard adds to a product: its rows as the fit looks at them, never copied, and their layout by columns."""
+"""What one shard adds to a product. Its rows are mapped, not copied; their layout by columns is made in every pass."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rembrandt.linalg.transposed import Transposed
 
 Array = NDArray[Any]
 
-BLOCK_BYTES = 1 << 28  # the largest rows × width intermediate that a shard's product makes at a time
+BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product
 
 
 class Shard(Protocol):
-    """A block of rows, wherever it is."""
+    """A block of rows, in memory or in a file."""
 
     @property
     def n(self) -> int: ...
@@ -29,8 +29,7 @@ class Shard(Protocol):
     def key(self) -> str: ...
 
     def rows(self, d: int, c: int) -> Any:
-        """Something with the rows' ``X``, ``Y`` and ``weights``."""
-        ...
+        """Return an object with the rows' ``X``, ``Y`` and ``weights``."""
 
     def prefetch(self) -> None: ...
 
@@ -39,10 +38,10 @@ class Shard(Protocol):
 
 @dataclass(frozen=True)
 class Data:
-    """Shards and how to look at them; what a worker needs to know once.
+    """Shards and how their rows are seen; sent once to every worker.
 
-    ``columns`` are the features to look at (all without it), each row is scaled to length one with ``normalize``, and
-    with ``constant`` a feature that is always one comes last. The means are subtracted where they are given.
+    ``columns`` are the features used (all when None). With ``normalize`` each row is scaled to unit length, and with
+    ``constant`` a feature that is always one comes last.
     """
 
     shards: Sequence[Shard]
@@ -52,8 +51,6 @@ class Data:
     columns: Array | None = None
     normalize: bool = False
     constant: bool = False
-    feature_means: Array | None = None
-    label_means: Array | None = None
 
     @property
     def d(self) -> int:
@@ -61,7 +58,7 @@ class Data:
 
 
 def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:
-    """What the shards of one run add to a product."""
+    """Compute what the shards of one run add to a product."""
     compute = PRODUCTS[product] if isinstance(product, str) else product
     out: Array | None = None
     for shard in opened(data, data.runs[run]):
@@ -70,29 +67,20 @@ def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:
     return out
 
 
-def opened(data: Data, numbers: range | None = None) -> Iterator[Opened]:
-    """These shards, or all, one after the other; the next one is read from the disk meanwhile."""
+def opened(data: Data, numbers: range | None = None) -> Iterator[OpenShard]:
+    """Iterate over these shards, or all; the next one is read from disk in the meantime."""
     for number in range(len(data.shards)) if numbers is None else numbers:
         shard = data.shards[number]
         if number + 1 < len(data.shards):
             data.shards[number + 1].prefetch()
         try:
-            yield Opened(data, shard)
+            yield OpenShard(data, shard)
         finally:
             shard.release()
 
 
-def projected(data: Data, number: int, Z: Array) -> Array:
-    """``X Z`` for the rows of one shard."""
-    shard = data.shards[number]
-    try:
-        return Opened(data, shard).X.times(Z)
-    finally:
-        shard.release()
-
-
-class Opened:
-    """A shard's rows as ``data`` wants them looked at."""
+class OpenShard:
+    """The rows of a shard as ``data`` describes them."""
 
     def __init__(self, data: Data, shard: Shard) -> None:
         self.n = shard.n
@@ -103,11 +91,10 @@ class Opened:
             lengths = np.sqrt(row_sums_of_squares(rows.X))
             scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
         X = rows.X if data.columns is None else _selected(rows.X, data.columns)
-        self.X = _Side(X, scale, data.constant, data.feature_means)
-        self.Y = _Side(rows.Y, mean=data.label_means)
+        self.X, self.Y = _Side(X, scale, data.constant), _Side(rows.Y)
 
     def through(self, left: _Side, right: _Side, Q: Array, out: Array | None) -> Array:
-        """``out + leftᵀ D (right Q)``: one visit to the shard for both factors."""
+        """``out + leftᵀ D (right Q)``."""
         if out is None:
             out = np.zeros((left.width, Q.shape[1]), dtype=np.float32)
         step = max(1, BLOCK_BYTES // max(1, 4 * right.A.shape[0]))
@@ -119,14 +106,15 @@ class Opened:
         return out
 
     def sums(self, out: Array | None) -> Array:
-        weights = np.ones(self.X.A.shape[0]) if self.weights is None else self.weights.astype(np.float64)
+        """``out +`` the weighted sums of squares, then the sums, of the columns of X and Y."""
+        weights = np.ones(self.n) if self.weights is None else self.weights.astype(np.float64)
         x, y = (as_csr(side.explicit(), np.float64) for side in (self.X, self.Y))
         squares = [M.multiply(M).T @ weights for M in (x, y)]
-        found = np.concatenate([*squares, x.T @ weights, y.T @ weights, [weights.sum()]])
+        found = np.concatenate([*squares, x.T @ weights, y.T @ weights])
         return found if out is None else out + found
 
     def dense_product(self, left: _Side, right: _Side, out: Array | None) -> Array:
-        """``out + leftᵀ D right`` itself, dense and in float64, for few columns."""
+        """``out + leftᵀ D right`` as a dense matrix in float64, for few columns."""
         A, B = as_csr(left.explicit(), np.float64), as_csr(right.explicit(), np.float64)
         if self.weights is not None:
             B = scale_rows(B, self.weights)
@@ -136,12 +124,11 @@ class Opened:
 
 @dataclass
 class _Side:
-    """X or Y of a shard: ``[diag(scale) A, 1] − 1 meanᵀ``, never formed."""
+    """X or Y of a shard: ``[diag(scale) A, 1]``, never formed."""
 
     A: sparse.csr_array
     scale: Array | None = None
     constant: bool = False
-    mean: Array | None = None
     _t: Transposed | None = field(default=None, init=False)
 
     @property
@@ -149,55 +136,48 @@ class _Side:
         return int(self.A.shape[1]) + self.constant
 
     def rows(self, rows: slice) -> _Side:
-        """Some of its rows."""
+        """Select rows."""
         return replace(self, A=self.A[rows], scale=None if self.scale is None else self.scale[rows])
 
     def times(self, Z: Array) -> Array:
         U = csr_matmul(self.A, Z[: self.A.shape[1]])
         if self.scale is not None:
             U *= self.scale[:, None]
-        shift = Z[-1] if self.constant else 0.0
-        if self.mean is not None:
-            shift = shift - self.mean @ Z
-        if self.constant or self.mean is not None:
-            U += shift
+        if self.constant:
+            U += Z[-1]
         return U
 
     def add_t(self, out: Array, U: Array) -> None:
         self.t.add_to(out[: self.A.shape[1]], U if self.scale is None else U * self.scale[:, None])
-        if self.constant or self.mean is not None:
-            total = column_sums(U)
-            if self.constant:
-                out[-1] += total.astype(out.dtype)
-            if self.mean is not None:
-                out -= np.outer(self.mean, total).astype(out.dtype)
+        if self.constant:
+            out[-1] += column_sums(U).astype(out.dtype)
 
     @property
     def t(self) -> Transposed:
         if self._t is None:
-            self._t = Transposed.of(self.A)  # anew in each pass, at a tenth to a fifth of its time
+            self._t = Transposed.of(self.A)  # takes a tenth to a fifth of a pass
         return self._t
 
     def explicit(self) -> sparse.csr_array:
-        """The matrix itself, scaled and with its constant, its mean not subtracted."""
+        """Form the matrix."""
         A = self.A if self.scale is None else scale_rows(self.A, self.scale)
         return append_constant(A) if self.constant else A
 
 
 def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
-    """The columns given, which are all that any row has."""
-    place = np.zeros(X.shape[1], dtype=np.int32)
-    place[columns] = np.arange(len(columns), dtype=np.int32)
-    return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(columns)))
+    """Keep these columns, which include all that any row uses."""
+    position = np.zeros(X.shape[1], dtype=np.int32)
+    position[columns] = np.arange(len(columns), dtype=np.int32)
+    return sparse.csr_array((X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(columns)))
 
 
-Product = Callable[[Opened, Any, Any], Array]  # (shard, what every shard needs, the sum so far): the sum with it
+Product = Callable[[OpenShard, Any, Any], Array]  # (shard, shared block, sum so far) to the sum with this shard
 
 PRODUCTS: dict[str, Product] = {
-    "gram": lambda s, Z, out: s.through(s.X, s.X, Z, out),
-    "cross": lambda s, Q, out: s.through(s.X, s.Y, Q, out),
-    "cross_t": lambda s, Z, out: s.through(s.Y, s.X, Z, out),
-    "label_gram": lambda s, Q, out: s.through(s.Y, s.Y, Q, out),
+    "XX": lambda s, Z, out: s.through(s.X, s.X, Z, out),
+    "XY": lambda s, Q, out: s.through(s.X, s.Y, Q, out),
+    "YX": lambda s, Z, out: s.through(s.Y, s.X, Z, out),
+    "YY": lambda s, Q, out: s.through(s.Y, s.Y, Q, out),
     "sums": lambda s, _, out: s.sums(out),
     "gram_matrix": lambda s, _, out: s.dense_product(s.X, s.X, out),
     "cross_matrix": lambda s, _, out: s.dense_product(s.X, s.Y, out),

@@ -1,65 +1,47 @@
-"""The engine of data in row shards: every product is the sum of the shards' products, in an order that never changes.
+"""The engine of data in row shards: every product is a sum over shards in a fixed order.
 
-Shards are cut into a few *runs* of neighbours. A run adds up its shards one after the other, in place; runs are added
-in a binary tree. Who computes a run is the executor's business: this process, one shard in memory at a time, or the
-workers of a cluster. The result has the same bits in all cases, because runs and tree depend on the number of shards
-alone. What one shard adds is in `shard_products`.
+Shards are cut into a few *runs* of neighbours. A run adds up its shards one after the other; runs are added in a binary
+tree. An executor computes the runs: this process, one shard in memory at a time, or the workers of a cluster. Runs and
+tree depend on the number of shards alone, so the result has the same bits in all cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.engines.cpu import NumpyBlocks
-from rembrandt.engines.shard_products import Data, Product, Shard, partial, projected
+from rembrandt.engines.protocol import NumpyProducts
+from rembrandt.engines.shard_products import Data, Product, Shard, partial
 from rembrandt.engines.tally import Tally
 
 Array = NDArray[Any]
 
-RUNS = 8  # partial sums: as many workers can share a product; in one process four of them are alive at a time
-SMALL_CROSS = 1 << 25  # entries: up to here XᵀY is formed once (256 MB) and every product with it is a small one
+RUNS = 8  # partial sums: at most as many workers share a product
 
-Work = Callable[..., Any]  # (engine, columns, *more): what can be done for every column of a block on its own
-Task = Callable[..., Sequence[Any]]  # (pieces, *shared): one result for each piece
+Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
 
 
 class Executor(Protocol):
-    """Who computes runs, and adds them up."""
+    """Computes sums over runs, and independent pieces of work."""
 
     tally: Tally
 
-    @property
-    def spreads(self) -> bool:
-        """Whether columns go to different processes."""
-        ...
-
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        """The sum over all runs of ``product``, one of `PRODUCTS` or like them."""
-        ...
-
-    def each(self, data: Data, block: Array) -> Iterator[Array]:
-        """``X block`` for shard after shard."""
-        ...
-
-    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
-        """``work`` on an engine like this one, for neighbouring columns of the block, in order."""
-        ...
+        """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        """What ``task(some pieces, *shared)`` returns for each of its pieces, in order; neighbours go together."""
-        ...
+        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
+
+    def forget(self, *names: str) -> None:
+        """Free the values that workers keep under these names."""
 
 
 class LocalExecutor:
-    """This process, shard after shard; the next one is read from the disk meanwhile."""
-
-    spreads = False
+    """Computes in this process, one shard after the other."""
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -67,29 +49,15 @@ class LocalExecutor:
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
-    def each(self, data: Data, block: Array) -> Iterator[Array]:
-        return (projected(data, number, block) for number in range(len(data.shards)))
-
-    def spread(self, work: Work, engine: ShardedEngine, block: Array, *more: Any) -> list[Any]:
-        return [work(engine, block, *more)]
-
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         return list(task(pieces, *shared))
 
-
-@dataclass(frozen=True)
-class Sums:
-    """What one pass finds of the columns: squared lengths, sums, and the sum of the weights."""
-
-    feature_norms: Array
-    label_norms: Array
-    features: Array
-    labels: Array
-    weight: float
+    def forget(self, *names: str) -> None:
+        """Nothing is kept between tasks."""
 
 
-class ShardedEngine(NumpyBlocks):
-    """An engine over shards; see `Engine` for what it offers."""
+class ShardedEngine(NumpyProducts):
+    """An engine over shards; see `Engine`."""
 
     def __init__(
         self,
@@ -101,8 +69,6 @@ class ShardedEngine(NumpyBlocks):
         columns: Array | None = None,
         normalize: bool = False,
         constant: bool = False,
-        center_features: bool = False,
-        center_labels: bool = False,
         runs: int = RUNS,
     ) -> None:
         self.executor = executor or LocalExecutor()
@@ -111,86 +77,32 @@ class ShardedEngine(NumpyBlocks):
         self.n = sum(shard.n for shard in shards)
         self.d, self.c = self.data.d, n_labels
         self.dtype = np.dtype(np.float32)
-        self._cross: Array | None = None
-        found = self._total("sums", None)
-        x_norms, y_norms, x_sums, y_sums, weight = np.split(found, np.cumsum([self.d, self.c, self.d, self.c]))
-        self.sums = Sums(x_norms, y_norms, x_sums, y_sums, float(weight[0]))
-        scale = 1 / self.sums.weight if self.sums.weight > 0 else 0.0
-        self.data = replace(
-            self.data,
-            feature_means=(scale * self.sums.features).astype(self.dtype) if center_features else None,
-            label_means=(scale * self.sums.labels).astype(self.dtype) if center_labels else None,
-        )
-
-    @classmethod
-    def elsewhere(cls, data: Data, sums: Sums) -> ShardedEngine:
-        """An engine over the same data in another process, which computes there."""
-        self = cls.__new__(cls)
-        self.executor, self.data, self.sums = LocalExecutor(), data, sums
-        self.n, self.d, self.c = sum(shard.n for shard in data.shards), data.d, data.n_labels
-        self.dtype, self._cross = np.dtype(np.float32), None
-        return self
-
-    def spread(self, work: Work, block: Array, *more: Any) -> list[Any]:
-        """``work(engine, columns, *more)`` for parts of the block, in order; elsewhere where columns are shared out."""
-        return self.executor.spread(work, self, block, *more)
-
-    @property
-    def spreads(self) -> bool:
-        """Whether columns go to different machines: what can be done for each on its own is better done there."""
-        return self.executor.spreads
+        self._norms_and_sums = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
 
     @property
     def tally(self) -> Tally:
         return self.executor.tally
 
-    def gram(self, Z: Array) -> Array:
-        return self._total("gram", Z)
-
-    def cross(self, Q: Array) -> Array:
-        small = self._small_cross()
-        return self._total("cross", Q) if small is None else (small @ Q.astype(np.float64)).astype(Q.dtype)
-
-    def cross_t(self, Z: Array) -> Array:
-        small = self._small_cross()
-        return self._total("cross_t", Z) if small is None else (small.T @ Z.astype(np.float64)).astype(Z.dtype)
-
-    def label_gram(self, Q: Array) -> Array:
-        return self._total("label_gram", Q)
+    def product(self, left: str, right: str, Q: Array) -> Array:
+        return self._total(left + right, Q)
 
     def feature_norms(self) -> NDArray[np.float64]:
-        return self.sums.feature_norms - self.sums.weight * self.feature_means().astype(np.float64) ** 2
+        return self._norms_and_sums[0]
 
     def label_norms(self) -> NDArray[np.float64]:
-        return self.sums.label_norms - self.sums.weight * self.label_means().astype(np.float64) ** 2
+        return self._norms_and_sums[1]
 
-    def feature_means(self) -> Array:
-        means = self.data.feature_means
-        return np.zeros(self.d, dtype=self.dtype) if means is None else means
+    def feature_sums(self) -> NDArray[np.float64]:
+        return self._norms_and_sums[2]
 
-    def label_means(self) -> Array:
-        means = self.data.label_means
-        return np.zeros(self.c, dtype=self.dtype) if means is None else means
+    def label_sums(self) -> NDArray[np.float64]:
+        return self._norms_and_sums[3]
 
     def gram_matrix(self) -> NDArray[np.float64]:
-        mean = self.feature_means().astype(np.float64)
-        return self._total("gram_matrix", None) - self.sums.weight * np.outer(mean, mean)
+        return self._total("gram_matrix", None)
 
-    def project(self, Z: Array) -> Iterator[tuple[slice, Array]]:
-        start = 0
-        for block in self.executor.each(self.data, Z):
-            yield slice(start, start + len(block)), block
-            start += len(block)
-
-    def _small_cross(self) -> Array | None:
-        """``XᵀY`` where it is small enough to keep: an embedding is then a few small dense products."""
-        if self._cross is None and self.d * self.c <= SMALL_CROSS:
-            C = self._total("cross_matrix", None)
-            # (X − 1μᵀ)ᵀ D (Y − 1νᵀ) = XᵀDY − (Σ w) μ νᵀ when at least one side is centred by its weighted mean.
-            if self.data.feature_means is not None or self.data.label_means is not None:
-                C -= np.outer(self.sums.features, self.sums.labels) / self.sums.weight
-            self._cross = C
-        return self._cross
+    def cross_matrix(self) -> NDArray[np.float64]:
+        return self._total("cross_matrix", None)
 
     def _total(self, product: str, block: Array | None) -> Array:
         with self.tally.one_pass():
@@ -198,13 +110,13 @@ class ShardedEngine(NumpyBlocks):
 
 
 def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
-    """Neighbouring shards in at most ``runs`` runs of about equal length."""
+    """Cut consecutive shards into at most ``runs`` runs of about equal length."""
     cuts = np.linspace(0, n_shards, min(runs, n_shards) + 1).round().astype(int).tolist()
     return tuple(range(a, b) for a, b in pairwise(cuts))
 
 
 def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:
-    """``part(first) + … + part(last − 1)``, neighbours first, then pairs of them; few are alive at a time."""
+    """``part(first) + … + part(last − 1)`` in a binary tree, with few partial sums in memory."""
     if last - first == 1:
         return part(first)
     middle = first + tree_cut(last - first)
@@ -214,5 +126,5 @@ def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:
 
 
 def tree_cut(n: int) -> int:
-    """How many of ``n`` leaves are in the left half of their tree: the largest power of two below ``n``."""
+    """Return the number of leaves in the left half of a tree of ``n``: the largest power of two below ``n``."""
     return 1 << ((n - 1).bit_length() - 1)

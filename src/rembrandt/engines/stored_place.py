@@ -1,135 +1,161 @@
-"""Where stores are worked on: this process, shard after shard, or a Dask cluster.
-
-``dask`` is a cluster of processes on this machine, ``dask:tcp://host:8786`` the one of that scheduler;
-``?cut=rows`` or ``?cut=columns`` after it settles what is shared out.
-"""
+"""Places for stores: this process, one shard after the other, or a Dask cluster."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt import memory
+from rembrandt.data.rows import Rows
 from rembrandt.data.stored import StoredRows
+from rembrandt.engines.centring import Centred
+from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
+from rembrandt.engines.hinge import HingeSolver
 from rembrandt.engines.place import CpuPlace
-from rembrandt.engines.projected import ProjectedRows
+from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.shards import Executor, LocalExecutor, ShardedEngine
+from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
+from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
-from rembrandt.linalg.sparse import Matrix
+from rembrandt.progress import Report, silent
 
-_DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?(?:cut=(?P<cut>[a-z]+)|workers=(?P<workers>[0-9]+)|&)*)?")
-
-
-def is_dask(device: str) -> bool:
-    """Whether this device is a Dask cluster."""
-    return isinstance(device, str) and device.partition(":")[0].partition("?")[0] == "dask"
+Array = NDArray[Any]
+_DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?workers=(?P<workers>[0-9]+))?")
 
 
 def stored_place(device: str) -> StoredPlace:
-    """The place for a store that a user names."""
+    """Return the place of a device for a store."""
     if device in ("cpu", "auto"):
         return StoredPlace()
-    match = _DASK.fullmatch(device) if isinstance(device, str) else None
+    match = _DASK.fullmatch(device)
     if match is None:
         raise SettingsError(
-            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file", "device"
+            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file"
         )
     workers = match["workers"]
-    return DaskPlace(
-        scheduler=match["scheduler"], cut=match["cut"] or "auto", workers=None if workers is None else int(workers)
-    )
+    return DaskPlace(scheduler=match["scheduler"], workers=None if workers is None else int(workers))
 
 
 @dataclass(frozen=True)
 class StoredPlace(CpuPlace):
-    """This process, over the shards of a store."""
+    """This process, over the shards of a store. Labels and weights are those of the store."""
 
-    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)  # what each stage of a fit took
+    weight_copies: ClassVar[int] = 5  # copies of a logistic decoder's weights in memory at a time
 
-    @property
-    def tally(self) -> Tally | None:
-        """Of the embedding."""
-        return self.tallies.get("embedding")
-
-    def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        _check_own(X, Y, weights)
-        return ShardedEngine(
+    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
+        X = _checked(rows, Y, weights)
+        engine = ShardedEngine(
             X.store.shards,
             X.store.d,
             X.store.c,
-            executor=self.executor(X, "embedding"),
+            executor=self.executor("embedding"),
             columns=X.columns,
             normalize=X.is_normalized,
-            constant=not center,
-            center_features=center,
-            center_labels=center,
+            constant=True,
         )
+        return Centred(engine) if center else engine
 
-    def project(self, X: Matrix, W: Block) -> Block:
-        if not isinstance(X, StoredRows):
-            return super().project(X, W)
-        return ProjectedRows.of(X, W, self.executor(X, "decoder"))
+    def project(self, rows: Rows, W: Block) -> Block:
+        assert isinstance(rows, StoredRows)
+        return ProjectedRows.of(rows, W, self.executor("decoder"))
 
-    def executor(self, X: StoredRows, stage: str) -> Executor:
-        """Who does a stage of the fit, and counts what it takes."""
-        executor = self._executor(X)
+    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
+        return H.left_out(share, Y, V)
+
+    def statistics(
+        self,
+        H: Block,
+        Y: sparse.csr_array | None,
+        fourier: FourierMap | None,
+        weights: Array | None,
+        report: Report = silent,
+    ) -> RidgeStatistics:
+        found: RidgeStatistics = H.statistics(fourier, Y is not None, report)
+        return found
+
+    def descent(self, problem: LogisticProblem) -> Descent:
+        # Independent labels go in the blocks that workers would have, so that the bits are the same.
+        parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
+        return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
+
+    def check_memory(self, shape: memory.Shape, independent: bool) -> int:
+        return memory.check(replace(shape, features=IN_MEMORY, copies=self.weight_copies))
+
+    def executor(self, stage: str) -> Executor:
+        """Return the executor of a stage of the fit, which counts its work."""
+        executor = self._executor()
         executor.tally = self.tallies.setdefault(stage, Tally())
         return executor
 
-    def _executor(self, X: StoredRows) -> Executor:
+    def _executor(self) -> Executor:
         return LocalExecutor()
 
 
 @dataclass(frozen=True)
 class DaskPlace(StoredPlace):
-    """A Dask cluster, over the shards of a store; it is there from when it is first needed to the end of ``held``."""
+    """A Dask cluster, over the shards of a store; connected on first use, until the outermost `session` ends."""
 
     scheduler: str | None = None
-    cut: str = "auto"
     workers: int | None = None
-    _open: list[tuple[ExitStack, Executor]] = field(default_factory=list, compare=False)
-    _holds: list[None] = field(default_factory=list, compare=False)
+    weight_copies: ClassVar[int] = 9
+    _open: list[tuple[ExitStack, Any]] = field(default_factory=list, compare=False)
+    _sessions: list[None] = field(default_factory=list, compare=False)
+
+    def session(self) -> AbstractContextManager[None]:
+        return self._session()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        self._holds.append(None)
+    def _session(self) -> Iterator[None]:
+        self._sessions.append(None)
         try:
             yield
         finally:
-            self._holds.pop()
-            while self._open and not self._holds:
+            self._sessions.pop()
+            while self._open and not self._sessions:
                 self._open.pop()[0].close()
 
-    def exactly(self) -> AbstractContextManager[None]:
-        return self.held()
+    def descent(self, problem: LogisticProblem) -> Descent:
+        if problem.settings.multiclass:  # every step needs the scores of all labels
+            return super().descent(problem)
+        from rembrandt.engines.shared_descent import SharedDescent
 
-    def _executor(self, X: StoredRows) -> Executor:
+        return SharedDescent(problem)
+
+    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+        from rembrandt.engines.shared_hinge import Examples, SharedHinge
+
+        assert isinstance(rows, StoredRows)
+        return SharedHinge(self.executor("trees"), Examples.of(rows, order), X.shape[1])
+
+    def _executor(self) -> Executor:
         from rembrandt.engines.dask import DaskExecutor, cluster
 
         if not self._open:
             with ExitStack() as stack:
                 client = stack.enter_context(cluster(self.scheduler, self.workers))
-                size = sum(shard.entry.bytes for shard in X.store.shards)
-                cut: Any = self.cut
-                executor = DaskExecutor(client, cut, 2 * size)  # with the layouts by columns
-                self._open.append((stack.pop_all(), executor))
-        return self._open[0][1]
+                self._open.append((stack.pop_all(), DaskExecutor(client)))
+        executor: Executor = self._open[0][1]
+        return executor
 
 
-def _check_own(X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None) -> None:
-    """Refuse labels or weights that are not the store's: the shards hold them, and nothing else is looked at."""
-    own = X.store.weights()
+def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRows:
+    """Refuse labels, weights or features that are not the store's: the shards hold them."""
+    assert isinstance(rows, StoredRows)
+    own = rows.store.weights()
     same = weights is None if own is None else weights is not None and np.array_equal(weights, own)
-    if not same or Y.shape[1] != X.store.c or Y.nnz != sum(shard.entry.nonzeros[1] for shard in X.store.shards):
+    n_labels = sum(shard.entry.nonzeros[1] for shard in rows.store.shards)
+    if not same or Y.shape[1] != rows.store.c or Y.nnz != n_labels:
         raise SettingsError("a store is fitted with its own labels and weights; convert the data again to change them")
-    if X.is_moved:
-        raise SettingsError("a store is fitted over its own features; convert the data again to change them")
+    if not rows.keeps_entries():
+        raise SettingsError("a store is fitted with its own features; convert the data again to change them")
+    return rows

@@ -1,8 +1,8 @@
-"""Devices that torch drives: GPUs, or the processor where a test or a trial wants the same path."""
+"""Devices that torch drives: GPUs, or the CPU in tests of the same code."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +11,37 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.data.rows import Rows
+from rembrandt.engines.centring import Centred
+from rembrandt.engines.descent import Descent, LogisticProblem
+from rembrandt.engines.hinge import HingeSolver
+from rembrandt.engines.place import ArrayPlace, Place
 from rembrandt.engines.protocol import Engine
+from rembrandt.engines.ranking import Ranker
+from rembrandt.engines.tally import Tally
 from rembrandt.engines.torch import TorchEngine
+from rembrandt.engines.torch_descent import TorchDescent
+from rembrandt.engines.torch_hinge import TorchHinge
 from rembrandt.engines.torch_memory import halving, too_small
 from rembrandt.engines.torch_products import Csr, Tensor, multiply, tensor
+from rembrandt.engines.torch_ranking import TorchRanker
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
+from rembrandt.linalg.sparse import as_csr, is_sparse
 
 ROW_BYTES = 1 << 31  # rows that are mapped at a time, in float64
-SPARSE_ROWS = 1 << 18  # rows that go to the device at a time to be projected
+PREDICTION_ROWS = 1 << 16  # rows to predict for at a time
+SPARSE_ROWS = 1 << 18  # rows that are moved to the device at a time to be projected
 
 
 @dataclass(frozen=True)
-class TorchPlace:
-    """One or more devices. Blocks live on the first; the labels of a decoder are shared among all."""
+class TorchPlace(ArrayPlace):
+    """One or more devices. Blocks are on the first; the labels of a decoder are shared among all."""
 
     devices: tuple[torch.device, ...]
-    compute: torch.dtype  # of the decoder's large products; sums are in float32 and so are the weights
+    compute: torch.dtype  # of the decoder's large products; sums and weights are in float32
+    hinge_speed: float = 30.0
+    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)
 
     @property
     def device(self) -> str:
@@ -38,25 +51,14 @@ class TorchPlace:
     def first(self) -> torch.device:
         return self.devices[0]
 
-    def asarray(self, x: Any) -> Tensor:
-        return tensor(x, self.first) if isinstance(x, np.ndarray) else torch.as_tensor(x, device=self.first)
-
-    def to_numpy(self, x: Any) -> NDArray[Any]:
-        return x.cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
-
-    def engine(self, X: Matrix, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        return TorchEngine(
-            X, Y, weights, center_features=center, center_labels=center, devices=self.devices, constant=not center
-        )
-
-    def held(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def in_memory(self) -> Place:
+        return self
 
     @contextmanager
-    def exactly(self) -> Iterator[None]:
+    def session(self) -> Iterator[None]:
         matmul = torch.backends.cuda.matmul
         before = matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction
-        matmul.allow_tf32 = False  # with ten bits an inner product of a basis with itself is not definite
+        matmul.allow_tf32 = False  # with ten bits a Gram matrix is not definite
         matmul.allow_bf16_reduced_precision_reduction = False  # sums of the decoder's products are in float32
         try:
             yield
@@ -65,14 +67,22 @@ class TorchPlace:
         finally:
             matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction = before
 
-    def project(self, X: Matrix, W: Tensor) -> Tensor:
-        out = torch.empty((X.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)
+    def asarray(self, x: Any) -> Tensor:
+        return tensor(x, self.first) if isinstance(x, np.ndarray) else torch.as_tensor(x, device=self.first)
 
-        def work(rows: slice) -> None:
-            out[rows] = self._rows(X[rows], W.dtype) @ W[:-1] if not is_sparse(X) else self.times(X[rows], W[:-1])
-            out[rows] += W[-1]
+    def engine(self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
+        engine = TorchEngine(rows[:], Y, weights, devices=self.devices, constant=True)
+        return Centred(engine) if center else engine
 
-        halving(work, slice(0, X.shape[0]), SPARSE_ROWS, "a projection")
+    def project(self, rows: Rows, W: Tensor) -> Tensor:
+        out = torch.empty((rows.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)
+
+        def work(span: slice) -> None:
+            X = rows[span]
+            out[span] = self.times(X, W[:-1]) if is_sparse(X) else tensor(X, self.first).to(W.dtype) @ W[:-1]
+            out[span] += W[-1]
+
+        halving(work, slice(0, rows.shape[0]), SPARSE_ROWS, "a projection")
         return out
 
     def times(self, Y: sparse.csr_array, V: Tensor) -> Tensor:
@@ -84,17 +94,39 @@ class TorchPlace:
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         return spans(n, max(8192, ROW_BYTES // (8 * max(1, width))))
 
+    def descent(self, problem: LogisticProblem) -> Descent:
+        return TorchDescent(self, problem)
+
+    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+        return TorchHinge(self, X)
+
+    def ranker(self, weights: Tensor, bias: Tensor) -> Ranker:
+        return TorchRanker(weights, bias)
+
+    def prediction_rows(self, n_labels: int) -> int:
+        return PREDICTION_ROWS
+
+    @property
+    def on_host(self) -> bool:
+        return False
+
     def available(self) -> int:
         if self.first.type != "cuda":
             return memory.available()
         return min(_free(device) for device in self.devices)
 
-    def _rows(self, X: NDArray[Any], dtype: torch.dtype) -> Tensor:
-        return tensor(X, self.first).to(dtype)
+    def check_memory(self, shape: memory.Shape, independent: bool) -> int:
+        # Independent labels take turns on a device that cannot hold them all; their weights are in host memory then.
+        in_turns = independent and shape.decoder == "logistic"
+        free = self.available()
+        if in_turns and memory.estimate(shape)["decoder"] > free:
+            memory.check(shape)
+        on_device = replace(shape, decoder="transpose", mapped=shape.k) if in_turns else shape
+        return memory.check(on_device, free, f" on {self.device}")
 
 
 def torch_place(device: str) -> TorchPlace | None:
-    """The devices of a name such as ``cuda:0,cuda:1``; None where ``auto`` finds no GPU."""
+    """Return the place of devices such as ``cuda:0,cuda:1``; None when ``auto`` finds no GPU."""
     if device == "auto":
         if not torch.cuda.is_available():
             return None
@@ -102,9 +134,7 @@ def torch_place(device: str) -> TorchPlace | None:
     devices = tuple(_device(name.strip(), device) for name in device.split(","))
     kinds = {one.type for one in devices}
     if len(kinds) > 1:
-        raise SettingsError(
-            f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device"
-        )
+        raise SettingsError(f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'")
     return TorchPlace(devices, torch.bfloat16 if kinds == {"cuda"} else torch.float32)
 
 
@@ -113,26 +143,25 @@ def _device(name: str, given: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise SettingsError(
-            f"device={given!r} is not a device: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+            f"device={given!r} is no device: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'"
         ) from error
     if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1' or 'auto'", "device")
+        raise SettingsError(f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1' or 'auto'")
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SettingsError(
             f"device={given!r} finds no GPU that torch {torch.__version__} can use: install torch with CUDA "
-            "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'",
-            "device",
+            "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'"
         )
     index = 0 if device.index is None else device.index
     if index >= torch.cuda.device_count():
         known = ", ".join(f"cuda:{i}" for i in range(torch.cuda.device_count()))
-        raise SettingsError(f"device={given!r} does not exist: this machine has {known}", "device")
+        raise SettingsError(f"device={given!r} does not exist: this machine has {known}")
     return torch.device("cuda", index)
 
 
 def _free(device: torch.device) -> int:
-    """What the device has free, and what torch holds for itself of it without using it."""
+    """Free memory of a device, with what torch has reserved and does not use."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,14 +12,13 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.checks import plain
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
-from rembrandt.data.targets import Targets, joined_labels, named_like, read_first, read_targets
+from rembrandt.data.targets import Targets, joined_labels, named_like, read_targets
+from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.embedder import warn_if_fewer
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
@@ -38,6 +37,7 @@ from rembrandt.recipe import (
     ScorerName,
     Threshold,
     TreeSettings,
+    as_json,
     resolve,
 )
 from rembrandt.selection import Choice, Watch, choose, unwatched
@@ -308,7 +308,7 @@ class RembrandtClassifier(Prediction):
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
                 first = type(self)(**self.get_params(deep=False) | {"growable": True})
-                first._fit(X, lambda: read_first(y, classes), sample_weight, report, NO_CHECKPOINTS)
+                first._fit(X, lambda: read_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
                 self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
                 return self
             Y, names = joined_labels(y, classes, self.classes_)
@@ -349,7 +349,7 @@ class RembrandtClassifier(Prediction):
             JSON to keep with the model, in ``extra_``.
         """
         check_is_fitted(self, "model_")
-        params = {name: _as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
+        params = {name: as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
         # A model does not depend on a device: `load` says where it runs.
         params |= {"random_state": self.settings_["seed"], "device": "cpu", "regressor": None}
         facts: dict[str, Any] = {
@@ -380,7 +380,7 @@ class RembrandtClassifier(Prediction):
         resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
-        with place.held():
+        with place.session():
             choice = (
                 Choice(recipe)
                 if recipe is not None
@@ -393,10 +393,10 @@ class RembrandtClassifier(Prediction):
             )
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
-        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
+        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
         self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
-        self.tallies_ = getattr(place, "tallies", {})
+        self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
         return self
 
@@ -420,7 +420,7 @@ class RembrandtClassifier(Prediction):
 
     def _fingerprint(self, data: Examples) -> dict[str, Any]:
         """What the model depends on; texts are in the features."""
-        settings = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
+        settings = {name: as_json(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(settings["random_state"], int):
             raise SettingsError(
                 "a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state"
@@ -461,10 +461,3 @@ def _with_calibration(model: Model, tried: Model | None) -> Model:
         return model
     settings = model.settings | {"calibration": tried.settings["calibration"]}
     return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
-
-
-def _as_json(value: Any) -> Any:
-    """A parameter as JSON."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return dict(value) if isinstance(value, Mapping) else plain(value)

@@ -1,6 +1,5 @@
 """The embedding by itself, as a scikit-learn transformer."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +11,15 @@ from rembrandt.checks import seed_of
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
-from rembrandt.embeddings import certificate
+from rembrandt.embeddings import certificate, warn_if_fewer
 from rembrandt.engines.place import place_for
-from rembrandt.errors import RembrandtWarning, SettingsError
+from rembrandt.errors import SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check_embedding
+from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
 
 Array = NDArray[Any]
@@ -146,11 +145,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         recipe = self._recipe()
         place = place_for(self.device, rows)
         check_memory(data, recipe, place)
-        with bars(self.verbose > 0) as report, place.held():
+        with bars(self.verbose > 0) as report, place.session():
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
-        warn_if_fewer(int(e.sigma.shape[0]), recipe)
-        self.tallies_ = getattr(place, "tallies", {})
+        warn_if_fewer(int(e.sigma.shape[0]), self.n_components)
+        self.tallies_ = place.tallies
         self.classes_ = data.classes
         self.embedding_ = as_numpy(e.V)
         self.singular_values_ = as_numpy(e.sigma)
@@ -237,7 +236,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used] if self.center else self.projection_[kept]
-        with place.exactly():
+        with place.session():
             engine = place.engine(rows, data.Y, data.weights, self.center)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
 
@@ -245,8 +244,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """Check the parameters and return them as a recipe."""
         names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center")
         settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
-        settings.check()
-        check_embedding(self.get_params(deep=False))
+        check(self.get_params(deep=False))
         return Recipe(
             n_components=self.n_components,
             method=self.method,
@@ -262,14 +260,3 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def warn_if_fewer(found: int, recipe: Recipe) -> None:
-    """Warn where the embedding has fewer directions than were asked for."""
-    if recipe.n_components != "auto" and found < recipe.n_components:
-        warnings.warn(
-            f"n_components={recipe.n_components} exceeds the rank of this problem; reduced to {found}. Ask for at most "
-            f"{found} to silence this warning.",
-            RembrandtWarning,
-            stacklevel=3,
-        )

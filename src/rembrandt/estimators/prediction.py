@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.targets import read_targets
-from rembrandt.engines.place import place_for
+from rembrandt.engines.place import CPU, is_dask, place_for
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.features.joined import Joined, is_blocks
@@ -225,10 +225,12 @@ class Prediction(ClassifierMixin, Estimator):
             check_whole("shortlist", shortlist, 1)
         if shortlist is not False:
             self.build_shortlist(report)
-        known = getattr(self, "_on_device", None)
-        if known is None or known[0] is not self.model_ or known[1] != self.device:
-            known = self._on_device = self.model_, self.device, self.model_.on(place_for(self.device).for_prediction())
-        model: Model = known[2]
+        place, model = CPU if is_dask(self.device) else place_for(self.device), self.model_
+        if place != CPU:
+            known = getattr(self, "_on_device", None)
+            if known is None or known[0] is not self.model_ or known[1] != self.device:
+                known = self._on_device = self.model_, self.device, self.model_.on(place)
+            model = known[2]
         return model if shortlist is False else model.with_shortlist(shortlist)
 
     def rows(self, X: Any) -> Any:
@@ -271,6 +273,6 @@ def _worth(model: Model, tail: Tail) -> Array | None:
         return model.worth() if tail else None
     if not isinstance(tail, tuple | list) or len(tail) != 2:
         raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail")
-    check_number("tail's A", tail[0], 0.0)
-    check_number("tail's B", tail[1], 0.0, above=True)
+    check_number("tail", tail[0], 0.0)
+    check_number("tail", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.features.places import Places
+from rembrandt.features.spans import TermSpans
 
 Array = NDArray[Any]
 
@@ -33,7 +33,7 @@ class Explanation:
         Names of all features; None for numbered and for hashed features.
     text : str, optional
         The text, if the row is one.
-    occurrences : Places, optional
+    occurrences : TermSpans, optional
         Occurrences of the features in the text.
     """
 
@@ -44,7 +44,7 @@ class Explanation:
     contributions: Array
     names: Sequence[str] | None = None
     text: str | None = None
-    occurrences: Places | None = None
+    occurrences: TermSpans | None = None
 
     @cached_property
     def score(self) -> float:

@@ -1,7 +1,7 @@
-"""Rows times sparse weights: all nodes by lists of each feature, or the few labels that are asked for.
+"""Rows times sparse weights: all nodes by inverted lists, or a few labels by their own lists.
 
-With lists, a row adds up those of its own features: it costs their length, not the number of nodes. For a few labels a
-row is laid out densely once, and each label's own short list is read.
+With inverted lists a row adds up the lists of its features: it costs their length, not the number of nodes. For a few
+labels a row is laid out densely once, and the short list of each label is read.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 def add_lists(
     indptr: Array, indices: Array, data: Array, start: int, at: Array, nodes: Array, weights: Array, out: Array
 ) -> None:
-    """Add ``X S`` to ``out`` for as many rows of X from ``start`` as it has; S, features × nodes, is CSR too."""
+    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; S, features × nodes, is CSR too."""
     for row in range(out.shape[0]):
         into = out[row]
         for x in range(indptr[start + row], indptr[start + row + 1]):
@@ -46,11 +46,11 @@ def best_members(
     best: Array,
     scores: Array,
 ) -> None:
-    """Keep each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``, in heap order.
+    """Find each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``, in heap order.
 
-    ``clusters`` are ordered, best first, with what each brings ``so_far``; a label's own part is never positive, so
-    clusters that begin below the worst label kept are passed over. ``allowed`` says which labels may be answered.
-    ``dense`` is work space, a zero for each feature, and is left so.
+    ``clusters`` are ordered by ``so_far``, best first. A label's own term is never positive, so clusters that start
+    below the worst label kept are skipped. ``allowed`` says which labels may be returned. ``dense`` is work space, a
+    zero for each feature, and is restored.
     """
     k = best.shape[1]
     for row in range(best.shape[0]):
@@ -84,5 +84,43 @@ def best_members(
                     kept[hole], owner[hole] = kept[child], owner[child]
                     hole = child
                 kept[hole], owner[hole] = score, label
+        for x in range(first, last):
+            dense[indices[x]] = 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def label_scores(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    start: int,
+    labels: Array,
+    above: Array,
+    parent: Array,
+    at: Array,
+    features: Array,
+    weights: Array,
+    bias: Array,
+    power: float,
+    dense: Array,
+    out: Array,
+) -> None:
+    """Score the given ``labels`` of each row by ``above[parent] − max(0, 1 − (xᵀs + b))^power``; -inf for label -1.
+
+    ``dense`` is work space, a zero for each feature, and is restored.
+    """
+    for row in range(labels.shape[0]):
+        first, last = indptr[start + row], indptr[start + row + 1]
+        for x in range(first, last):
+            dense[indices[x]] = data[x]
+        for j in range(labels.shape[1]):
+            label = labels[row, j]
+            if label < 0:
+                out[row, j] = -np.inf
+                continue
+            score = bias[label]
+            for t in range(at[label], at[label + 1]):
+                score += weights[t] * dense[features[t]]
+            out[row, j] = np.float32(above[row, parent[label]] - max(0.0, 1.0 - score) ** power)
         for x in range(first, last):
             dense[indices[x]] = 0

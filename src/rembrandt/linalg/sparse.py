@@ -131,6 +131,11 @@ def normalize_rows(A: Matrix) -> Matrix:
     return scale_rows(A, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
 
 
+def unit_rows(A: Matrix) -> sparse.csr_array:
+    """Rows scaled to unit length, as CSR in single precision."""
+    return normalize_rows(as_csr(A, np.float32))
+
+
 def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)

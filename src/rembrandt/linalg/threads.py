@@ -4,16 +4,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
 
+@cache
+def cpu_count() -> int:
+    """Number of cores that this process may use: its affinity and the limits of its control group."""
+    return int(joblib.cpu_count())
+
+
 def n_threads() -> int:
-    """How many threads to use: ``REMBRANDT_NUM_THREADS``, or the cores this process may run on."""
+    """Number of threads to use: ``REMBRANDT_NUM_THREADS``, or `cpu_count`."""
     asked = os.environ.get("REMBRANDT_NUM_THREADS", "")
-    return max(1, int(asked)) if asked.isdigit() else len(os.sched_getaffinity(0))
+    return max(1, int(asked)) if asked.isdigit() else cpu_count()
 
 
 @contextmanager

@@ -124,7 +124,8 @@ class Model:
 
     def _best(self, rows: dict[str, Any], k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
         if len(self.scorers) == 1 and worth is None:
-            return self._first.top(*rows.values(), k, allowed)
+            [(name, scorer)] = self.scorers.items()
+            return scorer.top(rows[name], k, allowed)
         proposed = [self.scorers[name].top(rows[name], max(k, CANDIDATES), allowed)[0] for name in rows]
         labels = proposed[0] if len(proposed) == 1 else union(proposed)
         scores = self.blend(self._likelihoods(rows, labels))

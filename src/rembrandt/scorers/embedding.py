@@ -12,23 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.moments import Moments
 from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.ranking import Ranker
 from rembrandt.errors import ModelError, SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy
-from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Labels
-from rembrandt.scorers.shortlist import Shortlist, usual_size
+from rembrandt.scorers.shortlist import Shortlist, default_size
 from rembrandt.storage.arrays import Arrays
 
 Array = NDArray[Any]
 
-SCORES = 1 << 24  # entries of the largest block of scores: 64 MB
-ROWS, SHORTLIST_ROWS, DEVICE_ROWS = 1 << 12, 1 << 13, 1 << 16  # rows scored at a time, at most
+SHORTLIST_ROWS = 1 << 13  # rows that search the index at a time
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Projected:
     def features(self) -> Block:
         """``φ(H)``."""
         return self.decoder.features(self.H)
+
+    def features_of(self, H: Block) -> Block:
+        """``φ`` of some rows."""
+        return self.decoder.features(H)
 
     @cached_property
     def scores(self) -> Array:
@@ -85,9 +89,7 @@ class EmbeddingScorer:
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
-        if self.place != CPU:
-            return DEVICE_ROWS
-        return SHORTLIST_ROWS if self.shortlist is not None else max(1, min(ROWS, SCORES // self.n_labels))
+        return SHORTLIST_ROWS if self.shortlist is not None else self.place.prediction_rows(self.n_labels)
 
     def on(self, place: Place) -> "EmbeddingScorer":
         """Return the same scorer with its arrays on ``place``."""
@@ -98,12 +100,12 @@ class EmbeddingScorer:
 
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "EmbeddingScorer":
         """Return a scorer whose `top` scores about ``size`` labels of each row; builds the index on first use."""
-        if self.place != CPU:
+        if not self.place.on_host:
             raise SettingsError(
                 f"a shortlist needs device='cpu'; on {self.place.device} all labels are scored", "shortlist"
             )
         index = self.index or Shortlist.build(self.decoder, report=report)
-        return replace(self, index=index, shortlist=usual_size(self.n_labels) if size is True else int(size))
+        return replace(self, index=index, shortlist=default_size(self.n_labels) if size is True else int(size))
 
     def rows(self, X: Matrix) -> Matrix:
         """``x̂`` without the constant: in the scorer's precision and scaled as it was fitted."""
@@ -114,23 +116,18 @@ class EmbeddingScorer:
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        return self.place.project(rows if self.regressor is None else self.regressor(rows), self.projection)
+        mapped = rows if self.regressor is None else self.regressor(rows)
+        return self.place.project(as_rows(mapped), self.projection)
 
     def prepare(self, X: Matrix) -> Projected:
-        with self.place.exactly():
+        with self.place.session():
             return Projected(self.project(X), self.decoder)
 
     def top(self, rows: Projected, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         if self.shortlist is not None and self.index is not None:
             return self.index.top_k(rows.features, k, self.shortlist, allowed)
-        if self.place != CPU:
-            with self.place.exactly():
-                labels, scores = self._ranker.top(self.decoder.features, rows.H, k, allowed)
-            return _padded(labels, scores, k)
-        if allowed is None:
-            return top_k(rows.scores, k)
-        found, scores = top_k(rows.scores[:, allowed], k)
-        return np.append(allowed, -1)[found], scores
+        with self.place.session():
+            return self._ranker.top(rows, k, allowed)
 
     def at(self, rows: Projected, labels: Labels) -> Array:
         if self.shortlist is not None and self.index is not None:
@@ -159,7 +156,7 @@ class EmbeddingScorer:
         return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property
-    def _ranker(self) -> Any:
+    def _ranker(self) -> Ranker:
         return self.place.ranker(self.decoder.weights, self.decoder.bias)
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -195,9 +192,3 @@ class EmbeddingScorer:
             moments=moments,
             index=None if clusters is None else Shortlist.from_clusters(decoder, clusters),
         )
-
-
-def _padded(labels: Labels, scores: Array, k: int) -> tuple[Labels, Array]:
-    """Fill up to ``k`` columns with -1 and -inf."""
-    short = ((0, 0), (0, max(0, k - labels.shape[1])))
-    return np.pad(labels, short, constant_values=-1), np.pad(scores, short, constant_values=-np.inf)

@@ -12,6 +12,7 @@ from rembrandt.data.rows import Rows, as_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.moments import Moments
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.embeddings import Embedding, embed
 from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
@@ -100,9 +101,9 @@ def fit_embedding_scorer(
     )
     moments = None
     if recipe.growable:
-        with place.exactly():
+        with place.session():
             H = leave_out(embedded, embedded.project(data.X, place), data, recipe, place)
-            moments = Moments.of(place.moments(H, decoder.fourier, data.weights))
+            moments = Moments.of(place.statistics(H, None, decoder.fourier, data.weights))
     e = embedded.embedding
     facts = {"rank": int(embedded.projection.shape[1]), "rank_reason": e.rank_reason}
     scorer = EmbeddingScorer(
@@ -124,17 +125,9 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
         return Embedded(_placed(embedding, place), place.asarray(embedding.W), fitted)
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
-    with place.exactly():
-        engine = place.engine(rows, data.Y, data.weights, recipe.embedding.center)
-        embedding = embed(engine, recipe, report)
-        projection = embedding.W
-        if recipe.embedding.center:
-            # (x − μ)W + νᵀV with one more row: x W + (νᵀV − μW).
-            embedding = replace(embedding, means=engine.label_means())
-            constant = -(engine.feature_means() @ projection)
-            if embedding.back is not None:
-                constant = constant + embedding.means @ embedding.V
-            projection = array_namespace(projection).concat([projection, constant[None]], axis=0)
+    with place.session():
+        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding.center), recipe, report)
+    projection = embedding.W
     if len(used) < d:
         xp = array_namespace(projection)
         wide = xp.zeros((d + 1, projection.shape[1]), dtype=projection.dtype, device=projection.device)
@@ -167,12 +160,11 @@ def fit_decoder(
                 "decoder",
             )
         return fit_transpose(e.back, e.unreached_means())
-    with place.exactly():
+    with place.session():
         H = leave_out(embedded, H, data, recipe, place)
         fourier = fourier_map(H, recipe)
         if recipe.decoder == "ridge":
-            statistics = place.statistics(H, data.Y, fourier, data.weights, report)
-            return statistics.solve(recipe.decoder_ridge)
+            return fit_ridge(place.statistics(H, data.Y, fourier, data.weights, report), recipe.decoder_ridge)
         settings = LogisticSettings(
             multiclass=data.multiclass,
             max_epochs=recipe.embedding.max_epochs,

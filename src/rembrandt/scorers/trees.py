@@ -1,83 +1,282 @@
-from dataclasses import dataclass
+"""Sparse linear classifiers over label trees: which cluster of labels, then which label.
+
+Every label has weights of its own, on features that its examples have. Labels with similar examples share a cluster,
+and a classifier at any node learns from the examples of its parent alone: the cost is pairs of examples and siblings,
+not examples × labels. When examples × labels is affordable there are no clusters, and each label learns from all
+examples. With several trees, each with its own clusters, a score is the mean over trees.
+
+A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)`` over the nodes on its path.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from rembrandt.decoders.forest import Forest, fit_forest
-from rembrandt.decoders.tree import TreeSettings as Old
-from rembrandt.decoders.tree import unit_rows
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.inverted import add_lists, best_members, label_scores
+from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
+from rembrandt.linalg.threads import Workspace, for_each
+from rembrandt.scorers.explanations import Contributions, secant
+from rembrandt.scorers.protocol import Array, Labels
+from rembrandt.storage.arrays import pack_csr, unpack_csr
+
+ROWS = 256  # rows scored by one call
+BLOCK = 1 << 13  # rows scored at a time, by all threads
+CANDIDATES = 50  # labels that each of several trees contributes, at least
+CACHED = 1 << 26  # log-probabilities of clusters that are kept for a block of rows
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nodes of one level: weights (nodes × features), biases, and the parent of each node."""
+
+    weights: sparse.csr_array
+    bias: Array
+    parent: Array
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Fitted levels; the nodes of the last one are the labels."""
+
+    levels: tuple[Level, ...]
+
+    @property
+    def labels(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.levels[-2].bias) if len(self.levels) > 1 else 1
+
+    @cached_property
+    def lists(self) -> tuple[sparse.csr_array, ...]:
+        """The weights of every level of clusters by feature; those of the labels when there are no clusters."""
+        return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
+
+    @cached_property
+    def members(self) -> tuple[Array, Array]:
+        """Where the labels of each cluster start, and the labels by cluster."""
+        parent = self.labels.parent
+        ends = np.cumsum(np.bincount(parent, minlength=self.n_clusters))
+        return np.append(0, ends), np.argsort(parent, kind="stable")
+
+    def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
+        """Log-probabilities of the clusters."""
+        total = np.zeros((rows.stop - rows.start, 1), dtype=np.float32)
+        for level, lists in zip(self.levels[:-1], self.lists, strict=False):
+            total = total[:, level.parent] - _loss(_margins(X, rows, lists, level.bias), power)
+        return total
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Rows of unit length and, for each tree, the log-probabilities of its clusters when they fit in memory."""
+
+    X: sparse.csr_array
+    clusters: tuple[Array, ...] | None
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
 
 
 @dataclass(frozen=True)
 class Trees:
-    forest: Forest
+    """Fitted trees; see `Scorer`. Scores are probabilities."""
+
+    trees: tuple[Tree, ...]
+    power: float
+    beam: int  # clusters that a search scores
 
     @property
-    def trees(self):
-        return self.forest.trees
+    def n_labels(self) -> int:
+        return len(self.trees[0].labels.bias)
 
     @property
-    def n_labels(self):
-        return self.forest.n_labels
+    def n_features(self) -> int:
+        return int(self.trees[0].labels.weights.shape[1])
 
     @property
-    def n_features(self):
-        return self.forest.trees[0].levels[0].weights.shape[1]
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays()[0].values())
 
-    block_rows = 1 << 13
+    @property
+    def block_rows(self) -> int:
+        """Number of rows to score at a time."""
+        return BLOCK
 
-    def variant(self, power, n_trees=None):
-        return Trees(Forest(self.forest.trees[:n_trees]).with_power(power))
+    def prepare(self, X: Matrix) -> PreparedRows:
+        unit = unit_rows(X)
+        n = unit.shape[0]
+        if n * sum(tree.n_clusters for tree in self.trees) > CACHED:
+            return PreparedRows(unit, None)
+        kept = tuple(np.empty((n, tree.n_clusters), dtype=np.float32) for tree in self.trees)
 
-    def prepare(self, X):
-        return unit_rows(X)
+        def fill(number: int, rows: slice) -> None:
+            kept[number][rows] = self.trees[number].clusters(unit, rows, self.power)
 
-    def top(self, rows, k, allowed=None):
-        l, v = self.forest.top_k(rows, k, allowed)
-        from rembrandt.linalg.ranking import rank
+        for_each(fill, ((number, rows) for number in range(len(kept)) for rows in spans(n, ROWS)))
+        return PreparedRows(unit, kept)
 
-        return rank(l, np.where(l < 0, -np.inf, v))
+    def top(self, rows: PreparedRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree are searched."""
+        if len(self.trees) == 1:
+            return self._top_of_tree(0, rows, k, allowed)
+        found = [self._top_of_tree(number, rows, max(k, CANDIDATES), allowed) for number in range(len(self.trees))]
+        labels = _distinct(np.hstack([best for best, _ in found]))
+        labels, scores = rank(labels, self.at(rows, labels))
+        return labels[:, :k], scores[:, :k]
 
-    def at(self, rows, labels):
-        P = self.forest.probabilities(rows)
-        return np.where(labels < 0, -np.inf, np.take_along_axis(P, np.maximum(labels, 0), axis=1))
+    def at(self, rows: PreparedRows, labels: Labels) -> Array:
+        out = np.zeros(labels.shape, dtype=np.float32)
+        space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
+        share = np.float32(1 / len(self.trees))
 
-    def all(self, rows):
-        return self.forest.probabilities(rows)
+        def fill(span: slice) -> None:
+            scores = np.empty(labels[span].shape, dtype=np.float32)
+            for number, tree in enumerate(self.trees):
+                last = tree.labels
+                above = self._clusters(number, rows, span)
+                own = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power)
+                with space.borrowed() as dense:
+                    work: Any = (span.start, labels[span], above, last.parent, *own, dense, scores)
+                    label_scores(rows.X.indptr, rows.X.indices, rows.X.data, *work)
+                out[span] += share * np.exp(scores)
 
-    def likelihood(self, rows, scores):
+        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        return np.where(labels < 0, np.float32(-np.inf), out)
+
+    def all(self, rows: PreparedRows) -> Array:
+        out = np.zeros((rows.n, self.n_labels), dtype=np.float32)
+        by_label = [as_csr(tree.labels.weights.T) for tree in self.trees]
+        share = np.float32(1 / len(self.trees))
+
+        def fill(span: slice) -> None:
+            for number, tree in enumerate(self.trees):
+                own = _loss(_margins(rows.X, span, by_label[number], tree.labels.bias), self.power)
+                out[span] += share * np.exp(self._clusters(number, rows, span)[:, tree.labels.parent] - own)
+
+        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        return out
+
+    def likelihood(self, rows: PreparedRows, scores: Array) -> Array:
+        """Return the scores: they are probabilities."""
         return scores
 
-    def explain(self, row, labels, likelihood=False):
-        from rembrandt.scorers.tree_explanations import explain_trees
+    def label_weights(self) -> sparse.csr_array:
+        """Return the weights of the features for each label, c × d, summed over trees."""
+        return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
 
-        return explain_trees(self.trees, row, labels)
+    def variant(self, power: float, n_trees: int | None = None) -> Trees:
+        """Return the first trees with another power; nothing is fitted."""
+        return replace(self, trees=self.trees[:n_trees], power=power)
 
-    def label_weights(self):
-        from functools import reduce
+    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
+        """See `Scorer`.
 
-        return reduce(lambda a, b: a + b, [t.levels[-1].weights for t in self.trees])
+        A tree's probability is ``exp f`` with ``f`` a sum over the nodes of a path of functions of their margins
+        ``s = xᵀw + b``. A function of one number changes by its secant times the change of the number:
+        ``exp f − exp f₀ = E (f − f₀)`` and ``f − f₀ = Σ m (s − b)``, where ``f₀`` is that of an empty row and ``E`` and
+        ``m`` are the slopes between the two rows. So a feature x adds ``E Σ m w x`` over the path, exactly.
+        """
+        unit = unit_rows(row).astype(np.float64)
+        parts = [self._explain(tree, unit, labels) for tree in self.trees]
+        base, values = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
+        return Contributions(base, values)
 
-    def arrays(self):
-        return self.forest.packed()
+    def _explain(self, tree: Tree, unit: sparse.csr_array, labels: Labels) -> Contributions:
+        values, power = np.zeros((unit.nnz, len(labels))), self.power
+        end, start = np.zeros(len(labels)), np.zeros(len(labels))  # f of the row and of the empty row
+        nodes = labels
+        for level in reversed(tree.levels):
+            added = level.weights[nodes][:, unit.indices].toarray().T * unit.data[:, None]
+            bias, change = level.bias[nodes].astype(np.float64), added.sum(axis=0)
+            empty, full = (-(np.maximum(0.0, 1.0 - margin) ** power) for margin in (bias, bias + change))
+            values += added * secant(empty, full, change, power * np.maximum(0.0, 1.0 - bias) ** (power - 1))
+            start, end = start + empty, end + full
+            nodes = level.parent[nodes]
+        return Contributions(np.exp(start), values * secant(np.exp(start), np.exp(end), end - start, np.exp(end)))
+
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        arrays: dict[str, Array] = {}
+        for t, tree in enumerate(self.trees):
+            for number, level in enumerate(tree.levels):
+                name = f"trees.{t}.{number}"
+                arrays |= pack_csr(f"{name}.weights", level.weights)
+                arrays |= {f"{name}.bias": level.bias, f"{name}.parent": level.parent.astype(np.int32)}
+        return arrays, {"levels": [len(tree.levels) for tree in self.trees], "power": self.power, "beam": self.beam}
 
     @classmethod
-    def from_arrays(cls, a, f):
-        return cls(Forest.unpacked(a, f))
+    def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
+        trees = []
+        for t, n_levels in enumerate(facts["levels"]):
+            names = [f"trees.{t}.{number}" for number in range(n_levels)]
+            levels = (
+                Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
+                for name in names
+            )
+            trees.append(Tree(tuple(levels)))
+        return cls(tuple(trees), facts["power"], facts["beam"])
+
+    def _clusters(self, number: int, rows: PreparedRows, span: slice) -> Array:
+        if rows.clusters is not None:
+            return rows.clusters[number][span]
+        return self.trees[number].clusters(rows.X, span, self.power)
+
+    def _top_of_tree(self, number: int, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
+        """The best labels of one tree and their probabilities in it."""
+        tree, X = self.trees[number], rows.X
+        best = np.full((rows.n, k), -1, dtype=np.int64)
+        scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        mask = np.full(self.n_labels, allowed is None)
+        mask[slice(0) if allowed is None else allowed] = True
+        last = tree.labels
+        leaves: Any = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power, mask)
+        space = Workspace(lambda: np.zeros(X.shape[1], dtype=np.float32))
+
+        def search(span: slice) -> None:
+            so_far = self._clusters(number, rows, span)
+            width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
+            found = np.argsort(-so_far, axis=1, kind="stable")[:, :width]
+            so_far = np.take_along_axis(so_far, found, axis=1)
+            with space.borrowed() as dense:
+                work: Any = (found, so_far, *tree.members, *leaves, dense, best[span], scores[span])
+                best_members(X.indptr, X.indices, X.data, span.start, *work)
+
+        def score_all(span: slice) -> None:
+            """Without clusters: every label by inverted lists, which is faster than one label after the other."""
+            chosen = slice(None) if allowed is None else allowed
+            margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
+            found, scores[span] = top_k(-_loss(margins, self.power), k)
+            best[span] = np.where(found < 0, -1, found if allowed is None else allowed[found])
+
+        for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
+        labels, logarithms = rank(best, scores)
+        return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
 
 
-def fit_trees(X, Y, s, seed, weights=None, report=None, checkpoints=None, place=None):
-    from rembrandt.engines.place import CPU
-    from rembrandt.progress import silent
-    from rembrandt.storage.checkpoints import NO_CHECKPOINTS
+def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
+    """``xᵀs + b`` of every node of a level."""
+    margins = np.tile(bias, (rows.stop - rows.start, 1))
+    add_lists(X.indptr, X.indices, X.data, rows.start, lists.indptr, lists.indices, lists.data, margins)
+    return margins
 
-    return Trees(
-        fit_forest(
-            X[:],
-            Y,
-            Old(s.cost, s.pairs, s.threshold, s.tolerance, s.passes, s.power, s.beam, s.n_trees, seed),
-            weights,
-            report or silent,
-            checkpoints or NO_CHECKPOINTS,
-            place or CPU,
-        )
-    )
+
+def _loss(margins: Array, power: float) -> Array:
+    found: Array = np.maximum(0, 1 - margins) ** np.float32(power)
+    return found
+
+
+def _distinct(labels: Labels) -> Labels:
+    """Sort the labels of every row, and replace repetitions by -1."""
+    labels = np.sort(labels, axis=1)
+    labels[:, 1:][labels[:, 1:] == labels[:, :-1]] = -1
+    return labels

@@ -50,12 +50,14 @@ def candidates(data: Examples, recipe: Recipe, budget: bool) -> Candidates:
     """List the candidates for what ``recipe`` leaves open: a short list, or with a budget a long one."""
     trees = recipe.trees
     powers = POWERS if trees.power == "auto" else (trees.power,)
-    n_trees = tuple(sorted({1, trees.n_trees})) if budget else (trees.n_trees,)
+    n_trees = tuple(sorted({1, trees.n_trees})) if budget else (1,)  # a trial without a budget has one tree
     costs = COSTS if trees.cost == "auto" else (trees.cost,)
     alone = {name: replace(recipe, scorers=(name,), blend=(1.0,)) for name in recipe.scorers}
     return Candidates(
         _embedding(data, alone["embedding"], budget) if "embedding" in alone else [],
-        [alone["trees"].with_trees(cost=cost, power=powers[0]) for cost in costs] if "trees" in alone else [],
+        [alone["trees"].with_trees(cost=cost, power=powers[0], n_trees=n_trees[-1]) for cost in costs]
+        if "trees" in alone
+        else [],
         [one for name, one in alone.items() if name == "centroids"],
         powers,
         n_trees,

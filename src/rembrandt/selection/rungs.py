@@ -39,21 +39,23 @@ class Rung:
         return sum(map(len, self.fit))
 
 
-def rungs_of(data: Examples, seed: int, short: bool = False) -> list[Rung]:
+def rungs_of(
+    data: Examples, seed: int, short: bool = False, first: int = FIRST, fewest_held: int = FEWEST_HELD, few: int = FEW
+) -> list[Rung]:
     """Return the rungs for ``data``; smaller ones are subsets of larger ones. ``short``: a single one."""
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
     if short:
         sample = counted[draw_rows(len(counted), 1.0, seed, most=SHORT)[1]]
-        folds = range(FOLDS if len(sample) <= FEW else 1)
+        folds = range(FOLDS if len(sample) <= few else 1)
         splits = [draw_rows(len(sample), HELD_OUT, seed + 1 + fold) for fold in folds]
         return [Rung([sample[fit] for fit, _ in splits], [sample[held] for _, held in splits])]
     on_disk = data.X.resident()[0] < data.n
     fit, held = _cut(counted, seed, FROM_DISK if on_disk else len(counted))
     sizes = [len(fit)]
-    while sizes[0] >= GROWTH * FIRST:
+    while sizes[0] >= GROWTH * first:
         sizes.insert(0, sizes[0] // GROWTH)
-    rungs = [Rung([np.sort(fit[:size])], [np.sort(held[: max(FEWEST_HELD, size // 2)])]) for size in sizes]
-    if len(fit) <= FEW:
+    rungs = [Rung([np.sort(fit[:size])], [np.sort(held[: max(fewest_held, size // 2)])]) for size in sizes]
+    if len(fit) <= few:
         splits = [(fit, held), *(_cut(counted, seed + i, len(counted)) for i in range(1, FOLDS))]
         rungs.append(Rung([np.sort(part) for part, _ in splits], [np.sort(part) for _, part in splits]))
     return rungs

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
 from rembrandt.fitting import check_memory, fit_model
@@ -29,7 +30,7 @@ from rembrandt.scorers.embedding_fit import (
     n_random_features,
 )
 from rembrandt.scorers.protocol import Labels, Scorer
-from rembrandt.scorers.trees import fit_trees
+from rembrandt.scorers.tree_fit import fit_trees
 
 Array = NDArray[Any]
 Weights = tuple[float, ...]
@@ -55,7 +56,7 @@ class Trial:
 
     def __init__(self, fit: Examples, held: Examples, n: int, place: Place = CPU) -> None:
         """``n`` is the number of all training examples."""
-        self.fit, self.held, self.n, self.place = fit, held, n, place
+        self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
         self._embedded: dict[Any, tuple[int, Embedded]] = {}  # by ridge and scaling, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
@@ -73,16 +74,18 @@ class Trial:
 
     def is_embedded(self, candidate: Recipe) -> bool:
         """Whether an embedding for the candidate exists, of its rank or a larger one."""
-        known = self._embedded.get(_embedding_key(candidate))
+        known = self._embedded.get((candidate.ridge, candidate.normalize))
         return known is not None and known[0] >= self._rank(candidate)
 
-    def embed(self, candidate: Recipe) -> None:
-        """Embed the labels for a candidate, and for all with smaller ranks: columns are nested."""
-        fit, asked = self._scaled(candidate), self._rank(candidate)
-        recipe = replace(candidate, n_components=asked)
-        check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-        self._embedded[_embedding_key(candidate)] = asked, embed_labels(fit, recipe, self.place)
-        self._statistics = None
+    def embed(self, candidate: Recipe) -> Embedded:
+        """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
+        key, asked = (candidate.ridge, candidate.normalize), self._rank(candidate)
+        if not self.is_embedded(candidate):
+            fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
+            check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
+            self._embedded[key] = asked, embed_labels(fit, recipe, self.place)
+            self._statistics = None
+        return self._embedded[key][1]
 
     def _rank(self, candidate: Recipe) -> int:
         limit = largest_rank(self.fit.n, self.fit.X.shape[1] + 1, self.fit.n_labels)
@@ -92,9 +95,7 @@ class Trial:
         return replace(self.fit, X=self.fit.X.normalized()) if candidate.normalize else self.fit
 
     def _embedding_scorer(self, candidate: Recipe) -> EmbeddingScorer:
-        if not self.is_embedded(candidate):
-            self.embed(candidate)
-        embedded = self._embedded[_embedding_key(candidate)][1].truncated(self._rank(candidate))
+        embedded = self.embed(candidate).truncated(self._rank(candidate))
         fit, place = self._scaled(candidate), self.place
         features = min(n_random_features(candidate, self.n, self._rank(candidate)), FEATURES)
         recipe = replace(candidate, n_components=self._rank(candidate)).with_embedding(
@@ -105,11 +106,11 @@ class Trial:
         if recipe.decoder == "ridge":
             alike = replace(recipe, decoder_ridge=0.0)
             if self._statistics is None or self._statistics[0] != alike:
-                with place.exactly():
+                with place.session():
                     H = leave_out(embedded, H, fit, recipe, place)
                     found = place.statistics(H, fit.Y, fourier_map(H, recipe), fit.weights)
                 self._statistics = alike, found
-            decoder = self._statistics[1].solve(recipe.decoder_ridge)
+            decoder = fit_ridge(self._statistics[1], recipe.decoder_ridge)
         else:
             decoder = fit_decoder(embedded, H, fit, recipe, place)
         e = embedded.embedding
@@ -161,11 +162,7 @@ def calibration_trial(data: Examples, recipe: Recipe, place: Place = CPU, report
     if recipe.n_components != "auto":
         limit = largest_rank(fit.n, fit.X.shape[1] + 1, fit.n_labels)
         recipe = replace(recipe, n_components=min(recipe.n_components, limit))
-    return fit_model(fit, replace(recipe, growable=False), place, report, held=held)
-
-
-def _embedding_key(candidate: Recipe) -> tuple[Any, Any]:
-    return candidate.ridge, candidate.normalize
+    return fit_model(fit, replace(recipe, growable=False), place.in_memory(), report, held=held)
 
 
 def _stacked(parts: list[Labels]) -> Labels:

@@ -1,0 +1,124 @@
+"""The steps of a logistic fit with independent labels on the workers of a cluster.
+
+Independent labels share only their features, the order of the rows and when to stop. A worker takes whole epochs for
+some blocks of labels: their weights are sent to it and come back, and it projects the rows into a file of its own.
+Softmax needs the scores of all labels for every row, and stays in one process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.engines.dask import on_worker
+from rembrandt.engines.descent import LogisticProblem, NumpyDescent
+from rembrandt.engines.projected import ProjectedRows, Projection, label_blocks, rows_on_disk, whitened, whole
+from rembrandt.engines.shard_products import Data, opened
+from rembrandt.linalg.blocks import Block
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What does not change between epochs; sent once to every worker."""
+
+    key: str
+    problem: LogisticProblem  # without rows and labels, which a worker reads itself
+
+    @property
+    def nbytes(self) -> int:
+        p = self.problem
+        return int(p.whitening.mean.nbytes + p.whitening.T.nbytes + p.weights.nbytes + p.rates.nbytes)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The batches of an epoch, or the rows of an evaluation."""
+
+    rows: Array
+    kept: list[Array | None]
+    scale: float
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + sum(0 if kept is None else kept.nbytes for kept in self.kept))
+
+
+class SharedDescent(NumpyDescent):
+    """Blocks of labels on workers; between epochs the weights are in this process."""
+
+    def __init__(self, problem: LogisticProblem) -> None:
+        H: ProjectedRows = problem.H
+        super().__init__(problem, None, label_blocks(H.n_labels))
+        self.H, self.executor = H, H.executor
+        digest = hashlib.sha256("".join(shard.key for shard in H.data.shards).encode())
+        for array in (H.projection.W, H.projection.V, problem.whitening.T):
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+        settings = replace(problem.settings, batch=self.batch)  # by the number of all labels
+        self.fit = _Fit(digest.hexdigest(), replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings))
+
+    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+        pieces = [(part, *_columns(part, self.Q, self.velocity)) for part in self.parts]
+        found = self._on_workers(_epoch, pieces, _Order(order, kept, scale))
+        del pieces
+        self.mean = np.empty_like(self.Q)
+        while found:  # frees each copy
+            Q, velocity, mean = found.pop()
+            part = self.parts[len(found)]
+            self.Q[:, part], self.velocity[:, part], self.mean[:, part] = Q, velocity, mean
+
+    def losses(self, rows: NDArray[np.int64]) -> list[float]:
+        pieces = [(part, *_columns(part, self.mean)) for part in self.parts]
+        return self._on_workers(_losses, pieces, _Order(rows, [], 0.0))
+
+    def result(self) -> tuple[Block, Block]:
+        self.executor.forget("features", "labels")
+        return super().result()
+
+    def _on_workers(self, task: Any, pieces: list[Any], order: _Order) -> list[Any]:
+        with self.executor.tally.one_pass():
+            return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
+
+
+def _epoch(
+    pieces: Sequence[tuple[slice, Array, Array]], data: Data, seen: Projection, fit: _Fit, order: _Order
+) -> list[tuple[Array, ...]]:
+    """Take an epoch for the labels of ``pieces``; return their weights, velocities and mean iterates."""
+    descent = _descent([part for part, *_ in pieces], data, seen, fit)
+    descent.Q = np.hstack([Q for _, Q, _ in pieces])
+    descent.velocity = np.hstack([velocity for _, _, velocity in pieces])
+    descent.epoch(order.rows, order.kept, order.scale)
+    return [_columns(part, descent.Q, descent.velocity, descent.mean) for part in descent.parts]
+
+
+def _losses(
+    pieces: Sequence[tuple[slice, Array]], data: Data, seen: Projection, fit: _Fit, order: _Order
+) -> list[float]:
+    descent = _descent([part for part, _ in pieces], data, seen, fit)
+    descent.mean = np.hstack([mean for _, mean in pieces])
+    return descent.losses(order.rows)
+
+
+def _columns(part: slice, *blocks: Array) -> tuple[Array, ...]:
+    return tuple(np.ascontiguousarray(block[:, part]) for block in blocks)
+
+
+def _descent(parts: Sequence[slice], data: Data, seen: Projection, fit: _Fit) -> NumpyDescent:
+    """The descent of consecutive blocks of labels on this worker."""
+    labels, problem = whole(parts), fit.problem
+    own = [slice(part.start - labels.start, part.stop - labels.start) for part in parts]
+    F = on_worker("features", fit.key, lambda: whitened(problem.whitening, rows_on_disk(data, seen)))
+    Y = on_worker("labels", f"{fit.key} {labels}", lambda: _labels(data, labels))
+    return NumpyDescent(replace(problem, Y=Y, rates=problem.rates[labels]), F, own)
+
+
+def _labels(data: Data, labels: slice) -> sparse.csr_array:
+    found = [shard.Y.A[:, labels].copy() for shard in opened(data)]
+    return sparse.csr_array(sparse.vstack(found, format="csr"))

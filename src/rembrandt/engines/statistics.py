@@ -1,0 +1,96 @@
+"""The moments of mapped rows and their labels: all that a ridge regression needs, at any strength."""
+
+from dataclasses import dataclass, replace
+
+from array_api_compat import array_namespace
+
+from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg.blocks import Block, spans
+from rembrandt.linalg.ridge import CholeskyRidge
+
+LABELS = 4096  # labels solved for at a time
+
+
+@dataclass(frozen=True)
+class RidgeStatistics:
+    """Moments of ``Φ = φ(H)`` and Y, centred on both sides: the intercept is free.
+
+    The Gram matrix is accumulated in float64: in float32 that of random features is not positive definite.
+    """
+
+    total: float  # number of rows, or their weight
+    mean: Block  # of Φ, in float64
+    gram: Block  # ΦᵀΦ, D × D, in float64
+    label_mean: Block
+    cross: Block  # YᵀΦ, c × D
+    fourier: FourierMap | None = None
+
+    @classmethod
+    def of_sums(
+        cls, total: float, sums: Block, gram: Block, label_sums: Block, cross: Block, fourier: FourierMap | None
+    ) -> "RidgeStatistics":
+        """Centre plain sums; ``gram`` and ``cross`` are overwritten."""
+        xp = array_namespace(gram)
+        mean, label_mean = sums / total, label_sums / total
+        gram -= total * mean[:, None] * mean
+        for labels in spans(cross.shape[0], LABELS):
+            cross[labels] -= xp.astype(total * label_mean[labels, None] * mean, cross.dtype)
+        return cls(total, mean, gram, label_mean, cross, fourier)
+
+    def with_unlabelled_rows(self, total: float, mean: Block, gram: Block) -> "RidgeStatistics":
+        """Add rows that have none of these labels, by their weight, mean and centred Gram matrix."""
+        both = self.total + total
+        apart = mean - self.mean
+        centre = self.mean + (total / both) * apart
+        shift = self.total * self.label_mean[:, None] * (self.mean - centre)
+        return replace(
+            self,
+            total=both,
+            mean=centre,
+            gram=self.gram + gram + (self.total * total / both) * apart[:, None] * apart,
+            label_mean=self.label_mean * (self.total / both),
+            cross=self.cross + array_namespace(self.cross).astype(shift, self.cross.dtype),
+        )
+
+    def of_projection(self, k: int) -> "RidgeStatistics":
+        """Return the statistics of ``H`` itself, which is the last ``k`` features of a map, scaled."""
+        if self.fourier is None or self.fourier.linear == 0:
+            return self
+        scale = 1 / self.fourier.linear
+        return replace(
+            self,
+            mean=scale * self.mean[-k:],
+            gram=scale**2 * self.gram[-k:, -k:],
+            cross=scale * self.cross[:, -k:],
+            fourier=None,
+        )
+
+    def of_labels(self, labels: Block) -> "RidgeStatistics":
+        """Select labels by a mask."""
+        return replace(self, label_mean=self.label_mean[labels], cross=self.cross[labels])
+
+    def factor(self, strength: float) -> CholeskyRidge:
+        """Factor ``ΦᵀΦ + λI``."""
+        return CholeskyRidge(self.gram, penalty(strength, self.gram, self.total))
+
+    def solve(self, strength: float, factor: CholeskyRidge | None = None) -> tuple[Block, Block]:
+        """Return the weights (D × c) and biases of every label at ``strength``."""
+        xp = array_namespace(self.gram)
+        D, c = self.gram.shape[0], self.cross.shape[0]
+        factor = self.factor(strength) if factor is None else factor
+        weights = xp.empty((D, c), dtype=self.cross.dtype, device=self.cross.device)
+        bias = xp.empty((c,), dtype=self.cross.dtype, device=self.cross.device)
+        for labels in spans(c, LABELS):
+            weights[:, labels] = xp.astype(factor.solve(xp.astype(self.cross[labels].T, xp.float64)), weights.dtype)
+            at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
+            bias[labels] = xp.astype(self.label_mean[labels] - at_mean, weights.dtype)
+        return weights, bias
+
+
+def penalty(strength: float, gram: Block, total: float) -> float:
+    """λ for a ``strength`` relative to the mean squared length of a mapped, centred row.
+
+    In that unit a strength means the same for any number of random features.
+    """
+    trace = float(array_namespace(gram).linalg.trace(gram))
+    return max(max(strength, 1e-10) * trace / total, 1e-300)

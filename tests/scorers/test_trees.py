@@ -1,0 +1,211 @@
+"""Label trees: classifiers equal to a reference, the search equal to dense scores, and the Scorer protocol."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from rembrandt.data.rows import MemoryRows
+from rembrandt.linalg.bisection import bisect
+from rembrandt.linalg.sparse import normalize_rows
+from rembrandt.metrics import precision_at_k, top_k
+from rembrandt.recipe import TreeSettings
+from rembrandt.scorers import tree_fit
+from rembrandt.scorers import trees as trees_module
+from rembrandt.scorers.protocol import Scorer
+from rembrandt.scorers.tree_fit import LARGEST, cluster_depths, fit_trees
+from rembrandt.scorers.trees import Trees
+
+EXACT = {"tolerance": 1e-5, "passes": 2000, "threshold": 0.0}
+
+
+def words(n=300, c=40, d=200, seed=0):
+    """Rows of words: each label has two of its own, and every row has some that say nothing."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, c, n)
+    columns = np.hstack([2 * label[:, None] + rng.integers(0, 2, (n, 1)), rng.integers(2 * c, d, (n, 5))])
+    X = sparse.csr_array((np.ones(columns.size), (np.repeat(np.arange(n), 6), columns.ravel())), shape=(n, d))
+    Y = sparse.csr_array((np.ones(n, dtype=np.float32), (np.arange(n), label)), shape=(n, c))
+    X.sum_duplicates()
+    return X.astype(np.float32), Y
+
+
+def fitted(X, Y, weights=None, **settings) -> Trees:
+    return fit_trees(MemoryRows(X), Y, TreeSettings(**settings), weights=weights)
+
+
+def test_a_classifier_is_the_one_that_liblinear_finds() -> None:
+    rng = np.random.default_rng(0)
+    X = normalize_rows(sparse.csr_array(rng.random((200, 6)).astype(np.float32)))  # any row has all features
+    Y = sparse.csr_array((rng.random((200, 3)) + X.toarray()[:, :3] > 1.2).astype(np.float32))
+    [level] = fitted(X, Y, cost=2.0, **EXACT).trees[0].levels
+    for label in range(3):
+        svm = LinearSVC(C=2.0, loss="squared_hinge", intercept_scaling=1.0, tol=1e-8, max_iter=100_000)
+        svm.fit(X.toarray().astype(np.float64), Y.toarray()[:, label])
+        np.testing.assert_allclose(level.weights.toarray()[label], svm.coef_[0], atol=2e-3)
+        np.testing.assert_allclose(level.bias[label], svm.intercept_[0], atol=2e-3)
+
+
+def by_definition(trees: Trees, X) -> np.ndarray:
+    """The scores of all labels, from the weights, in double precision."""
+    unit, total = normalize_rows(X).toarray().astype(np.float64), 0.0
+    for tree in trees.trees:
+        above = np.zeros((len(unit), 1))
+        for level in tree.levels:
+            margins = unit @ level.weights.toarray().T.astype(np.float64) + level.bias
+            above = above[:, level.parent] - np.maximum(0, 1 - margins) ** trees.power
+        total = total + np.exp(above) / len(trees.trees)
+    return total
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(("pairs", "n_trees"), [(1e9, 1), (2000.0, 1), (2000.0, 3)])
+class TestScores:
+    @pytest.fixture
+    def trees(self, pairs, n_trees, cached, monkeypatch):
+        if not cached:
+            monkeypatch.setattr(trees_module, "CACHED", 0)
+        found = fitted(*words(), pairs=pairs, n_trees=n_trees, beam=10_000)
+        assert [len(tree.levels) for tree in found.trees] == n_trees * [1 if pairs == 1e9 else 2]
+        return found
+
+    def test_all_and_given_labels_are_those_of_the_definition(self, trees):
+        X, _ = words(100, seed=2)
+        rows, dense = trees.prepare(X), by_definition(trees, X)
+        np.testing.assert_allclose(trees.all(rows), dense, rtol=1e-4, atol=1e-6)
+        labels = np.random.default_rng(0).integers(-1, 40, (100, 7))
+        expected = np.where(labels < 0, -np.inf, np.take_along_axis(dense, np.maximum(labels, 0), axis=1))
+        np.testing.assert_allclose(trees.at(rows, labels), expected, rtol=1e-4, atol=1e-6)
+
+    def test_with_every_cluster_in_the_beam_the_best_are_those_of_all_scores(self, trees):
+        X, _ = words(100, seed=2)
+        rows = trees.prepare(X)
+        dense = trees.all(rows)
+        labels, scores = trees.top(rows, 5)
+        assert labels.dtype == np.int64 and scores.dtype == np.float32
+        np.testing.assert_allclose(scores, top_k(dense, 5)[1], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(scores, trees.at(rows, labels), rtol=1e-5)
+        chosen = np.array([3, 7, 30])
+        found, best = trees.top(rows, 4, chosen)
+        assert (np.sort(found[:, :3]) == chosen).all()
+        assert (found[:, 3] == -1).all() and (best[:, 3] == -np.inf).all()
+        assert (np.diff(best[:, :3]) <= 0).all()
+
+    def test_contributions_add_up_to_the_score(self, trees):
+        X, _ = words(5, seed=2)
+        rows, dense = trees.prepare(X), by_definition(trees, X)
+        empty = by_definition(trees, sparse.csr_array((1, 200), dtype=np.float32))[0]
+        for row in range(5):
+            for label in range(0, 40, 7):
+                added, base = trees.explain(rows, row, label)
+                assert added.shape == (trees.n_features,)
+                assert base == pytest.approx(empty[label], rel=1e-5)
+                assert base + added.sum() == pytest.approx(dense[row, label], rel=1e-4, abs=1e-7)
+                assert set(np.flatnonzero(added)) <= set(X[[row]].indices)
+
+    def test_arrays_and_back(self, trees):
+        scorer: Scorer = trees
+        arrays, facts = scorer.arrays()
+        again = Trees.from_arrays(arrays, facts)
+        assert scorer.nbytes == sum(array.nbytes for array in arrays.values())
+        assert (again.n_labels, again.n_features) == (40, 200)
+        X, _ = words(100, seed=2)
+        for one, other in zip(again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_no_rows_and_fewer_labels_than_asked_for() -> None:
+    X, Y = words(60, 4, 40)
+    for pairs in (1e9, 20.0):
+        trees = fitted(X, Y, pairs=pairs)
+        labels, scores = trees.top(trees.prepare(X[:0]), 3)
+        assert labels.shape == scores.shape == (0, 3)
+        labels, scores = trees.top(trees.prepare(X), 6)
+        assert (labels[:, 4:] == -1).all() and (scores[:, 4:] == -np.inf).all()
+
+
+def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_fit, "LARGEST", 25)
+    X, Y = words(2000, 400, 1200)
+    new, truth = words(500, 400, 1200, seed=1)
+    trees = fitted(X, Y, pairs=4e4, beam=4)
+    assert trees.trees[0].n_clusters >= 16
+    rows = trees.prepare(new)
+    found = precision_at_k(truth, trees.top(rows, 1)[0], 1)
+    full = precision_at_k(truth, top_k(trees.all(rows), 1)[0], 1)
+    assert found >= 0.99 * full > 0.7
+
+
+def test_a_label_has_weights_on_its_own_words_alone() -> None:
+    X, Y = words()
+    [level] = fitted(X, Y, **EXACT).trees[0].levels
+    assert (level.weights.toarray()[(Y.T @ X).toarray() == 0] == 0).all()
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = words()
+    found = []
+    for threads in "12":
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", threads)
+        found.append(fitted(X, Y, pairs=2000.0).trees[0])
+    for one, two in zip(found[0].levels, found[1].levels, strict=True):
+        np.testing.assert_array_equal(one.weights.toarray(), two.weights.toarray())
+        np.testing.assert_array_equal(one.bias, two.bias)
+
+
+def test_trees_have_their_own_seeds() -> None:
+    X, Y = words()
+    both = fitted(X, Y, pairs=2000.0, n_trees=2).trees
+    assert not np.array_equal(both[0].labels.parent, both[1].labels.parent)
+    again = fit_trees(MemoryRows(X), Y, TreeSettings(pairs=2000.0), seed=101).trees[0]
+    np.testing.assert_array_equal(again.labels.weights.data, both[1].labels.weights.data)
+
+
+def test_weights_count_examples() -> None:
+    X, Y = words(120, 6, 40)
+    twice, never = np.arange(0, 120, 3), np.arange(1, 120, 3)
+    weights = np.ones(120)
+    weights[twice], weights[never] = 2, 0
+    rows = np.sort(np.concatenate([np.setdiff1d(np.arange(120), never), twice]))
+    weighted, repeated = fitted(X, Y, weights, **EXACT).trees[0], fitted(X[rows], Y[rows], **EXACT).trees[0]
+    np.testing.assert_allclose(weighted.labels.weights.toarray(), repeated.labels.weights.toarray(), atol=2e-3)
+
+
+def test_labels_without_examples_and_empty_rows_are_no_trouble() -> None:
+    X, Y = words()
+    Y = sparse.csr_array(sparse.hstack([Y, sparse.csr_array((300, 2), dtype=np.float32)]))
+    X = sparse.csr_array(sparse.vstack([sparse.csr_array((1, 200), dtype=np.float32), X[1:]]))
+    for pairs in (1e9, 2000.0):
+        trees = fitted(X, Y, pairs=pairs, beam=100)
+        labels, scores = trees.top(trees.prepare(X), 42)
+        assert np.isfinite(scores).all()
+        assert (np.sort(labels, axis=1) == np.arange(42)).all()
+
+
+def test_bisection_is_balanced_nested_and_keeps_like_with_like() -> None:
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat(np.arange(4), 25))
+    A = sparse.csr_array((np.eye(4)[group] + 0.01 * rng.random((100, 4))).astype(np.float32))
+    clusters = bisect(A, 2)
+    assert np.bincount(clusters).tolist() == [25, 25, 25, 25]
+    assert len({(a, b) for a, b in zip(group.tolist(), clusters.tolist(), strict=True)}) == 4
+    np.testing.assert_array_equal(bisect(A, 1), clusters >> 1)
+
+
+def test_more_halvings_than_rows_leave_clusters_empty() -> None:
+    clusters = bisect(sparse.csr_array(np.eye(3, dtype=np.float32)), 3)
+    assert sorted(clusters.tolist()) == sorted(set(clusters.tolist()))
+    assert clusters.max() < 8
+
+
+@given(st.integers(1, 10**6), st.integers(2, 10**6), st.floats(1e3, 1e9))
+def test_clusters_are_small_and_the_first_level_affordable(n: int, c: int, pairs: float) -> None:
+    depths = cluster_depths(n, c, pairs)
+    if n * c <= pairs:
+        assert depths == []
+        return
+    assert depths == sorted(set(depths))
+    assert 2 ** depths[0] <= max(2, 1.5 * pairs / n)
+    assert c / 2 ** depths[-1] <= LARGEST

@@ -1,0 +1,214 @@
+"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3, calibration, memory."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from rembrandt import RembrandtClassifier, memory
+from rembrandt.data.convert import convert
+from rembrandt.engines.place import place_for
+from rembrandt.errors import MemoryEstimateError
+from rembrandt.fitting import DRAWN, TOP, check_memory, fit_model, held_out_pairs
+from rembrandt.metrics import calibration_error, precision_at_k, reliability, top_k
+from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
+from tests.estimators.problems import blobs, directions, examples, skewed, words
+
+EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
+RECIPE = Recipe(
+    scorers=("embedding",),
+    blend=(1.0,),
+    n_components=4,
+    embedding=EMBEDDING,
+    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0, power=3.0),
+)
+SUBSETS = [names for size in (1, 2, 3) for names in combinations(SCORERS, size)]
+
+
+def recipe(*names, weights=None, **changes):
+    blend = tuple(weights or (1 / len(names) for _ in names))
+    return replace(RECIPE, scorers=names, blend=blend, **changes)
+
+
+def texts(seed=0, n=400):
+    return examples(*words(n, 30, 150, seed))
+
+
+def first_is_right(model, data):
+    return precision_at_k(data.Y, model.top_k(data.X[:], 1)[0], 1)
+
+
+class TestScorers:
+    @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
+    def test_a_model_has_the_scorers_of_its_recipe(self, names):
+        data = texts()
+        model = fit_model(data, recipe(*names, n_components=25))
+        assert tuple(model.scorers) == names and model.blend.weights == dict.fromkeys(names, 1 / len(names))
+        assert (model.n_labels, model.n_features, model.n_train) == (30, 150, 400)
+        assert_array_equal(model.label_counts, data.Y.toarray().sum(axis=0))
+        assert first_is_right(model, texts(1)) > 0.7
+        assert ("rank" in model.settings) == ("embedding" in names)
+
+    @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
+    def test_the_settings_of_a_model_are_its_recipe(self, names):
+        asked = recipe(*names)
+        model = fit_model(texts(), asked)
+        assert Recipe.from_json(model.settings) == asked
+        assert model.settings["memory_estimate"] == check_memory(texts(), asked)
+
+    @pytest.mark.parametrize("name", SCORERS)
+    def test_weights_are_repetitions(self, name):
+        X, Y = words(300, 20, 100)
+        w = np.random.default_rng(0).integers(1, 4, 300)
+        repeated = np.repeat(np.arange(300), w)
+        exact = {
+            "embedding": replace(EMBEDDING, n_iter=4),
+            "trees": replace(RECIPE.trees, tolerance=1e-6, passes=5000, threshold=0.0),
+        }
+        weighted, plain = (
+            fit_model(data, recipe(name, n_components=20, **exact)).scores(X)
+            for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
+        )
+        assert_allclose(weighted, plain, atol=1e-2)
+
+    def test_the_weight_of_one_in_a_blend_is_that_scorer_alone(self):
+        data = texts()
+        blended = fit_model(data, recipe("trees", "embedding", weights=(1.0, 0.0)))
+        alone = fit_model(data, recipe("trees"))
+        assert_array_equal(blended.top_k(data.X[:], 3)[0], alone.top_k(data.X[:], 3)[0])
+
+    def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
+        train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
+        embedding, both = (fit_model(train, recipe(*names)) for names in (("embedding",), ("trees", "embedding")))
+        assert first_is_right(both, test) > first_is_right(embedding, test) + 0.3
+
+    def test_an_embedding_of_features_goes_with_trees(self):
+        data = texts()
+        model = fit_model(data, recipe("trees", "embedding", method="pca"))
+        assert np.isfinite(model.scores(data.X[:])).all() and first_is_right(model, data) > 0.9
+
+    @pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "embedding")], ids="-".join)
+    def test_rows_on_disk_give_the_model_of_rows_in_memory(self, names, tmp_path):
+        (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1 {3 + i % 5}:1\n" for i in range(30)))
+        stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset()
+        X = stored.X[:]
+        data = examples(X, stored.Y)
+        found, expected = (
+            fit_model(own, recipe(*names, n_components=2), place_for("cpu", own.X)).scores(X)
+            for own in (replace(data, X=stored.X), data)
+        )
+        assert_allclose(found, expected, atol=1e-5)
+
+
+class TestAlgorithm3:
+    """The paper's classifier: label embedding, ridge regression on it, logistic regression in it."""
+
+    def test_it_is_an_embedding_with_a_logistic_decoder_and_no_kernel(self):
+        X, y = blobs(n=600, noise=1.0)
+        settings = EmbeddingSettings(leave_out=0.0, n_iter=4, tol=1e-8, max_epochs=200)
+        classifier = RembrandtClassifier(
+            scorers=("embedding",),
+            decoder="logistic",
+            kernel=None,
+            n_components=3,
+            ridge=0.1,
+            normalize=False,
+            embedding=settings,
+            random_state=0,
+        ).fit(X, y)
+        [scorer] = classifier.model_.scorers.values()
+        # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the regression on YV.
+        X1, Y = np.hstack([X, np.ones((len(X), 1))]), np.eye(6)[y]
+        gram = X1.T @ X1
+        inverse = np.linalg.inv(gram + 0.1 * np.trace(gram) / len(gram) * np.eye(len(gram)))
+        values, V = np.linalg.eigh(Y.T @ X1 @ inverse @ X1.T @ Y)
+        values, V = values[::-1][:3], V[:, ::-1][:, :3]
+        assert_allclose(scorer.singular_values, values, rtol=1e-5)
+        signs = np.sign((scorer.vectors * V).sum(axis=0))
+        assert_allclose(scorer.vectors, V * signs, atol=1e-4)
+        assert_allclose(scorer.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
+        # Scores are linear in the projected rows, and predict new rows about as well as an exact logistic regression
+        # on them; ours stops early.
+        H = X1 @ scorer.projection
+        new, expected = blobs(n=600, noise=1.0, seed=1)
+        assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
+        scores = H @ scorer.decoder.weights + scorer.decoder.bias
+        assert_allclose(classifier.decision_function(X), scores, rtol=1e-4, atol=1e-4)
+        reference = LogisticRegression(C=1e6, max_iter=5000).fit(H, y)
+        projected = np.hstack([new, np.ones((600, 1))]) @ scorer.projection
+        assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05
+        best = log_loss(expected, reference.predict_proba(projected))
+        assert log_loss(expected, classifier.predict_proba(new)) < 1.15 * best
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("multiclass", [False, True])
+    @pytest.mark.parametrize("names", [("embedding",), ("trees",), ("trees", "embedding")], ids="-".join)
+    def test_probabilities_are_nearer_to_the_truth(self, names, multiclass):
+        train, held, test = (
+            examples(*skewed(n=n, multiclass=multiclass, seed=seed)) for n, seed in ((900, 0), (300, 1), (900, 2))
+        )
+        plain = fit_model(train, recipe(*names))
+        model = fit_model(train, recipe(*names, calibrate=True), held=held)
+
+        def error(one):
+            P = one.probabilities(test.X[:])
+            best = np.argsort(-P, axis=1)[:, :5]
+            given, right = (np.take_along_axis(each, best, axis=1) for each in (P, test.Y.toarray() > 0))
+            return calibration_error(reliability(np.clip(given, 0, 1), right))
+
+        facts = model.settings["calibration"]
+        assert facts["n_examples"] == 300 and facts["error_after"] < 0.1
+        assert error(model) < 0.1 and error(model) < error(plain) + 0.02
+        for found, expected in zip(model.top_k(test.X[:], 5), plain.top_k(test.X[:], 5), strict=True):
+            assert_array_equal(found, expected)  # scores and their order do not change
+        if multiclass:
+            assert_allclose(model.probabilities(test.X[:]).sum(axis=1), 1, rtol=1e-5)
+
+    @pytest.mark.parametrize("threshold", ["micro", "macro", 0.3])
+    def test_thresholds_are_chosen_where_the_recipe_says_so(self, threshold):
+        train, held = (examples(*skewed(seed=seed)) for seed in (0, 1))
+        model = fit_model(train, recipe("embedding", threshold=threshold), held=held)
+        assert model.blend.calibration is None
+        assert np.shape(model.threshold) == ((30,) if threshold == "macro" else ())
+        assert threshold != 0.3 or model.threshold == 0.3
+
+    @pytest.mark.parametrize("labels", [TOP + DRAWN, 400])
+    def test_labels_that_are_drawn_represent_all_others(self, labels):
+        rng = np.random.default_rng(0)
+        n = 100
+        Y = sparse.csr_array((rng.random((n, labels)) < 0.02).astype(np.float32))
+        data = examples(Y @ rng.standard_normal((labels, 50)).astype(np.float32), Y)
+        model = fit_model(data, recipe("embedding", n_components=20))
+        pairs = held_out_pairs(model, data, seed=0)
+        assert_allclose(np.bincount(pairs.rows, pairs.weights), labels)
+        assert len(np.unique(pairs.rows * labels + pairs.labels)) == len(pairs.rows) <= n * (TOP + DRAWN)
+        assert_array_equal(pairs.right, Y.toarray()[pairs.rows, pairs.labels] > 0)
+        scores = model.blended(data.X[:])
+        assert_allclose(pairs.scores, scores[pairs.rows, pairs.labels], rtol=1e-5)
+        scored = np.zeros(scores.shape, dtype=bool)
+        scored[pairs.rows, pairs.labels] = True
+        assert np.take_along_axis(scored, top_k(scores, TOP)[0], axis=1).all()
+
+
+class TestMemory:
+    def test_more_of_anything_needs_more(self):
+        data = examples(*directions())
+        small = check_memory(data, RECIPE)
+        assert check_memory(data, replace(RECIPE, n_components=400)) > small
+        assert check_memory(data, replace(RECIPE, kernel="gaussian")) > small
+        assert check_memory(examples(*directions(n=5000)), RECIPE) > small
+
+    def test_a_fit_that_does_not_fit_is_refused_before_it_begins(self, monkeypatch):
+        data = examples(*directions())
+        stages = []
+        monkeypatch.setattr(memory, "available", lambda: 1000)
+        for names in SUBSETS:
+            with pytest.raises(MemoryEstimateError, match="GiB is free"):
+                fit_model(data, recipe(*names), report=lambda stage, *_: stages.append(stage))
+        assert stages == []
