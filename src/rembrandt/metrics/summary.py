@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.errors import DataError
-from rembrandt.linalg.ranking import rank
+from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.metrics.hits import as_ranked, as_truth, hits
 from rembrandt.metrics.propensity import inverse_propensity, psp
 from rembrandt.metrics.ranking import as_missing, first, ndcg
@@ -94,11 +93,10 @@ def row_terms(
     terms = {"hit": (first(found, 1).sum(axis=1), ones)}
     terms |= {f"p@{k}": (first(found, k).sum(axis=1), k * ones) for k in ks}
     terms |= {f"ndcg@{k}": (ndcg(found, n_true, k), ones) for k in ks}
-    scored = psp(Y, ranked, found, inverse, missing, unseen, ks)
-    return terms | {f"psp@{k}": sums for k, sums in zip(ks, scored, strict=True)}
+    return terms | {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
 
 
-def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Predict the most frequent labels of the training data for every row.
 
     Parameters
@@ -117,11 +115,5 @@ def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.in
     scores : ndarray of shape (n, k)
         Their training counts, -inf where the label is -1.
     """
-    counts = np.asarray(train_counts)
-    if counts.ndim != 1 or k < 1:
-        raise DataError(f"most_popular takes one count per label and k ≥ 1, not shape {counts.shape} and k = {k}")
-    best = np.argsort(-counts, kind="stable")[:k]
-    padding = k - len(best)
-    labels = np.pad(best, (0, padding), constant_values=-1)
-    scores = np.pad(counts[best].astype(np.float32), (0, padding), constant_values=-np.inf)
-    return np.tile(labels, (n, 1)), np.tile(scores, (n, 1))
+    labels, counts = top_k(np.asarray(train_counts, dtype=np.float32)[None], k)
+    return labels.repeat(n, axis=0), counts.repeat(n, axis=0)
