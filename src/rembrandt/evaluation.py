@@ -103,8 +103,8 @@ def measure(
     return Measured(
         known,
         labels,
-        model=evaluate(known.Y, labels, None, counts, n_train, **rest),
-        popular=evaluate(known.Y, *most_popular(counts, known.n_examples, k), counts, n_train, **rest),
+        model=evaluate(known.Y, labels, counts, n_train, **rest),
+        popular=evaluate(known.Y, most_popular(counts, known.n_examples, k), counts, n_train, **rest),
         examples_per_second=known.n_examples / seconds,
         deciles=coverage_by_decile(known.Y, labels, counts),
     )

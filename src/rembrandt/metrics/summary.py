@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import as_ranked, as_truth, hits
 from rembrandt.metrics.propensity import inverse_propensity, psp
 from rembrandt.metrics.ranking import as_missing, first, ndcg
@@ -15,7 +15,6 @@ from rembrandt.metrics.ranking import as_missing, first, ndcg
 def evaluate(
     truth: Any,
     labels: ArrayLike,
-    scores: ArrayLike | None,
     train_counts: ArrayLike,
     n_train: int,
     A: float = 0.55,
@@ -30,9 +29,7 @@ def evaluate(
     truth : sparse matrix of shape (n_samples, n_labels)
         True labels.
     labels : ndarray of shape (n_samples, n_ranks)
-        Predicted label indices, -1 for no prediction.
-    scores : ndarray of shape (n_samples, n_ranks) or None
-        Scores of the predictions, which are then ranked here. None if they are in rank order already.
+        Predicted label indices in rank order, -1 for no prediction.
     train_counts : ndarray of shape (n_labels,)
         Number of training examples of each label, for the propensities.
     n_train : int
@@ -50,7 +47,7 @@ def evaluate(
     dict of str to float
         ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
     """
-    terms = row_terms(truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels)
+    terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
     sums = {name: (above.sum(), below.sum()) for name, (above, below) in terms.items()}
     table = {name: float(above / below) if below else 0.0 for name, (above, below) in sums.items()}
     return {"error": 1.0 - table.pop("hit"), **table}
@@ -59,7 +56,6 @@ def evaluate(
 def row_terms(
     truth: Any,
     labels: ArrayLike,
-    scores: ArrayLike | None,
     train_counts: ArrayLike,
     n_train: int,
     A: float = 0.55,
@@ -71,7 +67,7 @@ def row_terms(
 
     Parameters
     ----------
-    truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels
+    truth, labels, train_counts, n_train, A, B, ks, missing_labels
         As in `evaluate`.
 
     Returns
@@ -80,8 +76,6 @@ def row_terms(
         Numerators and denominators by row; ``hit`` is P@1, one minus the error.
     """
     Y = as_truth(truth)
-    if scores is not None:
-        labels, _ = rank(labels, scores)
     ranked = as_ranked(labels, Y)
     found = hits(Y, ranked)
     missing = as_missing(missing_labels, Y.shape[0])
@@ -96,7 +90,7 @@ def row_terms(
     return terms | {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
 
 
-def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def most_popular(train_counts: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
     """Predict the most frequent labels of the training data for every row.
 
     Parameters
@@ -110,10 +104,7 @@ def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.in
 
     Returns
     -------
-    labels : ndarray of shape (n, k)
+    ndarray of shape (n, k)
         The labels, -1 where there are fewer than ``k``.
-    scores : ndarray of shape (n, k)
-        Their training counts, -inf where the label is -1.
     """
-    labels, counts = top_k(np.asarray(train_counts, dtype=np.float32)[None], k)
-    return labels.repeat(n, axis=0), counts.repeat(n, axis=0)
+    return top_k(np.asarray(train_counts, dtype=np.float64)[None], k)[0].repeat(n, axis=0)
