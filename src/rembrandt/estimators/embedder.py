@@ -267,8 +267,10 @@ def warn_if_fewer(found: int, recipe: Recipe) -> None:
     """Warn where the embedding has fewer directions than were asked for."""
     if recipe.n_components != "auto" and found < recipe.n_components:
         warnings.warn(
-            f"n_components={recipe.n_components} exceeds the rank of this problem; reduced to {found}. Ask for at most "
-            f"{found} to silence this warning.",
-            RembrandtWarning,
+            RembrandtWarning(
+                f"n_components={recipe.n_components} exceeds the rank of this problem; reduced to {found}. Ask for at "
+                f"most {found} to silence this warning.",
+                "n_components",
+            ),
             stacklevel=3,
         )
