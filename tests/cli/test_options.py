@@ -108,8 +108,8 @@ TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, power=2.0)
             Recipe(("trees", "embedding"), (0.25, 0.75), normalize=True, trees=TREES).with_embedding(
                 kernel_scale=1.0, leave_out=0.5
             ),
-            "--scorers trees=0.25,embedding=0.75 --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 --normalize "
-            "yes --kernel-scale 1 --leave-out 0.5 --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
+            "--scorers trees=0.25,embedding=0.75 --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
+            "--normalize yes --kernel-scale 1 --leave-out 0.5 --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
         ),
     ],
 )
