@@ -1,9 +1,9 @@
-"""LSHTC's shape on a GPU: how long an embedding, an epoch, the whole job and a prediction take, and how good they are.
+"""Data of LSHTC's shape on a GPU: the time and quality of an embedding, an epoch, the whole job and prediction.
 
 python -m benchmarks.gpu_lshtc [--device cuda] [--only embed,epoch,job,inference,precision,aloi,pubmed] [--scale 1]
 
-Beside each time stands the work that was counted, and its share of what this device was measured to do at best: copies
-of its memory, and products in bfloat16. ``--scale 0.001 --device cpu,cpu`` tries the same code without a GPU.
+Each time comes with the counted work and its share of the measured peak of the device: copies of its memory, and
+products in bfloat16. ``--scale 0.001 --device cpu,cpu`` runs the same code without a GPU.
 """
 
 import argparse
@@ -23,10 +23,11 @@ from benchmarks.gpu_data import Data, generate
 from benchmarks.results import machine
 from rembrandt import RembrandtClassifier
 from rembrandt.data import catalogue
+from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.logistic import LogisticSettings
-from rembrandt.embeddings import Settings, embed
+from rembrandt.embeddings import embed
 from rembrandt.engines.descent import LogisticProblem
 from rembrandt.engines.place import place_for
 from rembrandt.engines.torch import TorchEngine
@@ -34,9 +35,13 @@ from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
-from rembrandt.fitting import Labelled, Recipe, fit_decoder, fit_embedding, fit_model
+from rembrandt.fitting import fit_model
 from rembrandt.metrics import error, precision_at_k, top_k
 from rembrandt.model.model import Model
+from rembrandt.recipe import EmbeddingSettings, Recipe
+from rembrandt.scorers.blend import Blend
+from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
 
 PARTS = ("embed", "epoch", "job", "inference", "precision", "aloi", "pubmed")
 
@@ -59,8 +64,8 @@ class Bench:
         return data
 
     @cached_property
-    def labelled(self) -> Labelled:
-        return Labelled(self.data.X, self.data.Y, np.arange(self.data.Y.shape[1]), False, None, self.place)
+    def examples(self) -> Examples:
+        return Examples(as_rows(self.data.X), self.data.Y, np.arange(self.data.Y.shape[1]), multiclass=False)
 
     def small(self, full: int) -> int:
         """A size that shrinks with the data, so that a trial stays a trial."""
@@ -95,14 +100,13 @@ class Bench:
         """The embedding as the paper has it, and as the authors' log does."""
         results = {}
         for name, k, n_iter, max_iter in (("k = 500, q = 1", 500, 1, 10), ("k = 800, q = 2", 800, 2, 50)):
-            settings = Settings(
-                n_components=self.small(k), n_iter=n_iter, max_iter=max_iter, tol=self.tol, at_most=True, solver="pcg"
-            )
+            settings = EmbeddingSettings(n_iter=n_iter, max_iter=max_iter, tol=self.tol, solver="pcg")
+            recipe = Recipe(n_components=self.small(k), embedding=settings)
             with self.place.session():
                 engine, placing, _ = self.timed(
                     Counted, self.data.X, self.data.Y, devices=self.place.devices, constant=True
                 )
-                embed(engine, replace(settings, n_iter=0, max_iter=2))  # what loads, sorts and compiles once
+                embed(engine, recipe.with_embedding(n_iter=0, max_iter=2))  # loads, sorts and compiles once
                 engine.columns.clear()
                 stages: dict[int, float] = {}
 
@@ -113,7 +117,7 @@ class Bench:
                         stages[done] = time.perf_counter()
 
                 began = time.perf_counter()
-                found, seconds, memory = self.timed(embed, engine, settings, note)
+                found, seconds, memory = self.timed(embed, engine, recipe, note)
             work = engine.work()
             results[name] = {
                 "seconds": seconds,
@@ -174,24 +178,16 @@ class Bench:
     @cached_property
     def _mapped(self) -> tuple[Any, Any]:
         k = self.small(500)
-        settings = Settings(n_components=k, n_iter=1, max_iter=10, tol=0.02, at_most=True)
-        embedded = fit_embedding(self.labelled, Recipe(settings))
-        H = embedded.project(self.data.X)
+        embedded = embed_labels(self.examples, Recipe(n_components=k), self.place)
+        H = embedded.project(self.examples.X, self.place)
         return H, draw("gaussian", H, self.small(4000) - H.shape[1])
 
     def job(self) -> dict[str, Any]:
         """The authors' whole job: k = 800, 4,000 features, 20 epochs at most, stopped by held-out rows."""
         self.__dict__.pop("_mapped", None)
         k = self.small(800)
-        recipe = Recipe(
-            Settings(n_components=k, n_iter=2, max_iter=50, tol=self.tol, at_most=True),
-            decoder="logistic",
-            decoder_ridge=0.0,
-            kernel="gaussian",
-            n_random_features=self.small(4000) - k,
-            max_epochs=self.epochs,
-            leave_out=0.5,
-        )
+        settings = EmbeddingSettings(n_iter=2, max_iter=50, tol=self.tol, leave_out=0.5)
+        recipe = self._logistic(k, self.small(4000) - k, settings)
         stages: dict[str, float] = {}
 
         def report(stage: str, done: int, total: int | None) -> None:
@@ -199,13 +195,18 @@ class Bench:
             print(f"  {stage} {done}/{total}", end="\r", flush=True)
 
         start = time.perf_counter()
-        model, seconds, memory = self.timed(fit_model, self.labelled, recipe, report)
+        model, seconds, memory = self.timed(fit_model, self.examples, recipe, self.place, report)
         return {
             "seconds": seconds,
             "gigabytes": memory,
             "began": {stage: at - start for stage, at in stages.items()},
             **self._quality(model),
         }
+
+    def _logistic(self, k: int, features: int, settings: EmbeddingSettings) -> Recipe:
+        """Algorithm 3 with random Fourier features."""
+        settings = replace(settings, kernel_scale=1.0, n_random_features=features, max_epochs=self.epochs)
+        return Recipe(n_components=k, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
 
     def _quality(self, model: Model) -> dict[str, float]:
         labels, _ = model.on(self.place).top_k(self.data.held_X, 5)
@@ -219,8 +220,9 @@ class Bench:
             rng.standard_normal((k, c), dtype=np.float32), rng.standard_normal(c, dtype=np.float32), "identity"
         )
         W = rng.standard_normal((d + 1, k), dtype=np.float32)
-        empty = np.zeros((c, 0), np.float32)
-        model = Model(np.arange(c), False, False, W, decoder, empty, empty[0], np.zeros(c, np.int64), 1).on(self.place)
+        scorer = EmbeddingScorer(W, decoder, np.zeros((c, 0), np.float32), np.zeros(0, np.float32))
+        scorers = {"embedding": scorer.on(self.place)}
+        model = Model(np.arange(c), False, scorers, Blend({"embedding": 1.0}), np.zeros(c, np.int64), 1)
         X = self.data.X[: min(self.data.X.shape[0], 400_000)]
         model.top_k(X[:1000], 5)
         (labels, _), seconds, memory = self.timed(model.top_k, X, 5)
@@ -240,37 +242,35 @@ class Bench:
         results = {}
         for name, compute in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
             place = replace(self.place, compute=compute)
-            recipe = Recipe(
-                Settings(n_components=small.small(800), at_most=True), decoder="logistic", decoder_ridge=0.0,
-                kernel="gaussian", n_random_features=small.small(4000), max_epochs=self.epochs,
-            )  # fmt: skip
-            model, seconds, _ = self.timed(fit_model, replace(small.labelled, place=place), recipe)
+            recipe = self._logistic(small.small(800), small.small(4000), EmbeddingSettings(leave_out=0.0))
+            model, seconds, _ = self.timed(fit_model, small.examples, recipe, place)
             results[name] = {"seconds": seconds, **small._quality(model)}
         return results
 
     def aloi(self) -> dict[str, Any]:
         """The paper's first set: the embedding once everything is warm, and 12,000 random features end to end."""
         train, test = self._known("aloi")
-        labelled = Labelled(train.X, train.Y, np.arange(train.Y.shape[1]), True, None, self.place)
-        settings = Settings(n_components=50)
+        examples = Examples(as_rows(train.X), train.Y, np.arange(train.Y.shape[1]), multiclass=True)
+        settings = EmbeddingSettings(tol=1e-3, kernel_scale=1.0, n_random_features=12_000, leave_out=0.0)
+        recipe = Recipe(n_components=50, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
         with self.place.session():
-            engine = self.place.engine(as_rows(train.X), train.Y, None, center=False)
-            warm = min(self.timed(embed, engine, settings)[1] for _ in range(10))
-        recipe = Recipe(settings, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", n_random_features=12_000)
+            engine = self.place.engine(examples.X, train.Y, None, center=False)
+            warm = min(self.timed(embed, engine, recipe)[1] for _ in range(10))
         results: dict[str, Any] = {"embedding_milliseconds": 1000 * warm}
 
         def train_it() -> Any:
-            embedded = fit_embedding(labelled, recipe)
-            return embedded, fit_decoder(embedded.embedding, embedded.project(train.X), labelled, recipe)
+            embedded = embed_labels(examples, recipe, self.place)
+            H = embedded.project(examples.X, self.place)
+            return embedded, fit_decoder(embedded, H, examples, recipe, self.place)
 
         _, results["first_seconds"], _ = self.timed(train_it)
         (embedded, decoder), results["warm_seconds"], memory = self.timed(train_it)
-        H = embedded.project(test.X)
+        H = embedded.project(as_rows(test.X), self.place)
         found = torch.cat([decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)])
         return results | {"error": error(test.Y, found.cpu().numpy()[:, None]), "gigabytes": memory}
 
     def pubmed(self) -> dict[str, Any]:
-        """Texts to a measured model, as a user fits one, without and with a sparse part."""
+        """From texts to a measured model, with two presets."""
         train, test = self._known("pubmed-mesh")
         results = {}
         for preset in ("balanced", "best"):

@@ -25,11 +25,12 @@ from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.generated import sparse_problem
 from rembrandt.data.store import Store
-from rembrandt.embeddings import Settings, embed
+from rembrandt.embeddings import embed
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.linalg.sparse import append_constant
 from rembrandt.progress import bars
+from rembrandt.recipe import EmbeddingSettings, Recipe
 
 EXAMPLES, FEATURES, LABELS, GROUPS = 5_000_000, 250_000, 200_000, 200
 WORDS = 48  # about 40 of them different
@@ -123,9 +124,9 @@ def _embedding(iterations: int, path: Path) -> dict[str, Any]:
     start = time.perf_counter()
     engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
     k = min(COMPONENTS, store.c // 2)
-    settings = Settings(n_components=k, n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg")
+    embedding = EmbeddingSettings(n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg")
     with bars() as report:
-        found = embed(engine, settings, report)
+        found = embed(engine, Recipe(n_components=k, embedding=embedding), report)
     return {
         "components": k,
         "seconds": time.perf_counter() - start,

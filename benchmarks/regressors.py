@@ -2,18 +2,26 @@
 
 python -m benchmarks.regressors [NAME ...]      each run has its own process, so that its CPU time is its own
 
-All runs have a ridge decoder without a kernel, so that they differ in the learning step alone.
+All runs have the same ridge decoder without a kernel, so that they differ only in the learning step.
 """
 
 from typing import Any
 
 from benchmarks.real_sets import command, each, measured, percentages
+from rembrandt.recipe import EmbeddingSettings
 
-COMMON: dict[str, Any] = {"scorers": ("embedding",), "decoder": "ridge", "kernel": None}
+COMMON: dict[str, Any] = {
+    "scorers": ("embedding",),
+    "decoder": "ridge",
+    "decoder_ridge": 0.1,
+    "kernel": None,
+    "normalize": True,
+    "embedding": EmbeddingSettings(leave_out=0.5),
+}
 SETS: dict[str, dict[str, Any]] = {
     "delicious": {"n_components": 200},
     "bibtex": {"n_components": 159},
-    "aloi": {"n_components": 200, "normalize": True, "decoder_ridge": 0.01},
+    "aloi": {"n_components": 200, "decoder_ridge": 0.01},
 }
 REGRESSORS = ("linear", "kernel", "mlp")
 RUNS = tuple(f"{name}, {regressor}" for name in SETS for regressor in REGRESSORS)
@@ -50,8 +58,10 @@ def regressor(kind: str, seed: int) -> Any:
     from sklearn.pipeline import make_pipeline
 
     if kind == "kernel":
-        return make_pipeline(Nystroem(n_components=1000, random_state=seed), Ridge())
-    return MLPRegressor((512,), early_stopping=True, random_state=seed) if kind == "mlp" else None
+        return make_pipeline(
+            Nystroem(gamma=1.0, n_components=1000, random_state=seed), Ridge()
+        )  # for rows of unit length
+    return MLPRegressor(hidden_layer_sizes=(512,), early_stopping=True, random_state=seed) if kind == "mlp" else None
 
 
 if __name__ == "__main__":

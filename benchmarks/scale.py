@@ -25,10 +25,11 @@ from benchmarks.out_of_core import examples
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
 from rembrandt.decoders.ridge import fit_ridge
-from rembrandt.embeddings import Settings, embed
+from rembrandt.embeddings import embed
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.shards import LocalExecutor, ShardedEngine, tree_cut
 from rembrandt.progress import silent
+from rembrandt.recipe import EmbeddingSettings, Recipe
 
 WIDTHS = (1, 8, 32, 120)
 DIRECTIONS = 64  # that the preconditioner flattens
@@ -132,7 +133,8 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
     """The same embedding and decoder in this process and on a cluster of one, two and four."""
     from rembrandt.engines.dask import DaskExecutor, cluster
 
-    settings = Settings(n_components=20, n_oversamples=10, solver="pcg", ridge=10.0, tol=1e-2, max_iter=5)
+    embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
+    settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
     print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s a pass':>10}{'MB out':>9}{'across':>9}{'back':>9}{'differs by':>14}")
     here = ShardedEngine(store.shards, store.d, store.c, constant=True)
     start = time.perf_counter()

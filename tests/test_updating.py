@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from rembrandt.growing import outside, refit_due
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
@@ -16,7 +17,6 @@ from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.features.fourier import draw
-from rembrandt.growing import outside, refit_due
 from tests.estimators.problems import SETTLED
 
 GROWABLE = SETTLED | {"growable": True}

@@ -167,13 +167,30 @@ def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
     assert data.X.nnz == 200_500
 
 
-def test_a_table_row_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("rembrandt.data.table._BLOCKS", (1 << 10, 1 << 16, 1 << 24))
+@pytest.mark.parametrize(("name", "between"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_table_rows_longer_than_a_chunk(tmp_path, monkeypatch, name, between):
+    monkeypatch.setattr("rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True)
     lengths = [3] * 1000 + [5_000] + [4] * 1000 + [200_000, 1]
-    rows = "".join(f"{'w' * length}\tlabel-{i}\n" for i, length in enumerate(lengths))
-    data = read(writing.write(tmp_path, "a.tsv", f"text\tlabel\n{rows}".encode()), text="text", labels="label")
+    rows = "".join(f"{'w' * length}{between}label-{i}\n" for i, length in enumerate(lengths))
+    data = read(writing.write(tmp_path, name, f"text{between}label\n{rows}".encode()), text="text", labels="label")
     assert [len(text) for text in data.texts] == lengths
     assert data.n_labels == len(lengths)
+
+
+@pytest.mark.parametrize(
+    ("data", "texts", "labels"),
+    [
+        (b'text,label\na"x,b\n', ['a"x'], ["b"]),
+        (b'text,label\n"a"x,b\n', ["ax"], ["b"]),
+        (b'text,label\n"a ""q"" b",x\n', ['a "q" b'], ["x"]),
+        (b'text,label\r\n"c\r\n\r\nd",e\r\n', ["c\r\n\r\nd"], ["e"]),
+        (b"text,label\ra,b\rc,d", ["a", "c"], ["b", "d"]),
+        (b'\n\n"te\nxt",text,label\n1,a,b\n\n2,,\n', ["a", ""], ["b"]),
+    ],
+)
+def test_quotes_and_newlines_in_csv(data, texts, labels):
+    found = read_bytes("a.csv", data, text="text", labels="label")
+    assert (found.texts, found.label_names) == (texts, labels)
 
 
 def test_quotes_in_tsv_belong_to_the_text():

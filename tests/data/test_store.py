@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rembrandt.data import convert as converting
 from rembrandt.data import read, shard
 from rembrandt.data.convert import convert
-from rembrandt.data.store import MANIFEST, PROGRESS, Store
+from rembrandt.data.store import MANIFEST, PROGRESS, TEXT, Store
 from rembrandt.errors import DataError, OutputExistsError, RembrandtError
 from rembrandt.features.text import TextFeatures
 from rembrandt.storage import arrays
@@ -110,14 +110,14 @@ def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
     undisturbed = convert([texts], tmp_path / "whole", rows=9, **TABLE)
     written = []
 
-    def failing(folder, new):
+    def failing(folder, name, *rest):
         if len(written) == 3:
             raise KeyboardInterrupt
-        return recording(folder, new)
+        return recording(folder, name, *rest)
 
-    def recording(folder, new):
-        written.append(new.name)
-        return shard.write_shard(folder, new)
+    def recording(folder, name, *rest):
+        written.append(name)
+        return shard.write_shard(folder, name, *rest)
 
     monkeypatch.setattr(converting, "write_shard", failing)
     with pytest.raises(KeyboardInterrupt):
@@ -216,15 +216,38 @@ def test_damage_is_named(numeric, tmp_path):
     assert "not a store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
 
 
+def test_damaged_text_features_are_named(texts, tmp_path):
+    store = convert([texts], tmp_path / "store", **TABLE)
+    flip(store.path / TEXT, 40)
+    with pytest.raises(DataError, match=r"text\.safetensors: its contents do not match"):
+        _ = Store(store.path).text
+    (store.path / TEXT).unlink()
+    with pytest.raises(DataError, match=r"text\.safetensors: the text features cannot be read"):
+        _ = Store(store.path).text
+
+
+@pytest.mark.parametrize(
+    "names", [{"labels.utf8": np.array([255, 255], np.uint8)}, {"labels.ends": np.array([9.5])}, {}]
+)
+def test_names_are_checked_even_where_the_check_sum_holds(numeric, tmp_path, names):
+    store = convert([numeric], tmp_path / "store")
+    entry = store.shards[0].entry
+    kept = {name: np.array(a) for name, a in arrays.map_arrays(store.path / entry.file).items()}
+    kept = kept | names if names else {name: a for name, a in kept.items() if name != "labels.ends"}
+    size, sha256 = arrays.write_arrays(store.path / entry.file, kept)
+    replace(store.manifest, shards=(replace(entry, bytes=size, sha256=sha256),)).write(store.path)
+    with pytest.raises(DataError, match="name"):
+        _ = Store(store.path).label_names
+
+
 def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     """Whoever makes up a shard can make up its check sum too; compiled code must not follow its indices."""
     store = convert([numeric], tmp_path / "store")
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()
     X.indices[2] = 1_000_000
-    made_up = shard.ShardData(X, rows.Y.copy(), None)
-    new = shard.NewShard(store.shards[0].entry.file, made_up, store.label_names, None, (0, 0))
-    entry = shard.write_shard(store.path, new)
+    made_up = shard.ShardData(X, rows.Y.copy(), None, store.label_names)
+    entry = shard.write_shard(store.path, store.shards[0].entry.file, made_up, (0, 0))
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):
         Store(store.path).dataset()

@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from rembrandt.embeddings import Embedding, Settings, embed
+from rembrandt.embeddings import Embedding, embed, warn_if_fewer
 from rembrandt.embeddings import fit as module
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.errors import RembrandtWarning
 from rembrandt.linalg.sparse import append_constant
 
-from .problems import N, dense_parts, latent, regression
+from .problems import N, dense_parts, latent, recipe, regression
 
 K = 5
 
@@ -36,7 +37,7 @@ class EmbeddingContract:
     back = True
 
     def settings(self, **more):
-        return Settings(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
+        return recipe(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
 
     def fit(self, data, settings) -> Embedding:
         return fit(data, settings)
@@ -130,9 +131,27 @@ class EmbeddingContract:
 
     def test_more_components_than_there_are(self, data):
         size = (data.Y.shape[1] if self.over == "labels" else data.X.shape[1] + 1) + 4
-        with pytest.warns(RembrandtWarning, match=f"n_components={size} .* reduced to"):
-            found = self.fit(data, self.settings(n_components=size))
-        assert 0 < found.V.shape[1] < size
-        assert found.W.shape[1] == found.V.shape[1] == len(found.sigma)
-        quiet = self.fit(data, self.settings(n_components=size, at_most=True))
-        assert_array_equal(quiet.sigma, found.sigma)
+        found = self.fit(data, self.settings(n_components=size))
+        rank = found.V.shape[1]
+        assert 0 < rank < size
+        assert found.W.shape[1] == rank == len(found.sigma) and found.rank_reason == ""
+        with pytest.warns(RembrandtWarning, match=f"n_components={size} .* reduced to {rank}"):
+            warn_if_fewer(rank, size)
+        warn_if_fewer(rank, rank)
+
+    def test_an_automatic_rank_is_the_first_columns(self, data):
+        chosen = self.fit(data, self.settings(n_components="auto"))
+        rank = chosen.V.shape[1]
+        assert chosen.rank_reason.startswith(f"{rank} of the ")
+        most = min(N, data.X.shape[1] + 1, data.Y.shape[1])
+        whole = self.fit(data, self.settings(n_components=most))
+        assert_array_equal(chosen.sigma, whole.sigma[:rank])
+        warn_if_fewer(rank, "auto")
+
+    def test_empty_features_change_nothing(self, data, fitted):
+        """The strength of the ridge counts the features that occur."""
+        d = data.X.shape[1]
+        empty = sparse.csr_array((N, 7), dtype=np.float32)
+        found = self.fit(replace(data, X=sparse.hstack([data.X, empty], format="csr")), self.settings())
+        assert_same_embedding(replace(found, W=found.W[np.append(np.arange(d), d + 7)]), fitted, atol=1e-2)
+        assert_allclose(found.W[d : d + 7], 0, atol=1e-6)

@@ -7,14 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rembrandt.embeddings import METHODS, Settings, certificate, choose_rank, largest_rank
+from rembrandt.embeddings import certificate, choose_rank, largest_rank
 from rembrandt.embeddings import fit as module
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.errors import RembrandtWarning
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.recipe import METHODS
 
 from .contract import EmbeddingContract, K, fit
-from .problems import Data, dense_eigh, dense_parts, latent, relative
+from .problems import Data, dense_eigh, dense_parts, latent, recipe, relative
 
 
 class Exact(EmbeddingContract):
@@ -32,7 +33,7 @@ class Exact(EmbeddingContract):
 
     def test_all_components_explain_everything(self, data):
         values, _, _ = dense_eigh(self.method, data, 0.1)
-        found = fit(data, self.settings(n_components=1000, at_most=True))
+        found = fit(data, self.settings(n_components=1000))
         assert_allclose(found.sigma.sum(), values[values > 1e-9].sum(), rtol=1e-4)
 
 
@@ -45,7 +46,7 @@ class TestRembrandt(Exact):
         X = rng.integers(0, 2, (2000, 3)).astype(np.float32)
         Y = np.stack([X[:, 0], rng.integers(0, 2, 2000)], axis=1).astype(np.float32)
         data = replace(latent(), X=X - 0.5, Y=sparse.csr_array(Y - 0.5))
-        found = fit(data, self.settings(n_components=2, ridge=1e-6, at_most=True))
+        found = fit(data, self.settings(n_components=2, ridge=1e-6))
         assert abs(found.V[0, 0]) > 0.99
         assert found.sigma[0] > 100 * found.sigma[1:].sum()
 
@@ -90,14 +91,14 @@ def test_every_method_is_tested():
 
 def test_an_unknown_method_is_named():
     with pytest.raises(ValueError, match=r"'svd' is none of rembrandt, pca"):
-        fit(latent(), Settings(method="svd"))
+        fit(latent(), recipe(method="svd"))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_features_that_repeat_do_not_break_an_exact_solve_without_ridge(method):
     data = latent()
     twice = replace(data, X=sparse.hstack([data.X, data.X], format="csr"))
-    found = fit(twice, Settings(method=method, n_components=K, ridge=0.0))
+    found = fit(twice, recipe(method=method, n_components=K, ridge=0.0))
     assert np.isfinite(found.W).all()
 
 
@@ -107,12 +108,12 @@ def test_a_poor_solve_is_told(monkeypatch):
     X = rng.standard_normal((100, 80)) @ np.diag(np.logspace(0, 2, 80)) @ rng.standard_normal((80, 80))
     data = Data(X.astype(np.float32), sparse.csr_array((rng.random((100, 8)) < 0.3).astype(np.float32)))
     with pytest.warns(RembrandtWarning, match="raise max_iter"):
-        fit(data, Settings(n_components=K, ridge=1e-6, solver="pcg", max_iter=1, tol=1e-9))
+        fit(data, recipe(n_components=K, ridge=1e-6, solver="pcg", max_iter=1, tol=1e-9))
 
 
 @pytest.mark.parametrize("method", ["rembrandt", "plst", "pca"])
 def test_the_certificate_is_about_the_problem_that_was_solved(method):
-    data, settings = latent(), Settings(method=method, n_components=K, ridge=0.1, n_iter=4)
+    data, settings = latent(), recipe(method=method, n_components=K, ridge=0.1, n_iter=4)
     engine = CpuEngine(append_constant(data.X), data.Y)
     found = fit(data, settings)
     values, _, _ = dense_eigh(method, data, 0.1)
@@ -127,7 +128,7 @@ def test_the_certificate_is_about_the_problem_that_was_solved(method):
 
 @pytest.mark.parametrize("method", ["cs", "cca"])
 def test_no_certificate_without_a_symmetric_problem(method):
-    data, settings = latent(), Settings(method=method, n_components=K)
+    data, settings = latent(), recipe(method=method, n_components=K)
     found = fit(data, settings)
     with pytest.raises(ValueError, match="no certificate"):
         certificate(CpuEngine(append_constant(data.X), data.Y), settings, found.V, found.sigma)

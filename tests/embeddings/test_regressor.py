@@ -7,13 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rembrandt.embeddings import Settings
 from rembrandt.embeddings.regressor import embed_with_regressor
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.linalg.eigen import randomized_eigh, ritz
 
 from .contract import EmbeddingContract, fit
-from .problems import latent
+from .problems import latent, recipe
 
 
 class RelativeRidge:
@@ -26,7 +25,7 @@ class RelativeRidge:
         root = np.ones(len(T)) if sample_weight is None else np.sqrt(sample_weight)
         A = self.features(X) * root[:, None]
         G = A.T @ A
-        strength = self.ridge * np.trace(G) / len(G)
+        strength = self.ridge * np.trace(G) / np.count_nonzero(np.diag(G))
         self.W = np.linalg.solve(G + strength * np.eye(len(G)), A.T @ (T * root[:, None]))
         return self
 
@@ -72,7 +71,7 @@ def test_ritz_finds_eigenvalues_and_survives_what_is_not_symmetric():
 
 def test_refusals():
     data = latent()
-    settings = Settings(n_components=3)
+    settings = recipe(n_components=3)
     with pytest.raises(SettingsError, match="no learning step"):
         embed_with_regressor(data.X, data.Y, None, RelativeRidge(1), replace(settings, method="plst"))
 

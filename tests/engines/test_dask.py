@@ -11,9 +11,10 @@ from scipy import sparse
 
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import sparse_problem
-from rembrandt.embeddings import Settings, embed
+from rembrandt.embeddings import embed
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.errors import DataError, EngineError, RembrandtWarning
+from tests.embeddings.problems import recipe
 
 from .contract import EngineContract, case
 from .test_shards import cut
@@ -65,7 +66,7 @@ def test_the_same_bits_as_in_one_process(store, workers):
         there = engine_of(store, DaskExecutor(client))
         assert_array_equal(there.gram(Z), here.gram(Z))
         assert_array_equal(there.feature_norms(), here.feature_norms())
-        settings = Settings(n_components=4, n_oversamples=4, solver="pcg", max_iter=3)
+        settings = recipe(n_components=4, n_oversamples=4, solver="pcg", max_iter=3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RembrandtWarning)  # three iterations may be too few
             assert_array_equal(embed(there, settings).V, embed(here, settings).V)
@@ -105,7 +106,7 @@ class Killing(DaskExecutor):
 
 
 def test_a_killed_worker_changes_nothing(store):
-    settings = Settings(n_components=5, n_oversamples=5, solver="pcg", tol=0.0, max_iter=3)
+    settings = recipe(n_components=5, n_oversamples=5, solver="pcg", tol=0.0, max_iter=3)
     undisturbed = embed(engine_of(store), settings)
     with cluster(workers=2) as client:
         executor = Killing(client, pid=min(client.run(os.getpid).values()), at=50)

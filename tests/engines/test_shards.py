@@ -10,7 +10,7 @@ from scipy import sparse
 
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import sparse_problem
-from rembrandt.embeddings import Settings, embed
+from rembrandt.embeddings import embed
 from rembrandt.engines import protocol, shard_products
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
@@ -18,6 +18,7 @@ from rembrandt.engines.shards import ShardedEngine, cut_in_runs, tree_sum
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import LabelEmbedder
 from rembrandt.linalg.sparse import append_constant, normalize_rows
+from tests.embeddings.problems import recipe
 
 from .contract import EngineContract
 
@@ -85,7 +86,7 @@ def engine_of(store, **how):
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
     X, Y, store = stored
-    settings = Settings(method=method, n_components=5, n_oversamples=10, n_iter=2, solver=solver, tol=1e-6, max_iter=60)
+    settings = recipe(method=method, n_components=5, n_oversamples=10, n_iter=2, solver=solver, tol=1e-6, max_iter=60)
     whole = embed(CpuEngine(append_constant(normalize_rows(X) if normalize else X), Y), settings)
     streamed = embed(engine_of(store, constant=True, normalize=normalize), settings)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
@@ -94,7 +95,7 @@ def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
 
 def test_centred_like_the_engine_of_one_machine(stored):
     X, Y, store = stored
-    settings = Settings(n_components=5, solver="cholesky")
+    settings = recipe(n_components=5, solver="cholesky")
     whole = embed(Centred(CpuEngine(append_constant(X), Y)), settings)
     streamed = embed(Centred(engine_of(store, constant=True)), settings)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.rows import MemoryRows
-from rembrandt.embeddings import METHODS, Settings, certificate, embed
+from rembrandt.embeddings import certificate, embed
 from rembrandt.engines import protocol
 from rembrandt.engines import torch as module
 from rembrandt.engines.cpu import CpuEngine
@@ -18,9 +18,10 @@ from rembrandt.engines.torch_products import Csr, multiply
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.recipe import METHODS
 from tests.devices import CPU_ONE, CPU_TWO, PLACES, needs_gpu
 from tests.embeddings.contract import assert_same_embedding
-from tests.embeddings.problems import latent
+from tests.embeddings.problems import latent, recipe
 
 from .contract import EngineContract, case
 
@@ -72,7 +73,7 @@ def test_the_constant_feature_is_appended(place, kind):
 def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch):
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
-    settings = Settings(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
+    settings = recipe(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
     engine = place().engine(MemoryRows(data.X), data.Y, None, center=False)
     found = embed(engine, settings)
     expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None, center=False), settings)
@@ -88,14 +89,14 @@ def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch
 
 
 def test_two_devices_give_the_embedding_of_one():
-    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=2)
+    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=2)
     one, two = (embed(TorchEngine(data.X, data.Y, devices=devices), settings) for devices in (CPU_ONE, CPU_TWO))
     assert_allclose(one.V, two.V, atol=1e-5)
     assert_allclose(one.sigma, two.sigma, rtol=1e-6)
 
 
 def test_the_certificate_runs_on_a_device():
-    data, settings = latent(), Settings(n_components=5, ridge=0.1, n_iter=4)
+    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=4)
     engine = TorchEngine(data.X, data.Y)
     found = embed(engine, settings)
     proof = certificate(engine, settings, found.V, found.sigma)

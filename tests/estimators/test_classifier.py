@@ -1,25 +1,29 @@
-"""The classifier: what it takes, what it answers, and what it refuses."""
+"""The classifier: what it accepts, predicts and refuses."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
-from rembrandt import RembrandtClassifier, selection
-from rembrandt.errors import DataError
-from rembrandt.fitting import DECODERS
-from rembrandt.model import model as blocks
+from rembrandt import RembrandtClassifier
+from rembrandt.errors import DataError, SettingsError
+from rembrandt.fitting import fit_model
+from rembrandt.metrics import macro_f1, micro_f1
+from rembrandt.recipe import DECODERS, PRESETS, EmbeddingSettings, Recipe, TreeSettings, resolve
+from rembrandt.selection import choose
+from rembrandt.selection.halving import CHANCE
 
-from .problems import SETTLED, blobs, several
+from .problems import blobs, examples, settled, several, skewed, words
 
 
 def classifier(**more):
-    return RembrandtClassifier(**SETTLED | more)
+    return RembrandtClassifier(**settled(**more))
 
 
 class TestInput:
     @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array])
-    def test_sparse_features_are_the_dense_ones(self, kind):
+    def test_sparse_features_give_the_model_of_dense_ones(self, kind):
         X, y = blobs()
         X[X < 0] = 0
         dense, found = classifier().fit(X, y), classifier().fit(kind(X), y)
@@ -47,7 +51,7 @@ class TestInput:
         listed = classifier().fit(X, names[y].tolist())
         assert_array_equal(listed.predict(X), fitted.predict(X))
 
-    def test_a_matrix_of_labels_comes_back_as_it_was_given(self):
+    def test_a_matrix_of_labels_is_predicted_in_the_form_it_was_given(self):
         X, Y = several()
         dense, stored = classifier().fit(X, Y), classifier().fit(X, sparse.csr_matrix(Y))
         assert isinstance(dense.predict(X), np.ndarray)
@@ -98,7 +102,7 @@ class TestInput:
             found, _ = fitted.predict_topk(X, 4)
             assert [set(row) for row in found.tolist()] == [set(range(4 * i, 4 * i + 4)) for i in range(12)]
 
-    def test_a_label_that_nobody_has(self):
+    def test_a_label_without_examples(self):
         X, Y = several()
         Y[:, 3] = 0
         fitted = classifier().fit(X, Y)
@@ -109,7 +113,7 @@ class TestInput:
 class TestRefusals:
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-    def test_numbers_that_are_none(self, value, kind):
+    def test_features_that_are_not_finite(self, value, kind):
         X, y = blobs()
         fitted = classifier().fit(X, y)
         X[7, 2] = value
@@ -145,7 +149,7 @@ class TestRefusals:
             classifier().fit(X, y, sample_weight=np.where(np.arange(300) == 4, -1.0, 1.0))
 
     @pytest.mark.parametrize(
-        ("setting", "value"),
+        ("name", "value"),
         [
             ("decoder", "tree"),
             ("kernel", "rbf"),
@@ -155,20 +159,24 @@ class TestRefusals:
             ("decoder_ridge", -1.0),
             ("kernel_scale", 0.0),
             ("n_random_features", 0),
+            ("threshold", "best"),
+            ("calibrate", "yes"),
         ],
     )
-    def test_a_setting_that_is_none_is_named(self, setting, value):
+    def test_a_wrong_parameter_is_named(self, name, value):
         X, y = blobs()
-        more = {"kernel": "gaussian"} if setting in ("kernel_scale", "n_random_features") else {}
-        with pytest.raises(ValueError, match=setting):
-            classifier(**more | {setting: value}).fit(X, y)
+        with pytest.raises(SettingsError, match=name) as refused:
+            classifier(**{name: value}).fit(X, y)
+        assert refused.value.parameters == (name,)
 
-    def test_settings_that_do_not_go_together(self):
+    def test_parameters_that_cannot_be_combined(self):
         X, y = blobs()
-        with pytest.raises(ValueError, match=r"method='pca' has none.*decoder='ridge'"):
+        with pytest.raises(SettingsError, match=r"method='pca'.*decoder='ridge'") as refused:
             classifier(method="pca", decoder="transpose").fit(X, y)
-        with pytest.raises(ValueError, match="kernel=None"):
+        assert refused.value.parameters == ("decoder",)
+        with pytest.raises(SettingsError, match="kernel=None") as refused:
             classifier(decoder="transpose", kernel="gaussian").fit(X, y)
+        assert refused.value.parameters == ("kernel",)
 
 
 class TestTopK:
@@ -178,7 +186,7 @@ class TestTopK:
         X, y = blobs(noise=1.0)
         return classifier().fit(X, np.array(list("abcdef"))[y])
 
-    def test_is_the_sorted_scores(self, fitted):
+    def test_it_is_the_sorted_scores(self, fitted):
         X, _ = blobs(noise=1.0, seed=1)
         labels, scores = fitted.predict_topk(X, 4)
         all_scores = fitted.decision_function(X)
@@ -201,7 +209,7 @@ class TestTopK:
             assert_array_equal(labels, everything[chosen].reshape(len(X), -1))
             assert_allclose(values, scores[chosen].reshape(len(X), -1), rtol=1e-5, atol=1e-6)
 
-    def test_where_labels_run_out(self, fitted):
+    def test_where_there_are_fewer_labels(self, fitted):
         X, _ = blobs()
         labels, scores = fitted.predict_topk(X[:3], 9)
         assert (labels[:, 6:] == None).all()  # noqa: E711
@@ -211,17 +219,15 @@ class TestTopK:
         assert (nothing == None).all()  # noqa: E711
         assert np.isneginf(scores).all()
 
-    def test_labels_that_are_not_there(self, fitted):
+    def test_labels_that_the_model_does_not_know(self, fitted):
         X, _ = blobs()
         with pytest.raises(DataError, match="'z' is not one of the 6"):
             fitted.predict_topk(X, 2, include=["a", "z"])
         with pytest.raises(ValueError, match="k=0"):
             fitted.predict_topk(X, 0)
 
-    @pytest.mark.parametrize("limit", [1 << 16, 4])
-    def test_equals_are_ranked_by_their_place(self, monkeypatch, limit):
-        """Labels that nobody has all score zero, whichever blocks they are scored in."""
-        monkeypatch.setattr(blocks, "LABELS", limit)
+    def test_equal_scores_are_ranked_by_the_order_of_labels(self):
+        """Labels without examples all have the score zero."""
         X, Y = several()
         fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
         labels, scores = fitted.predict_topk(X, 14)
@@ -231,7 +237,7 @@ class TestTopK:
 
     @pytest.mark.parametrize("decoder", DECODERS)
     @pytest.mark.parametrize("method", ["rembrandt", "cs"])
-    def test_every_decoder_answers(self, decoder, method):
+    def test_every_decoder_predicts(self, decoder, method):
         X, y = blobs()
         fitted = classifier(method=method, decoder=decoder, n_components=5).fit(X, y)
         labels, scores = fitted.predict_topk(X, 3)
@@ -241,69 +247,17 @@ class TestTopK:
         assert_array_equal(labels[:, 0], fitted.predict(X))
 
 
-class TestBlocks:
-    @pytest.mark.parametrize("decoder", DECODERS)
-    @pytest.mark.parametrize("kernel", [None, "gaussian"])
-    def test_answers_do_not_depend_on_the_blocks(self, monkeypatch, decoder, kernel):
-        if kernel is not None and decoder == "transpose":
-            pytest.skip("nothing to fit on a kernel")
-        X, Y = several(n=80)
-        fitted = classifier(decoder=decoder, kernel=kernel, n_random_features=30, n_components=6).fit(X, Y)
-
-        def answers():
-            some = fitted.predict_topk(X, 3, exclude=[2])
-            return *fitted.predict_topk(X, 12), *some, fitted.predict(X), fitted.predict_proba(X)
-
-        whole = answers()
-        for limits in ({"LABELS": 3}, {"ROWS": 7}, {"SCORES": 16}, {"LABELS": 1, "ROWS": 1, "SCORES": 1}):
-            with monkeypatch.context() as patch:
-                for name, size in limits.items():
-                    patch.setattr(blocks, name, size)
-                for found, expected in zip(answers(), whole, strict=True):
-                    if expected.dtype.kind == "f":
-                        assert_allclose(found, expected, atol=1e-5)
-                    else:
-                        assert_array_equal(found, expected)
-
-
-class TestProbabilities:
-    @pytest.mark.parametrize("decoder", ["ridge", "logistic", "transpose"])
-    @pytest.mark.parametrize("noise", [0.2, 2.0])
-    def test_of_one_class_sum_to_one_and_agree_with_the_answer(self, decoder, noise):
-        X, y = blobs(noise=noise)
-        fitted = classifier(decoder=decoder).fit(X, y)
-        P = fitted.predict_proba(X)
-        assert P.shape == (len(X), 6)
-        assert (P >= 0).all()
-        assert_allclose(P.sum(axis=1), 1, atol=1e-5)
-        top = np.take_along_axis(P, fitted.predict(X)[:, None], axis=1)[:, 0]
-        assert_allclose(top, P.max(axis=1), rtol=1e-5)
-
-    @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
-    def test_of_many_labels_are_calibrated_on_average(self, decoder):
-        X, Y = several()
-        P = classifier(decoder=decoder).fit(X, Y).predict_proba(X)
-        assert ((P >= 0) & (P <= 1)).all()
-        assert_allclose(P.mean(axis=0), Y.mean(axis=0), atol=0.05)
-
-    def test_two_classes(self):
-        X, y = blobs(classes=2)
-        fitted = classifier().fit(X, np.array(["no", "yes"])[y])
-        margin = fitted.decision_function(X)
-        assert margin.shape == (len(X),)
-        assert_array_equal(margin > 0, fitted.predict(X) == "yes")
-        assert_array_equal(fitted.predict_proba(X)[:, 1] > 0.5, margin > 0)
-
-
 class TestFit:
     def test_the_same_seed_gives_the_same_bits(self):
         X, Y = several()
         for more in ({"decoder": "logistic"}, {"kernel": "gaussian", "n_random_features": 40}, {"method": "cs"}):
             first, second = (classifier(**{"random_state": 3} | more).fit(X, Y) for _ in range(2))
-            assert_array_equal(first.model_.decoder.weights, second.model_.decoder.weights, strict=True)
+            assert_array_equal(
+                first.model_.embedding.decoder.weights, second.model_.embedding.decoder.weights, strict=True
+            )
             assert_array_equal(first.predict_proba(X), second.predict_proba(X), strict=True)
             other = classifier(**more | {"random_state": 4}).fit(X, Y)
-            assert not np.array_equal(first.model_.decoder.weights, other.model_.decoder.weights)
+            assert not np.array_equal(first.model_.embedding.decoder.weights, other.model_.embedding.decoder.weights)
 
     @pytest.mark.parametrize("center", [False, True])
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca", "pca"])
@@ -325,7 +279,7 @@ class TestFit:
 
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca"])
     @pytest.mark.parametrize("center", [False, True])
-    def test_going_back_through_the_basis_keeps_the_base_rates(self, method, center):
+    def test_the_transpose_keeps_the_base_rates(self, method, center):
         """An intercept is free when means are taken out, so predictions are right on average, at any rank.
 
         Without, the constant feature is part of the regression, and all directions together are right on average.
@@ -337,25 +291,23 @@ class TestFit:
         scores = classifier(decoder="transpose", **options).fit(X, Y).decision_function(X)
         assert_allclose(scores.mean(axis=0), Y.mean(axis=0), atol=0.02)
 
-    def test_what_was_chosen_is_told(self):
+    def test_what_was_chosen_is_recorded(self):
         X, y = blobs(n=120)
-        fitted = RembrandtClassifier(n_random_features=30, max_epochs=5, random_state=0).fit(X, y)
-        assert fitted.selection_
+        settings = EmbeddingSettings(n_random_features=30, max_epochs=5)
+        fitted = RembrandtClassifier(embedding=settings, random_state=0).fit(X, y)
         best = max(trial["quality"] for trial in fitted.selection_)
-        assert best > 0.9
-        names = ("decoder", "kernel", "decoder_ridge", "leave_out", "normalize")
-        chosen = [t for t in fitted.selection_ if all(t[name] == fitted.settings_[name] for name in names)]
-        assert len(chosen) == 1
-        assert chosen[0]["quality"] >= best - 2 * selection.CHANCE
+        [chosen] = [trial for trial in fitted.selection_ if trial["outcome"] == "chosen"]
+        assert best > 0.9 and chosen["quality"] >= best - CHANCE
+        assert Recipe.from_json(chosen) == Recipe.from_json(fitted.settings_)
         assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
         assert fitted.settings_["rank_reason"]
         assert classifier().fit(X, y).selection_ == []
 
-    def test_features_that_no_row_has_change_nothing(self):
+    def test_empty_features_change_nothing(self):
         X, y = blobs()
         wide = sparse.csr_array(np.hstack([np.zeros((len(X), 3)), X, np.zeros((len(X), 2))]))
         found, plain = classifier(ridge=1e-6).fit(wide, y), classifier(ridge=1e-6).fit(X, y)
-        assert found.projection_.shape[0] == X.shape[1] + 6
+        assert found.model_.embedding.projection.shape[0] == X.shape[1] + 6
         assert_allclose(found.decision_function(wide), plain.decision_function(X), atol=1e-3)
 
     def test_fitting_again_forgets(self):
@@ -365,3 +317,54 @@ class TestFit:
         assert fitted.text_ is None
         assert fitted.n_features_in_ == X.shape[1]
         assert_array_equal(fitted.predict(X), classifier().fit(X, y).predict(X))
+
+
+class TestPresets:
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_a_fit_is_what_the_resolved_and_chosen_recipe_gives(self, preset):
+        X, Y = words(150, 30, 200)
+        fitted = RembrandtClassifier(preset=preset, embedding=None, random_state=0).fit(X, Y)
+        data = examples(X, Y)
+        choice = choose(data, resolve(fitted.get_params(deep=False), data))
+        expected = fit_model(data, choice.recipe)
+        assert_array_equal(fitted.decision_function(X), expected.scores(X))
+        assert fitted.settings_ == expected.settings
+
+    def test_fast_tries_nothing_and_finds_rare_labels(self):
+        X, Y = words(400, 30, 200)
+        fast = RembrandtClassifier(preset="fast", random_state=0).fit(X, Y)
+        assert fast.selection_ == [] and list(fast.model_.scorers) == ["trees"]
+        assert fast.score(X, Y) > 0.9
+
+    def test_the_parameters_stay_as_they_were_given(self):
+        X, Y = words(400, 30, 200)
+        fitted = RembrandtClassifier(preset="fast", trees=TreeSettings(n_trees=2), random_state=0)
+        before = fitted.get_params()
+        fitted.fit(X, Y)
+        assert fitted.get_params() == before
+        again = clone(fitted).fit(X, Y)
+        assert again.get_params() == before
+        assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("calibrate", [False, True])
+    def test_thresholds_serve_the_f1_that_they_are_for(self, calibrate):
+        train, (X, Y) = skewed(n=900), skewed(n=900, seed=1)
+        truth = sparse.csr_array(Y.astype(np.float32))
+        found = {t: classifier(threshold=t, calibrate=calibrate).fit(*train) for t in (0.5, "micro", "macro")}
+        sets = {t: sparse.csr_array(one.predict(X).astype(np.float32)) for t, one in found.items()}
+        assert micro_f1(truth, sets["micro"]) > micro_f1(truth, sets[0.5])
+        assert macro_f1(truth, sets["macro"]) > macro_f1(truth, sets[0.5])
+        assert np.shape(found["macro"].model_.threshold) == (30,)
+
+    def test_calibration_is_of_held_out_rows_and_the_model_of_all(self):
+        X, Y = skewed(n=900)
+        plain, calibrated = (classifier(calibrate=calibrate).fit(X, Y) for calibrate in (False, True))
+        assert calibrated.n_train_ == 900 and calibrated.settings_["calibration"]["n_examples"] == 150
+        assert_array_equal(calibrated.decision_function(X), plain.decision_function(X))
+        assert np.abs(calibrated.predict_proba(X) - plain.predict_proba(X)).max() > 0.01
+
+    def test_few_rows_are_not_held_out(self):
+        few = classifier(calibrate=True, threshold="macro").fit(*skewed(n=60))
+        assert few.model_.blend.calibration is None and few.model_.threshold == 0.5

@@ -1,4 +1,4 @@
-"""Where an estimator works makes no difference to what it finds; devices that are not there are refused."""
+"""Estimators give the same results on every device; devices that do not exist are refused."""
 
 import pickle
 import subprocess
@@ -15,8 +15,10 @@ from rembrandt import LabelEmbedder, RembrandtClassifier, load
 from rembrandt.engines import place as module
 from rembrandt.engines.place import CPU, place_for
 from rembrandt.errors import SettingsError
-from rembrandt.search import space
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
 from tests.devices import needs_gpu
+
+from .problems import settled
 
 TWO = "cpu,cpu"
 DEVICES = [TWO, pytest.param("cuda", marks=needs_gpu)]
@@ -24,9 +26,9 @@ DEVICES = [TWO, pytest.param("cuda", marks=needs_gpu)]
 
 def blobs(seed=0, n=400, d=60, c=12, several=False):
     rng = np.random.default_rng(seed)
-    places = np.random.default_rng(9).standard_normal((c, d))
+    centres = np.random.default_rng(9).standard_normal((c, d))
     y = rng.integers(0, c, n)
-    X = (places[y] + 0.8 * rng.standard_normal((n, d))) * (rng.random((n, d)) < 0.5)
+    X = (centres[y] + 0.8 * rng.standard_normal((n, d))) * (rng.random((n, d)) < 0.5)
     X = sparse.csr_array(X.astype(np.float32))
     if not several:
         return X, y
@@ -36,50 +38,43 @@ def blobs(seed=0, n=400, d=60, c=12, several=False):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("decoder", ["transpose", "ridge", "logistic"])
+@pytest.mark.parametrize("decoder", ["transpose", "ridge", "logistic", "trees"])
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_same_answers_on_every_device(device, decoder, several):
+def test_the_same_predictions_on_every_device(device, decoder, several):
     X, y = blobs(several=several)
     test, _ = blobs(1)
-    kernel = "gaussian" if decoder in ("ridge", "logistic") else None
+    params = {"kernel": None if decoder == "transpose" else "gaussian", "decoder": decoder}
+    if decoder == "trees":
+        params = {"scorers": {"trees": 1, "embedding": 1}, "trees": TreeSettings(n_trees=1, cost=1.0, power=3.0)}
     here = RembrandtClassifier(
-        6,
-        decoder=decoder,
-        kernel=kernel,
-        n_random_features=60,
-        decoder_ridge=0.01,
-        normalize=True,
-        max_epochs=6,
-        random_state=0,
+        **settled(n_components=6, n_random_features=60, normalize=True, max_epochs=6, **params)
     ).fit(X, y)
     there = clone(here).set_params(device=device).fit(X, y)
     assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-3)
-    same = (there.model_topk(test, 3)[0] == here.model_topk(test, 3)[0]).mean()
-    assert same > 0.98
+    assert (there.top_columns(test, 3)[0] == here.top_columns(test, 3)[0]).mean() > 0.98
     there.device = "cpu"
-    again = there.model_topk(test, 3)
+    again = there.top_columns(test, 3)[0]
     there.device = device
-    assert (again[0] == there.model_topk(test, 3)[0]).mean() > 0.99, "the model is the same wherever it predicts"
+    assert (again == there.top_columns(test, 3)[0]).mean() > 0.99, "the model is the same wherever it predicts"
     assert_allclose(there.predict_proba(test), here.predict_proba(test), atol=0.05)
     assert (there.predict(test) != here.predict(test)).mean() < 0.03
 
 
 def test_settings_are_chosen_on_a_device_too():
     X, y = blobs(n=160, d=20, c=5)
+    settings = EmbeddingSettings(max_epochs=3)
     here, there = (
-        RembrandtClassifier(kernel=None, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
+        RembrandtClassifier(kernel=None, embedding=settings, random_state=0, device=d).fit(X, y) for d in ("cpu", TWO)
     )
     assert len(here.selection_) == len(there.selection_)
     assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.02)
 
 
-def test_a_search_runs_on_a_device_too(monkeypatch):
-    monkeypatch.setattr(space, "MOST", 5)
+def test_a_search_runs_on_a_device_too():
     X, y = blobs(n=900, d=20, c=5)
-    here, there = (
-        RembrandtClassifier(budget=1e5, random_state=0, max_epochs=3, device=d).fit(X, y) for d in ("cpu", TWO)
-    )
-    assert len(here.selection_) == len(there.selection_)
+    params = settled(scorers="auto", ridge="auto", n_components=4, kernel_scale=1.0, budget=1e5)
+    here, there = (RembrandtClassifier(**params, device=d).fit(X, y) for d in ("cpu", TWO))
+    assert here.selection_ and len(here.selection_) == len(there.selection_)
     assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05)
 
 
@@ -96,7 +91,7 @@ def test_an_embedder_on_a_device(device):
 
 def test_a_model_belongs_to_no_device(tmp_path):
     X, y = blobs()
-    fitted = RembrandtClassifier(4, decoder="ridge", kernel=None, random_state=0, device=TWO).fit(X, y)
+    fitted = RembrandtClassifier(**settled(n_components=4, device=TWO)).fit(X, y)
     fitted.predict(X)
     fitted.save(tmp_path / "model")
     assert load(tmp_path / "model").device == "cpu"
@@ -124,25 +119,26 @@ def test_names_of_devices():
     ],
 )
 @pytest.mark.parametrize("estimator", [RembrandtClassifier, LabelEmbedder])
-def test_a_device_that_is_not_there_is_refused(estimator, device, says):
+def test_a_device_that_does_not_exist_is_refused(estimator, device, says):
     X, y = blobs(n=50)
-    with pytest.raises(SettingsError, match=says):
-        estimator(2, device=device).fit(X, y)
+    with pytest.raises(SettingsError, match=says) as refused:
+        estimator(n_components=2, device=device).fit(X, y)
+    assert refused.value.parameters == ("device",)
 
 
-def test_without_torch_it_says_how_to_get_it(monkeypatch):
+def test_without_torch_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'rembrandt\[gpu\]'"):
         place_for("cuda")
     assert place_for("auto") is CPU
 
 
-def test_work_on_the_processor_never_imports_torch():
+def test_work_on_the_cpu_never_imports_torch():
     code = (
         "import sys, numpy as np; from rembrandt import RembrandtClassifier, LabelEmbedder\n"
         "X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 3\n"
         "for decoder in ('ridge', 'logistic', 'transpose'):\n"
-        "    RembrandtClassifier(2, decoder=decoder, kernel=None, max_epochs=2).fit(X, y).predict(X)\n"
+        "    RembrandtClassifier(preset='best', decoder=decoder, kernel=None).fit(X, y).predict(X)\n"
         "LabelEmbedder(2).fit(X, y).transform(X)\n"
         "print('torch' in sys.modules)"
     )

@@ -1,15 +1,15 @@
-"""The embedder as a transformer: its attributes, ranks, means and certificate."""
+"""The embedder as a transformer: attributes, ranks, means and certificate."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from rembrandt import LabelEmbedder
-from rembrandt.embeddings import METHODS
-from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt import LabelEmbedder, RembrandtClassifier
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.recipe import METHODS, EmbeddingSettings
 
-from .problems import blobs, several
+from .problems import SETTLED, blobs, several
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -29,8 +29,8 @@ def test_attributes(method, center):
 
 @pytest.mark.parametrize("method", ["rembrandt", "plst", "cs", "cca"])
 @pytest.mark.parametrize("center", [False, True])
-def test_rows_go_to_the_predicted_embedding_of_their_labels(method, center):
-    """With hardly any ridge the regression is exact on average: the mean of H is the mean of YV."""
+def test_rows_are_projected_on_the_predicted_embedding_of_their_labels(method, center):
+    """With a very small ridge the regression is exact on average: the mean of H is the mean of YV."""
     X, Y = several()
     embedder = LabelEmbedder(3, method=method, center=center, ridge=1e-6, random_state=0).fit(X + 2, Y)
     target = Y @ embedder.embedding_
@@ -56,7 +56,7 @@ def test_centring_is_the_embedding_of_centred_data(method):
     assert_allclose(engine.singular_values_, expected, rtol=1e-4)
 
 
-def test_automatic_rank_says_why():
+def test_an_automatic_rank_has_a_reason():
     X, y = blobs()
     embedder = LabelEmbedder("auto", random_state=0).fit(X, y)
     k = embedder.embedding_.shape[1]
@@ -65,7 +65,7 @@ def test_automatic_rank_says_why():
     assert "%" in embedder.rank_reason_
 
 
-def test_more_components_than_there_are_is_told():
+def test_more_components_than_the_rank_give_a_warning():
     X, y = blobs()
     with pytest.warns(RembrandtWarning, match="n_components=40 .* reduced to 6"):
         embedder = LabelEmbedder(40, random_state=0).fit(X, y)
@@ -79,7 +79,7 @@ def test_truncation_is_the_first_columns():
     assert smaller.n_components == 2
     assert_array_equal(smaller.embedding_, embedder.embedding_[:, :2])
     assert_array_equal(smaller.transform(X), embedder.transform(X)[:, :2])
-    assert embedder.embedding_.shape[1] == 5, "the larger one is left as it was"
+    assert embedder.embedding_.shape[1] == 5, "the larger one does not change"
     for wrong in (0, 6):
         with pytest.raises(ValueError, match="from 1 to 5"):
             embedder.truncate(wrong)
@@ -93,7 +93,7 @@ def test_certificate(method, center):
     proof = embedder.certify(X, Y)
     assert proof.residuals.shape == (8,)
     assert proof.residuals.max() < 1e-3 * embedder.singular_values_[0]
-    other = embedder.certify(X[::-1], Y)  # labels of other rows: not the problem it was fitted to
+    other = embedder.certify(X[::-1], Y)  # labels of other rows are another problem
     assert method != "rembrandt" or other.residuals.max() > 100 * proof.residuals.max()
 
 
@@ -121,15 +121,16 @@ def test_the_seed_decides_the_bits():
         ("max_iter", 0),
     ],
 )
-def test_a_setting_that_is_none_is_named(setting, value):
+def test_a_wrong_parameter_is_named(setting, value):
     X, y = blobs()
-    with pytest.raises(ValueError, match=setting):
+    with pytest.raises(SettingsError, match=setting) as refused:
         LabelEmbedder(**{"n_components": 2, setting: value}).fit(X, y)
+    assert refused.value.parameters == (setting,)
 
 
 @pytest.mark.parametrize("center", [False, True])
-def test_features_that_say_nothing(center):
-    """Constant features predict the base rates, or, with the means taken out, nothing: a sentence, not a crash."""
+def test_features_without_information(center):
+    """Constant features predict the base rates or, with centring, nothing; then the error says so."""
     X, y = np.ones((60, 4)), np.arange(60) % 3
     try:
         found = LabelEmbedder("auto", center=center, random_state=0).fit(X, y)
@@ -137,3 +138,22 @@ def test_features_that_say_nothing(center):
         assert center, error
     else:
         assert np.isfinite(found.transform(X)).all()
+
+
+@pytest.mark.parametrize("columns", [6, 30])
+def test_empty_columns_do_not_change_the_embedding(columns):
+    """Ridge is relative to the columns in use, in the embedder as in the classifier."""
+    X, Y = several()
+    wide = sparse.csr_array(np.hstack([X, np.zeros((len(X), columns))]))
+    plain, found = (LabelEmbedder(4, n_iter=4, random_state=0).fit(each, Y) for each in (X, wide))
+    assert_allclose(found.singular_values_, plain.singular_values_, rtol=1e-6)
+    assert_allclose(np.abs(found.embedding_), np.abs(plain.embedding_), atol=1e-4)
+    settings = EmbeddingSettings(leave_out=0.0, n_iter=4)
+    classifier = RembrandtClassifier(**SETTLED | {"n_components": 4, "embedding": settings}).fit(wide, Y)
+    assert_allclose(classifier.singular_values_, found.singular_values_, rtol=1e-6)
+
+
+def test_names_of_the_components():
+    X, Y = several()
+    names = LabelEmbedder(3, random_state=0).fit(X, Y).get_feature_names_out()
+    assert names.tolist() == ["labelembedder0", "labelembedder1", "labelembedder2"]

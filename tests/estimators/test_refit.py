@@ -1,50 +1,50 @@
-"""Fitting again with the settings that a first fit chose."""
+"""Fitting again with the recipe of an earlier fit."""
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+import pytest
+from numpy.testing import assert_array_equal
 
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
+from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 
-from .problems import SETTLED, blobs, several
+from .problems import settled
+
+SMALL = EmbeddingSettings(n_random_features=50)
 
 
-def test_the_same_examples_give_the_same_model_without_a_search(tmp_path):
+def refitted(classifier, data, **more):
+    recipe = Recipe.from_json(classifier.settings_)
+    return RembrandtClassifier(**classifier.get_params(deep=False)).fit_dataset(data, recipe=recipe, **more)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"embedding": SMALL, "random_state": 0},
+        settled(scorers={"trees": 1, "embedding": 1}, trees=TreeSettings(n_trees=1, cost=1.0, power=3.0)),
+        settled(calibrate=True, threshold="macro"),
+    ],
+    ids=["chosen", "blend", "calibrated"],
+)
+def test_the_same_examples_give_the_same_model_without_a_search(params, tmp_path):
     data, _ = labelled_documents(150, n_topics=3, labels_per_topic=4)
-    fitted = RembrandtClassifier(random_state=0, n_random_features=50).fit_dataset(data)
-    assert fitted.selection_  # something was searched for
+    fitted = RembrandtClassifier(**params).fit_dataset(data)
     fitted.save(tmp_path / "model")
-    again = load(tmp_path / "model")
     stages = []
-    again.refit_dataset(data, lambda stage, done, total: stages.append(stage))
-    assert "choosing settings" not in stages
-    assert again.settings_ == fitted.settings_ and again.selection_ == fitted.selection_
+    again = refitted(load(tmp_path / "model"), data, report=lambda stage, *_: stages.append(stage))
+    assert stages and "choosing settings" not in stages
+    assert again.selection_ == [] and again.settings_ == fitted.settings_
     assert_array_equal(again.decision_function(data.texts), fitted.decision_function(data.texts))
+    assert_array_equal(again.predict_proba(data.texts), fitted.predict_proba(data.texts))
 
 
-def test_a_sparse_part_is_kept(tmp_path):
-    data, _ = labelled_documents(150, n_topics=3, labels_per_topic=4)
-    RembrandtClassifier(**SETTLED, sparse=True, sparse_trees=1).fit_dataset(data).save(tmp_path / "model")
-    fitted, again = load(tmp_path / "model"), load(tmp_path / "model").refit_dataset(data)
-    assert again.model_.forest is not None and again.settings_ == fitted.settings_
-    assert_allclose(again.decision_function(data.texts), fitted.decision_function(data.texts), atol=1e-6)
-
-
-def test_added_examples_bring_their_labels_and_words():
+def test_more_examples_bring_their_labels_and_words():
     data, _ = labelled_documents(400, n_topics=3, labels_per_topic=4)
     part = data.rows(np.arange(100))
     part = part.align_labels([part.label_names[i] for i in np.unique(part.Y.indices)])
-    fitted = RembrandtClassifier(random_state=0, n_random_features=50).fit_dataset(part)
-    names, terms, ridge = len(fitted.classes_), len(fitted.text_.terms_), fitted.settings_["decoder_ridge"]
-    fitted.refit_dataset(data)
-    assert len(fitted.classes_) >= names and len(fitted.text_.terms_) > terms and fitted.n_train_ == data.n_examples
-    assert fitted.settings_["decoder_ridge"] == ridge
-
-
-def test_probabilities_of_the_best_are_those_of_all():
-    for X, y in (blobs(), several()):
-        fitted = RembrandtClassifier(**SETTLED).fit(X, y)
-        rows = fitted.model_rows(X)
-        best, scores = fitted.model_.top_k(rows, 3)
-        expected = np.take_along_axis(fitted.predict_proba(X), best, axis=1)
-        assert_allclose(fitted.model_.probabilities_of(rows, best, scores), expected, rtol=1e-4, atol=1e-6)
+    fitted = RembrandtClassifier(embedding=SMALL, random_state=0).fit_dataset(part)
+    again = refitted(fitted, data)
+    assert len(again.classes_) >= len(fitted.classes_) and len(again.text_.terms_) > len(fitted.text_.terms_)
+    assert again.n_train_ == data.n_examples
+    assert Recipe.from_json(again.settings_) == Recipe.from_json(fitted.settings_)

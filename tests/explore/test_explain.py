@@ -153,10 +153,10 @@ def test_texts_are_explained_by_their_own_words(fitted):
     columns, scores = classifier.top_columns(texts, 3)
     np.testing.assert_array_equal([[each.column for each in row] for row in found], columns)
     np.testing.assert_allclose([[each.score for each in row] for row in found], scores, atol=EXACT)
-    words = found[0][0].words
-    for feature in found[0][0].features.tolist():
-        spelled = {texts[0][start:stop].lower() for start, stop in words.spans(feature)}
-        assert set(words.name(feature).strip().split(" / ")) == spelled
+    first = found[0][0]
+    for feature in first.features.tolist():
+        spelled = {texts[0][start:stop].lower() for start, stop in first.spans(feature)}
+        assert set(first.name(feature).strip().split(" / ")) == spelled
 
 
 def test_segments_do_not_overlap_and_hold_every_contribution(fitted):
@@ -165,7 +165,7 @@ def test_segments_do_not_overlap_and_hold_every_contribution(fitted):
         pieces = second.segments()
         bounds = [bound for piece in pieces for bound in piece[:2]]
         assert bounds == sorted(bounds) and bounds[0] >= 0 and bounds[-1] <= len(text)
-        assert sum(piece.contribution for piece in pieces) == pytest.approx(second.score - second.base, abs=1e-9)
+        assert sum(piece[2] for piece in pieces) == pytest.approx(second.score - second.base, abs=1e-9)
 
 
 def test_a_document_adds_up(fitted):

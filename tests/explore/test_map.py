@@ -5,10 +5,11 @@ import io
 import numpy as np
 import pytest
 
+from rembrandt import RembrandtClassifier
+from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.layout import lay_out
-from rembrandt.explore.mapping import WRITERS, LabelMap
+from rembrandt.explore.mapping import WRITERS, LabelMap, label_map
 from rembrandt.explore.neighbors import nearest_labels, scaled_vectors, unit_vectors
-from rembrandt.explore.quality import label_quality
 from rembrandt.storage.arrays import unpack_strings
 
 
@@ -48,6 +49,17 @@ def test_neighbours_have_the_largest_cosines():
     allowed = np.arange(60) >= 50
     chosen, _ = nearest_labels(unit, 12, [13, 51, 7], allowed)
     assert (chosen[0] >= 50).sum() == 10 and (chosen[1] >= 50).sum() == 9 and (chosen[2] == -1).all()
+
+
+@pytest.mark.parametrize("scorers", ["trees", "centroids", ("trees", "centroids")])
+def test_labels_of_models_without_an_embedding_have_neighbours_and_a_map(scorers):
+    train, _ = labelled_documents(600, n_topics=4, labels_per_topic=5)
+    classifier = RembrandtClassifier("fast", scorers=scorers, random_state=0).fit_dataset(train)
+    near, _ = nearest_labels(unit_vectors(classifier), 2)
+    topics = np.array([name.split("/")[0] for name in classifier.classes_])
+    assert (topics[near] == topics[:, None]).mean() > 0.9
+    found = label_map(classifier, 12)
+    assert found.positions.shape == (12, 2) and np.isfinite(found.positions).all()
 
 
 def test_groups_stay_together_and_the_seed_fixes_the_layout():
@@ -92,13 +104,3 @@ def test_what_is_written_can_be_read_back():
     assert unpack_strings("names", arrays) == names
     np.testing.assert_array_equal(arrays["positions"], labels.positions)
     assert files[".png"].read(8) == b"\x89PNG\r\n\x1a\n"
-
-
-def test_quality_of_labels_counts_what_is_true_predicted_and_both():
-    truth = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
-    quality = label_quality(truth, np.array([[0, 1], [0, 1], [2, -1]]))
-    assert quality.true.tolist() == [3, 1, 1, 0] and quality.predicted.tolist() == [2, 2, 1, 0]
-    assert quality.found.tolist() == [2, 1, 0, 0] and quality.f1.tolist() == [0.8, 2 / 3, 0, 0]
-    assert np.isnan(quality.recall[3]) and quality.precision.tolist()[:3] == [1.0, 0.5, 0.0]
-    best, worst = quality.extremes(1, min_count=1)
-    assert best.tolist() == [0] and worst.tolist() == [2]

@@ -10,8 +10,8 @@ import pytest
 from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
-from rembrandt.errors import RembrandtError
 from rembrandt.explore.report import gather, render
+from rembrandt.explore.report.contents import GRID, N_MAPPED, N_NEIGHBOURS, NAME, _cut
 from rembrandt.explore.report.page import as_data
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -63,7 +63,8 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]
     assert all(0 <= x <= contents["map"]["grid"] for x in contents["map"]["x"] + contents["map"]["y"])
     assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
-    assert dict(map(tuple, contents["settings"]))["embedding.method"] == "rembrandt"
+    assert contents["settings"]["method"] == "rembrandt" and "trees" not in contents["settings"]
+    assert contents["model"]["scorers"] == {"embedding": 1.0}
 
 
 def test_explained_predictions_add_up_and_mark_their_text(contents):
@@ -94,18 +95,27 @@ def test_the_page_asks_for_nothing(contents):
     assert "default-src 'none'" in page
 
 
-def test_a_large_map_loses_rare_labels_until_the_page_is_small(contents):
-    size = len(render(contents).encode())
-    many = {**contents["map"], "names": [f"label {i} {'x' * 90}" for i in range(4000)]}
-    many |= {name: [many[name][0]] * 4000 for name in ("counts", "x", "y", "recall")}
-    many["neighbours"] = [[3999, 1]] * 4000
-    page = render({**contents, "map": many}, limit=size + 200_000)
-    assert len(page.encode()) < size + 200_000
-    kept = json.loads(Elements(page).scripts[0])["map"]
-    n = len(kept["names"])
-    assert 500 < n < 4000 and len(kept["x"]) == n and max(max(near) for near in kept["neighbours"]) < n
-    with pytest.raises(RembrandtError, match="the limit is"):
-        render({**contents, "map": None}, limit=1000)
+def test_the_page_of_many_labels_with_long_names_is_small(contents):
+    n = N_MAPPED
+    numbers = {"counts": [10**6] * n, "x": [GRID] * n, "y": [GRID] * n, "recall": [0.99] * n}
+    near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6, "grid": GRID}
+    page = render(contents | {"map": {"names": [_cut("ü" * 1000, NAME)] * n} | numbers | near})
+    assert 2_000_000 < len(page.encode()) < 5_000_000
+
+
+def test_labels_are_counted_and_ranked_by_f1(problem, contents):
+    classifier, test = problem
+    predicted = classifier.top_columns(test.texts, 5)[0]
+    names = classifier.classes_.tolist()
+    for rows, sign in ((contents["labels"]["best"], -1), (contents["labels"]["worst"], 1)):
+        for row in rows:
+            column = names.index(row["name"])
+            true, said = set(test.Y[:, [column]].nonzero()[0]), set(np.nonzero(predicted == column)[0])
+            assert row["true"] == len(true) and row["recall"] == len(true & said) / len(true)
+            assert row["f1"] == pytest.approx(2 * len(true & said) / (len(true) + len(said)))
+        assert rows == sorted(rows, key=lambda row: (sign * row["f1"], -row["true"]))
+    best, worst = ({row["name"] for row in contents["labels"][part]} for part in ("best", "worst"))
+    assert len(best) == len(worst) == 12 and not best & worst
 
 
 @pytest.mark.parametrize("value", ["<!--", "]]>", "\u2028", "\ud800", "&lt;", float("nan"), float("-inf")])
@@ -128,4 +138,19 @@ def test_classes_and_features_are_reported_too():
     assert contents["map"] is None and contents["explained"][0]["text"] is None
     assert sum(b["n"] for b in contents["calibration"]["bins"]) == 500
     assert len(contents["explained"][0]["predictions"][0]["words"]) == 12
+    render(contents)
+
+
+@pytest.mark.parametrize("scorers", ["trees", ("trees", "centroids", "embedding")], ids=["fast", "blend"])
+def test_models_of_other_scorers_are_reported_too(problem, scorers):
+    train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
+    classifier = RembrandtClassifier("fast", scorers=scorers, n_components=8, random_state=0).fit_dataset(train)
+    contents = gather(classifier, test, "a blend")
+    weights = contents["model"]["scorers"]
+    assert sum(weights.values()) == pytest.approx(1) and len(contents["map"]["x"]) == 20
+    if scorers == "trees":
+        assert weights == {"trees": 1.0} and contents["spectrum"] is None
+        assert "trees" in contents["settings"] and not {"ridge", "embedding"} & contents["settings"].keys()
+    else:
+        assert [*weights] == ["trees", "centroids", "embedding"] and contents["spectrum"]["rank"] == 8
     render(contents)

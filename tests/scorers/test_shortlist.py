@@ -13,7 +13,7 @@ from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.metrics import top_k
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.recipe import TreeSettings
-from rembrandt.scorers.shortlist import Shortlist, n_clusters, default_size
+from rembrandt.scorers.shortlist import Shortlist, default_size, n_clusters
 from tests.estimators.problems import settled, several
 
 

@@ -130,8 +130,9 @@ class TestWithoutABudget:
         found = listed(budget=False)[0].embedding
         assert {one.kernel for one in found} == {None, "gaussian"} and {one.ridge for one in found} == {1.0}
 
-    def test_trees_have_the_number_of_the_preset(self):
-        assert listed(budget=False, trees=TreeSettings())[0].n_trees == (2,)
+    def test_a_trial_has_one_tree(self):
+        found = listed(budget=False, trees=TreeSettings())[0]
+        assert found.n_trees == (1,) and {one.trees.n_trees for one in found.trees} == {1}
 
 
 SETTLED = Recipe(

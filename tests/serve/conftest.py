@@ -73,6 +73,15 @@ def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of two scorers, neither of which is an embedding."""
+    path = tmp_path_factory.mktemp("served") / "fast"
+    weights = {"trees": 0.75, "centroids": 0.25}
+    RembrandtClassifier("fast", scorers=weights, random_state=0).fit_dataset(documents).save(path)
+    return path
+
+
 @contextmanager
 def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None = None) -> Iterator[str]:  # noqa: B008
     """Run the service in a thread at a free port and yield its address."""
@@ -107,10 +116,9 @@ def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, su
 
 
 @pytest.fixture(scope="session")
-def address(model: Path, feature_model: Path) -> Iterator[str]:
-    """A service with two models and no token."""
-
-    with served({"words": model, "numbers": feature_model}) as url:
+def address(model: Path, feature_model: Path, fast_model: Path) -> Iterator[str]:
+    """A service with three models and no token."""
+    with served({"words": model, "numbers": feature_model, "fast": fast_model}) as url:
         yield url
 
 

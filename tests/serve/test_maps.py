@@ -19,7 +19,7 @@ def test_every_label_gets_a_position(model: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("REMBRANDT_NUM_THREADS", "1")  # so few labels are no work for several
     served = ServedModel("words", model)
     positions: Any = asyncio.run(compute_map(served))
-    assert positions.shape == (len(served.labels.ids), 2) and np.isfinite(positions).all()
+    assert positions.shape == (len(served.labels.index.names), 2) and np.isfinite(positions).all()
     assert np.ptp(positions, axis=0).min() > 0
 
 
@@ -58,10 +58,10 @@ def test_the_document_has_the_state_of_a_map(model: Path) -> None:
         **{name: [] for name in ("label", "name", "count", "x", "y")},
     }
     first, *rest = served.labels.by_frequency[:4].tolist()
-    found = np.arange(2.0 * len(served.labels.ids)).reshape(-1, 2)
+    found = np.arange(2.0 * len(served.labels.index.names)).reshape(-1, 2)
     found[first] = np.nan  # the most frequent label is not on the map
     ready = asyncio.run(main())[1]
-    assert ready["state"] == "ready" and ready["label"] == [served.labels.ids[i] for i in rest]
+    assert ready["state"] == "ready" and ready["label"] == [served.labels.index.names[i] for i in rest]
     assert [*zip(ready["x"], ready["y"], strict=True)] == [tuple(found[i]) for i in rest]
 
 

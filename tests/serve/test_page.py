@@ -110,8 +110,11 @@ def test_the_model_describes_itself(page: Any, address: str) -> None:
     page.wait_for_selector(".chart .line")
     assert "P@1" in page.locator("main").text_content()
     assert len(page.locator(".chart .line").get_attribute("points").split()) == 12
-    page.get_by_label("Model", exact=True).select_option("numbers")
-    until(lambda: page.locator("h1").text_content() == "numbers")
+    page.get_by_label("Model", exact=True).select_option("fast")
+    until(lambda: page.locator("h1").text_content() == "fast")
+    facts = page.locator("main").text_content()
+    assert "label trees75%" in facts and "label centroids25%" in facts
+    assert page.locator(".chart").count() == 0 and "[object" not in facts
 
 
 def test_dark_and_light(page: Any, browser: Any, address: str) -> None:

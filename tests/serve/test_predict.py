@@ -114,10 +114,33 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
     assert [(m["name"], m["default"], m["takes"]) for m in models] == [
         ("words", True, "texts"),
         ("numbers", False, "vectors"),
+        ("fast", False, "texts"),
+    ]
+    assert [m["scorers"] for m in models] == [
+        {"embedding": 1.0},
+        {"embedding": 1.0},
+        {"trees": 0.75, "centroids": 0.25},
     ]
     details = client.get("/v1/models/words").json()
     assert details["metrics"] == {"P@1": 0.5} and len(details["singular_values"]) == details["rank"] == 12
-    assert details["settings"]["decoder"] == "ridge"
+    assert details["settings"]["decoder"] == "ridge" and "trees" not in details["settings"]
+
+
+def test_a_model_without_an_embedding_is_served(client: httpx.Client, fast_model: Path, documents: Dataset) -> None:
+    texts = (documents.texts or [])[:7]
+    answer = ask(client, model="fast", texts=texts, top_k=3, explain=True)
+    assert labels(answer) == load(fast_model).predict_topk(texts, k=3)[0].tolist()
+    for one in answer[0]:
+        why = one["explanation"]
+        total = why["base"] + sum(word["contribution"] for word in why["words"]) + why["rest"]
+        assert total == pytest.approx(one["score"], abs=1e-4)
+    details = client.get("/v1/models/fast").json()
+    assert details["rank"] is None and details["singular_values"] == []
+    assert details["settings"]["trees"]["n_trees"] == 1 and "decoder" not in details["settings"]
+    label = documents.label_names[7]
+    near = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4, "model": "fast"}).json()["neighbors"]
+    assert {one["label"].split("/")[0] for one in near} == {label.split("/")[0]}
+    assert client.get("/v1/map", params={"model": "fast"}).json()["state"] == "ready"
 
 
 def test_requests_in_the_format_of_annif(client: httpx.Client, documents: Dataset) -> None:

@@ -42,6 +42,6 @@ def report(
     with atomic_file(output) as target:
         target.write(page)
     console.say(f"Wrote {output} ({decimal(len(page))}); open it in a browser.")
-    kept = ("metrics", "calibration", "deciles", "spectrum", "labels", "timings")
+    kept = ("metrics", "calibration", "deciles", "spectrum", "labels")
     facts = {"model": str(model), "file": file, "output": str(output), "bytes": len(page)}
     console.result(facts | {part: contents[part] for part in kept})

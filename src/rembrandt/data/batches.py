@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from rembrandt.data.arrays import csr_rows, label_rows
+from rembrandt.data.arrays import csr_rows
 from rembrandt.data.dataset import Dataset, Notes, Task
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
@@ -26,6 +27,16 @@ class Ids:
     ids: Array
     names: Sequence[str] | None = None
 
+    @classmethod
+    def of_lists(cls, lists: list[list[str]]) -> Ids:
+        """From the names of each row."""
+        names = [name for each in lists for name in each]
+        return cls(np.array([len(each) for each in lists], np.int64), np.arange(len(names)), names)
+
+    def over(self, index: LabelIndex) -> Ids:
+        """The same labels or features with ids into the names of ``index``, which grows."""
+        return self if self.names is None else Ids(self.counts, index.add(self.names)[self.ids], ())
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -39,90 +50,80 @@ class Batch:
     task: Task | None = None
 
 
-class _Column:
-    """The labels or the features of batches, over one list of names."""
+@dataclass(frozen=True)
+class Columns:
+    """What a file says about the columns of ids that have no names."""
 
-    def __init__(self) -> None:
-        self.index, self.is_named = LabelIndex(), False
-        self.counts: list[Array] = []
-        self.ids: list[Array] = []
+    label_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    n_features: int = 0
 
-    def add(self, found: Ids) -> None:
-        self.counts.append(found.counts)
-        self.is_named |= found.names is not None
-        self.ids.append(found.ids if found.names is None else self.index.add(found.names)[found.ids])
 
-    def finished(self) -> tuple[Array, Array, list[str] | None, int]:
-        """Counts, ids, sorted names and the number of columns."""
-        counts, ids = np.concatenate(self.counts), np.concatenate(self.ids)
-        self.ids.clear()  # the pieces are as large as the whole
-        if not self.is_named:
-            return counts, ids, None, int(ids.max(initial=-1)) + 1
-        names, position = self.index.in_order()
-        return counts, position[ids], names, len(names)
+def datasets(
+    path: Path, batches: Iterable[Batch], rows: float, expected: str, columns: Columns | None = None
+) -> Iterator[Dataset]:
+    """Datasets of about ``rows`` rows each, every one with its own names unless ``columns`` has them."""
+    collected, is_empty = _Collected(), True
+    for batch in batches:
+        collected.add(batch)
+        if collected.n_rows >= rows:
+            yield collected.dataset(columns or Columns())
+            collected, is_empty = _Collected(), False
+    if collected.n_rows:
+        yield collected.dataset(columns or Columns())
+    elif is_empty:
+        raise DataError(f"there are no examples in this file; expected {expected}", path)
 
 
 class _Collected:
     """Batches that become one dataset."""
 
     def __init__(self) -> None:
-        self.labels, self.features = _Column(), _Column()
-        self.texts: list[str] = []
-        self.values: list[Array] = []
-        self.weights: list[Array] = []
-        self.tasks: set[Task | None] = set()
+        self.batches: list[Batch] = []
+        self.labels, self.features = LabelIndex(), LabelIndex()
         self.n_rows = 0
 
     def add(self, batch: Batch) -> None:
         self.n_rows += len(batch.labels.counts)
-        self.labels.add(batch.labels)
-        self.texts += batch.texts or ()
-        if batch.features is not None and batch.values is not None:
-            self.features.add(batch.features)
-            self.values.append(batch.values)
-        if batch.weights is not None:
-            self.weights.append(batch.weights)
-        self.tasks.add(batch.task)
+        features = None if batch.features is None else batch.features.over(self.features)
+        self.batches.append(replace(batch, labels=batch.labels.over(self.labels), features=features))
 
-    def dataset(self, label_names: list[str] | None, feature_names: list[str] | None, n_features: int) -> Dataset:
-        counts, ids, names, width = self.labels.finished()
-        names = label_names or names or [str(i) for i in range(width)]
-        Y, repeated_labels = label_rows(counts, ids, len(names))
-        X, repeated_features = None, 0
-        if self.values:
-            counts, ids, found, width = self.features.finished()
-            X, repeated_features = csr_rows(counts, ids, np.concatenate(self.values), max(width, n_features))
-            feature_names = found if feature_names is None else feature_names
-        weights = np.concatenate(self.weights) if self.weights else None
+    def dataset(self, columns: Columns) -> Dataset:
+        texts = [text for batch in self.batches for text in batch.texts or ()]
+        weights = [batch.weights for batch in self.batches if batch.weights is not None]
+        tasks = {batch.task for batch in self.batches}
+        labels = [batch.labels for batch in self.batches]
+        features = [batch.features for batch in self.batches if batch.features]
+        values = [batch.values for batch in self.batches if batch.features]
+        self.batches.clear()  # the pieces are as large as the whole
+        Y, names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
+        Y.data[:] = 1.0
+        X, feature_names, repeated_features = None, None, 0
+        if features:
+            X, feature_names, repeated_features = _assembled(
+                features, self.features, columns.feature_names, columns.n_features, values
+            )
         return Dataset.build(
             Y,
             X,
-            None if self.values else self.texts,
-            label_names=names,
+            texts if X is None else None,
+            label_names=[str(i) for i in range(Y.shape[1])] if names is None else names,
             feature_names=feature_names,
-            task="multilabel" if "multilabel" in self.tasks else next(iter(self.tasks)),
-            weights=None if weights is None or (weights == 1).all() else weights,
+            task="multilabel" if "multilabel" in tasks else tasks.pop(),
+            weights=np.concatenate(weights) if any((each != 1).any() for each in weights) else None,
             notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
         )
 
 
-def datasets(
-    path: Path,
-    batches: Iterable[Batch],
-    rows: float,
-    expected: str,
-    label_names: list[str] | None = None,
-    feature_names: list[str] | None = None,
-    n_features: int = 0,
-) -> Iterator[Dataset]:
-    """Datasets of about ``rows`` rows each; names that are given here count for ids without names."""
-    collected, is_empty = _Collected(), True
-    for batch in batches:
-        collected.add(batch)
-        if collected.n_rows >= rows:
-            yield collected.dataset(label_names, feature_names, n_features)
-            collected, is_empty = _Collected(), False
-    if collected.n_rows:
-        yield collected.dataset(label_names, feature_names, n_features)
-    elif is_empty:
-        raise DataError(f"there are no examples in this file; expected {expected}", path)
+def _assembled(
+    found: list[Ids], index: LabelIndex, names: list[str] | None, width: int, values: list[Any] | None = None
+) -> tuple[sparse.csr_array, list[str] | None, int]:
+    """A matrix of at least ``width`` columns, the names of its columns, and how many ids were repeated within a row."""
+    counts, ids = np.concatenate([each.counts for each in found]), np.concatenate([each.ids for each in found])
+    if found[0].names is not None:
+        names, position = index.in_order()
+        ids = position[ids]
+    found.clear()
+    width = max(width, len(names or ()), int(ids.max(initial=-1)) + 1)
+    matrix, repeated = csr_rows(counts, ids, np.concatenate(values) if values else np.ones(len(ids), np.float32), width)
+    return matrix, names, repeated

@@ -33,6 +33,7 @@ class Entry:
     files: str
     options: Mapping[str, Any]
     titles: list[str] = field(default_factory=list)  # tables of the titles of labels, in order of preference
+    present: bool = False
 
     def file(self, part: Part) -> str:
         """The file of a part."""
@@ -51,19 +52,9 @@ _FACTS = json.loads(Path(__file__).with_name("catalogue.json").read_text(encodin
 ENTRIES = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
 
 
-@dataclass(frozen=True)
-class Listing:
-    """One line of the list of sets."""
-
-    name: str
-    what: str
-    source: str
-    present: bool
-
-
-def available(folder: str | Path | None = None) -> list[Listing]:
-    """Every named set, and whether its files are here."""
-    return [Listing(e.name, e.what, e.source, folder_of(e, folder) is not None) for e in ENTRIES.values()]
+def available(folder: str | Path | None = None) -> list[Entry]:
+    """Every named set, with ``present`` set if its files are here."""
+    return [replace(entry, present=folder_of(entry, folder) is not None) for entry in ENTRIES.values()]
 
 
 def load(name: str, part: Part = "train", folder: str | Path | None = None, report: Report = silent) -> Dataset:

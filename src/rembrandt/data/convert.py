@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import ReadOptions
 from rembrandt.data.labels import LabelIndex
 from rembrandt.data.reader import read_parts
-from rembrandt.data.shard import Entry, NewShard, ShardData, write_shard
+from rembrandt.data.shard import Entry, ShardData, write_shard
 from rembrandt.data.store import (
     MANIFEST,
     PROGRESS,
@@ -62,7 +61,9 @@ def convert(
     def parts(path: Path, stage: str = "Reading") -> Iterator[Dataset]:
         return read_parts(path, options, lambda name, *rest: report(name.replace("Reading", stage, 1), *rest), rows)
 
-    with _locked(folder, append):
+    if append and not is_store(folder):
+        raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
+    with locked(folder):
         writer = _Writer(folder, _begun(folder, wanted, append), report)
         writer.choose_text_features(text_features, files, parts)
         first_input = len(writer.manifest.inputs) - len(files)
@@ -75,7 +76,7 @@ def convert(
 def write_store(parts: Iterable[Dataset], output: str | Path, report: Report = silent) -> Store:
     """Write datasets to a new store, one shard for each, and open it."""
     folder = Path(output)
-    with _locked(folder, append=False):
+    with locked(folder):
         writer = _Writer(folder, _begun(folder, ({"path": "a program"},), append=False), report)
         writer.write(0, folder, parts)
         writer.finish()
@@ -101,12 +102,12 @@ class _Writer:
             return
         if next(parts(files[0])).texts is None:
             if given is not None:
-                raise _not_texts(files[0])
+                raise DataError("it has features; settings of text features are for texts", files[0])
             return
         text = TextFeatures() if given is None else given
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())
-            texts = (_texts(path, part) for path in files for part in parts(path, "Learning the words of"))
+            texts = (part.texts or [] for path in files for part in parts(path, "Learning the words of"))
             text.fit_parts(() if text.weighting == "hashed" else texts)
         self.text = text
         self._note(text=write_text_features(self.folder, text), n_features=text.n_features_out_)
@@ -117,7 +118,7 @@ class _Writer:
             return
         done = sum(entry.source[0] == number for entry in self.manifest.shards)
         todo = (self._prepared(part, path, (number, i)) for i, part in islice(enumerate(parts), done, None))
-        for (part, _), entry in in_threads(todo, lambda item: self._written(*item), WRITERS):
+        for (part, *_), entry in in_threads(todo, lambda item: self._written(*item), WRITERS):
             several = "multilabel" in (part.task, self.manifest.task)
             self._note(
                 task="multilabel" if several else "multiclass",
@@ -137,46 +138,33 @@ class _Writer:
         self.manifest.write(self.folder)
         (self.folder / PROGRESS).unlink()
 
-    def _prepared(self, part: Dataset, path: Path, source: tuple[int, int]) -> tuple[Dataset, NewShard]:
-        """A shard whose labels and named features have the columns of the store; called in the order of the parts."""
+    def _prepared(
+        self, part: Dataset, path: Path, source: tuple[int, int]
+    ) -> tuple[Dataset, ShardData, tuple[int, int]]:
+        """A part over the labels and named features of the store, which grow; called in the order of the parts."""
         if (part.X is None) != (self.text is not None):
             raise DataError("it has texts and the store features, or the other way round; make a store for it", path)
         if source == (0, 0) and part.feature_names is not None:
             self.features = LabelIndex()
         if part.X is not None and (self.features is None) != (part.feature_names is None):
             raise DataError("its features have names and those of the store have not, or the other way round", path)
-        known_labels, known_features = len(self.labels), len(self.features or ())
-        Y = move_columns(part.Y, self.labels.add(part.label_names), len(self.labels))
         X: Any = part.X
+        n_labels, new_features = len(self.labels), []
+        Y = move_columns(part.Y, self.labels.add(part.label_names), len(self.labels))
         if self.features is not None and part.feature_names is not None:
+            n_features = len(self.features)
             X = move_columns(X, self.features.add(part.feature_names), len(self.features))
-        return part, NewShard(
-            f"shard-{source[0]:04d}-{source[1]:06d}.safetensors",
-            ShardData(X, Y, part.weights),
-            self.labels.names[known_labels:],
-            None if self.features is None else self.features.names[known_features:],
-            source,
-        )
+            new_features = self.features.names[n_features:]
+        return part, ShardData(X, Y, part.weights, self.labels.names[n_labels:], new_features), source
 
-    def _written(self, part: Dataset, shard: NewShard) -> Entry:
+    def _written(self, part: Dataset, data: ShardData, source: tuple[int, int]) -> Entry:
         if self.text is not None:
-            X = self.text.transform(part.texts or [])
-            shard = replace(shard, data=replace(shard.data, X=X))
-        return write_shard(self.folder, shard)
+            data = replace(data, X=self.text.transform(part.texts or []))
+        return write_shard(self.folder, f"shard-{source[0]:04d}-{source[1]:06d}.safetensors", data, source)
 
     def _note(self, **changes: Any) -> None:
         self.manifest = replace(self.manifest, **changes)
         self.manifest.write(self.folder, PROGRESS)
-
-
-def _texts(path: Path, part: Dataset) -> list[str]:
-    if part.texts is None:
-        raise _not_texts(path)
-    return part.texts
-
-
-def _not_texts(path: Path) -> DataError:
-    return DataError("it has features; settings of text features are for texts", path)
 
 
 def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures | None) -> dict[str, Any]:
@@ -196,6 +184,7 @@ def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures |
 
 def _begun(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Manifest:
     """The manifest to continue: a new one, that of a stopped conversion, or that of a store to add to."""
+    remove_partial_files(folder)
     store = Manifest.read(folder) if (folder / MANIFEST).is_file() else None
     begun = Manifest.read(folder, PROGRESS) if (folder / PROGRESS).is_file() else None
     if store is not None and not append and begun is None:
@@ -217,12 +206,3 @@ def _begun(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Ma
     manifest = replace(store, inputs=store.inputs + wanted)
     manifest.write(folder, PROGRESS)
     return manifest
-
-
-@contextmanager
-def _locked(folder: Path, append: bool) -> Iterator[None]:
-    if append and not is_store(folder):
-        raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
-    with locked(folder):
-        remove_partial_files(folder)
-        yield

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from rembrandt.data.batches import Batch, Ids, datasets
 from rembrandt.data.compressed import line_chunks
 from rembrandt.data.dataset import Dataset
@@ -23,7 +21,5 @@ def fasttext_parts(path: Path, report: Report, rows: float) -> Iterator[Dataset]
 def _batches(path: Path, report: Report) -> Iterator[Batch]:
     for chunk in line_chunks(path, report):
         lines = [line for line in chunk.text().split("\n") if line.strip()]
-        found = [_LABEL.findall(line) for line in lines]
-        names = [label for labels in found for label in labels]
-        counts = np.array([len(labels) for labels in found], np.int64)
-        yield Batch(Ids(counts, np.arange(len(names)), names), [_LABEL.sub("", line).strip() for line in lines])
+        labels = Ids.of_lists([_LABEL.findall(line) for line in lines])
+        yield Batch(labels, [_LABEL.sub("", line).strip() for line in lines])

@@ -1,4 +1,4 @@
-"""Data made up with a structure that is known, for demonstrations, tests and benchmarks."""
+"""Generated data with known structure, for demonstrations, tests and benchmarks."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,12 +20,12 @@ def labelled_documents(
     words_each: int = 40,
     test_fraction: float = 0.2,
 ) -> tuple[Dataset, Dataset]:
-    """Documents of made-up words under a two-level hierarchy of labels, as ``(train, test)``.
+    """Generate documents of invented words with a two-level hierarchy of labels, as ``(train, test)``.
 
-    A document is about one topic, and its labels (named ``topic-03/label-017``) are of that topic. Each of its words
+    A document has one topic, and its labels (named ``topic-03/label-017``) belong to that topic. Each of its words
     comes from the language, from the topic or from one of its labels, each source with Zipf frequencies. So the labels
     of a topic share words and occur together, the topics are the leading ``n_topics`` directions between words and
-    labels, and each label can still be told from its own words.
+    labels, and each label has words of its own.
     """
     rng = np.random.default_rng(seed)
     n_labels = n_topics * labels_per_topic
@@ -65,10 +65,10 @@ def sparse_problem(
     features_each: int = 30,
     labels_each: int = 3,
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """Features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX`` has exactly this rank.
+    """Generate features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX`` has this rank.
 
-    A row belongs to one of ``rank`` groups. Seven of ten of its features are of the group's share of the features, the
-    others of any, all with Zipf frequencies; its labels are of the group's share of the labels.
+    A row belongs to one of ``rank`` groups. Seven of ten of its features are drawn from those of the group, the others
+    from all, with Zipf frequencies; its labels are drawn from those of the group.
     """
     if not 1 <= rank <= min(d, c):
         raise ValueError(f"rank is {rank}; give one between 1 and the smaller of {d} features and {c} labels")
@@ -84,13 +84,13 @@ def sparse_problem(
 
 
 def _zipf(rng: np.random.Generator, choices: int, size: int) -> NDArray[np.int64]:
-    """Draws from ``0 .. choices - 1``, the i-th with weight 1 / (i + 2)."""
+    """Draw from ``0 .. choices - 1``, the i-th with weight 1 / (i + 2)."""
     edges = np.cumsum(1.0 / np.arange(2, choices + 2))
     return np.searchsorted(edges, rng.random(size) * edges[-1], side="right").clip(max=choices - 1)
 
 
 def _pseudo_words(count: int, rng: np.random.Generator) -> NDArray[np.object_]:
-    """Different words that can be pronounced, in no order of length."""
+    """Distinct words that can be pronounced, in random order."""
     syllables = [a + b for a in _CONSONANTS for b in _VOWELS]
     base = len(syllables)
     spelled = []

@@ -27,8 +27,7 @@ class NumericRows(NamedTuple):
     """What a chunk of lines holds, and why and where its parser stopped."""
 
     starts: NDArray[np.int64]  # position of each row in the chunk
-    label_counts: NDArray[np.int64]
-    feature_counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # labels and features of each row
     labels: NDArray[np.int32]
     features: NDArray[np.int32]
     values: NDArray[np.float32]
@@ -120,11 +119,7 @@ def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
 
 @njit(nogil=True, cache=True)
 def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, most_labels: int, most: int) -> Any:
-    starts, label_counts, feature_counts = (
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-    )
+    starts, counts = np.empty(most_rows, np.int64), np.empty((2, most_rows), np.int64)
     labels, features, values = np.empty(most_labels, np.int32), np.empty(most, np.int32), np.empty(most, np.float32)
     size = buffer.size
     row, n, m = 0, 0, 0  # rows, labels and features so far
@@ -183,9 +178,7 @@ def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, mos
 
         if error != FINE:
             break
-        label_counts[row], feature_counts[row] = n - first_label, m - first_feature
+        counts[0, row], counts[1, row] = n - first_label, m - first_feature
         row += 1
         i += 1
-    return NumericRows(
-        starts[:row], label_counts[:row], feature_counts[:row], labels[:n], features[:m], values[:m], error, at
-    )
+    return NumericRows(starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at)

@@ -13,7 +13,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from xml.etree import ElementTree
@@ -30,22 +29,6 @@ MEMBER = "data/pubmed20n0014.xml.gz"
 SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
 N_CITATIONS = 30_000
 COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
-
-
-@dataclass(frozen=True)
-class Citation:
-    """One article and its headings, each an identifier and a title."""
-
-    pmid: str
-    year: str
-    title: str
-    abstract: str
-    headings: list[tuple[str, str]]
-
-    @property
-    def is_test(self) -> bool:
-        """Whether the citation belongs to the test set: a fixed fifth of all."""
-        return int(hashlib.sha1(self.pmid.encode()).hexdigest()[:8], 16) % 5 == 0
 
 
 def cache_folder() -> Path:
@@ -66,23 +49,30 @@ def get(report: Report = silent, folder: Path | None = None) -> Path:
     return folder
 
 
-def citations(source: BinaryIO) -> Iterator[Citation]:
-    """Iterate over the citations in a PubMed file."""
+def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Iterate over citations: pmid, year, title and abstract, and the titles of the headings by identifier."""
     for _, element in ElementTree.iterparse(source):
         if element.tag != "PubmedArticle":
             continue
         article = element.find("MedlineCitation/Article")
         date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
         if article is not None and date is not None:
-            found = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
-            yield Citation(
-                pmid=element.findtext("MedlineCitation/PMID", ""),
-                year=date.findtext("Year") or date.findtext("MedlineDate", "")[:4],
-                title=_one_line(article.find("ArticleTitle")),
-                abstract=" ".join(_one_line(part) for part in article.findall("Abstract/AbstractText")),
-                headings=[(heading.get("UI", ""), _one_line(heading)) for heading in found],
-            )
+            year = date.findtext("Year") or date.findtext("MedlineDate", "")[:4]
+            abstract = " ".join(_one_line(part) for part in article.findall("Abstract/AbstractText"))
+            headings = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
+            row = [
+                element.findtext("MedlineCitation/PMID", ""),
+                year,
+                _one_line(article.find("ArticleTitle")),
+                abstract,
+            ]
+            yield row, {heading.get("UI", ""): _one_line(heading) for heading in headings}
         element.clear()
+
+
+def _is_test(pmid: str) -> bool:
+    """Whether a citation belongs to the test set: a fixed fifth of all."""
+    return int(hashlib.sha1(pmid.encode()).hexdigest()[:8], 16) % 5 == 0
 
 
 def _one_line(element: ElementTree.Element | None) -> str:
@@ -123,15 +113,12 @@ def _write_tables(source: Path, folder: Path, report: Report) -> None:
         for table in (train, test):
             table.write("\t".join(COLUMNS) + "\n")
         with gzip.open(source) as file:
-            for done, citation in enumerate(citations(file), 1):  # type: ignore[arg-type]
+            for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
                 if done % 1000 == 0:
                     report("Reading citations", done, N_CITATIONS)
-                if not citation.headings:
-                    continue
-                known.update(citation.headings)
-                mesh = "|".join(identifier for identifier, _ in citation.headings)
-                row = (citation.pmid, citation.year, citation.title, citation.abstract, mesh)
-                (test if citation.is_test else train).write("\t".join(row) + "\n")
+                if headings:
+                    known.update(headings)
+                    (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
     with _table(folder / "titles.tsv.gz") as table:
         table.write("id\ttitle\n")
         table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rembrandt.data import numeric
 from rembrandt.data.arrays import MOST_LABELS
-from rembrandt.data.batches import Batch, Ids, datasets
+from rembrandt.data.batches import Batch, Columns, Ids, datasets
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
 from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
@@ -57,7 +57,7 @@ def repository_parts(
     most_labels = min(most_labels, most_labels if names is None else len(names))
     most_features = min(most_features, most_features if n_features is None else n_features)
     batches = _batches(chain([first], chunks), header, most_labels, most_features)
-    return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", names, feature_names, width)
+    return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", Columns(names, feature_names, width))
 
 
 def _batches(chunks: Iterator[Chunk], header: Header | None, most_labels: int, most_features: int) -> Iterator[Batch]:
@@ -71,7 +71,7 @@ def _batches(chunks: Iterator[Chunk], header: Header | None, most_labels: int, m
                 f"the header says {header.n_examples:,} examples, but more follow; correct the header or the rows",
                 int(found.starts[header.n_examples - n_rows]),
             )
-        labels, features = Ids(found.label_counts, found.labels), Ids(found.feature_counts, found.features)
+        labels, features = Ids(found.counts[0], found.labels), Ids(found.counts[1], found.features)
         yield Batch(labels, features=features, values=found.values, task="multilabel" if header else None)
     if header and n_rows < header.n_examples:
         raise chunk.error(

@@ -29,49 +29,38 @@ class Rows(Protocol):
     @property
     def nnz(self) -> int:
         """Number of stored entries."""
-        ...
 
     @property
     def n_empty(self) -> int | None:
         """Number of rows without entries; None if that would take a pass over the data."""
-        ...
 
     @property
     def X(self) -> Any:
         """The matrix, if it is in memory, or else these rows: the form in which `Dataset` holds them."""
-        ...
 
     def __getitem__(self, index: Any) -> Matrix:
         """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
-        ...
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
         """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
-        ...
 
     def normalized(self) -> Rows:
         """Scale each row to unit Euclidean length."""
-        ...
 
     def select(self, columns: NDArray[np.int64]) -> Rows:
         """These columns, -1 for a column of zeros; select columns before `normalized`, or select the used ones."""
-        ...
 
     def used_columns(self) -> NDArray[np.int64]:
         """Columns with at least one stored entry."""
-        ...
 
     def resident(self) -> tuple[int, int]:
         """Rows and stored entries that a pass over the data holds in memory at a time."""
-        ...
 
     def label_feature_pairs(self, Y: sparse.csr_array) -> int:
         """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
-        ...
 
     def digest(self) -> str:
         """SHA-256 of the contents."""
-        ...
 
 
 @dataclass(frozen=True)

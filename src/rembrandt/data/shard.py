@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -52,41 +53,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class ShardData:
-    """The contents of a shard."""
+    """The contents of a shard. The names are those of labels and features that the shards before it do not have."""
 
     X: sp.csr_array
     Y: sp.csr_array
-    weights: Array | None
+    weights: Array | None = None
+    label_names: Sequence[str] = ()
+    feature_names: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class NewShard:
-    """A shard to be written, with the names of labels and features that no shard before it has."""
-
-    name: str
-    data: ShardData
-    label_names: list[str]
-    feature_names: list[str] | None  # None: features have no names
-    source: tuple[int, int]
-
-
-def write_shard(folder: Path, shard: NewShard) -> Entry:
+def write_shard(folder: Path, name: str, data: ShardData, source: tuple[int, int]) -> Entry:
     """Write a shard and return its entry; the shard belongs to the store once the manifest has the entry."""
-    X, Y, weights = shard.data.X, shard.data.Y, shard.data.weights
+    X, Y, weights = data.X, data.Y, data.weights
     arrays: Arrays = {
         f"{part}.{field}": np.asarray(getattr(M, field), dtype)
         for part, M in (("X", X), ("Y", Y))
         for field, dtype in _CSR.items()
     }
-    arrays |= pack_strings("labels", shard.label_names) | pack_strings("features", shard.feature_names or [])
+    arrays |= pack_strings("labels", data.label_names) | pack_strings("features", data.feature_names)
     if weights is not None:
         arrays["weights"] = np.asarray(weights, np.float32)
-    with write_errors(folder / shard.name):
-        size, sha256 = write_arrays(folder / shard.name, arrays)
+    with write_errors(folder / name):
+        size, sha256 = write_arrays(folder / name, arrays)
     nonzeros = int(X.nnz), int(Y.nnz)
-    return Entry(
-        shard.name, X.shape[0], X.shape[1], Y.shape[1], nonzeros, weights is not None, size, sha256, shard.source
-    )
+    return Entry(name, X.shape[0], X.shape[1], Y.shape[1], nonzeros, weights is not None, size, sha256, source)
 
 
 class MappedShard:
@@ -133,7 +123,7 @@ class MappedShard:
         """Names of "labels" or "features" that the shards before this one do not have; only these are read."""
         try:
             return unpack_strings(kind, self._mapped().arrays)
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"it does not have names of {kind}; {REMEDY}", self.path) from error
 
     def prefetch(self) -> None:

@@ -131,6 +131,15 @@ class Store:
         """The transformer that turned texts into the features of the store."""
         return read_text_features(self.path, self.manifest)
 
+    @cached_property
+    def is_used(self) -> NDArray[np.bool_]:
+        """Whether each feature occurs in some row; one pass over the shards."""
+        used = np.zeros(self.d, dtype=bool)
+        for shard in self.shards:
+            used[shard.rows(self.d, self.c).X.indices] = True
+            shard.release()
+        return used
+
     def dataset(self) -> Dataset:
         """The store as a dataset whose features stay on disk; its labels are in memory."""
         rows: Any = StoredRows(self)

@@ -63,11 +63,14 @@ class StoredRows:
         return ((rows, self[rows]) for rows in spans(self.shape[0], n_rows))
 
     def used_columns(self) -> NDArray[np.int64]:
-        used = np.zeros(self.store.d + 1, dtype=bool)  # the last one stands for columns of zeros
-        for shard in self.store.shards:
-            used[shard.rows(self.store.d, self.store.c).X.indices] = True
-            shard.release()
-        return np.flatnonzero(used[:-1] if self.columns is None else used[self.columns])
+        used = self.store.is_used
+        return np.flatnonzero(used if self.columns is None else (self.columns >= 0) & used[self.columns])
+
+    def keeps_entries(self) -> bool:
+        """Whether these are distinct columns of the store that include every one with an entry."""
+        if self.columns is None:
+            return True
+        return bool((self.columns >= 0).all()) and len(self.used_columns()) == self.store.is_used.sum()
 
     def resident(self) -> tuple[int, int]:
         """One shard in use, and one that is read ahead."""

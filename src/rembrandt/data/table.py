@@ -1,34 +1,31 @@
-"""Tables with a text and a label column: CSV, TSV, JSON lines and Parquet, read in batches."""
+"""Tables with a text and a label column: CSV, TSV, JSON lines and Parquet, read in batches of rows."""
 
 import csv
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import islice
+from io import StringIO
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from rembrandt.data.batches import Batch, Ids, datasets
-from rembrandt.data.compressed import Chunk, head, line_chunks, open_bytes
+from rembrandt.data.compressed import line_chunks, open_bytes
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import ReadOptions
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
-# Arrow wants a block to hold at least one row, so a file with a longer row is read again in larger blocks.
-_BLOCKS = (8 << 20, 128 << 20, (1 << 31) - 1)
-_LONGEST_HEADER = 1 << 20
 _ROWS = 10_000  # in a batch
 
 Cell = str | list[str | None] | None
+Cells = dict[str, list[Cell]]
+
+csv.field_size_limit(2**31 - 1)  # texts are longer than the 128 KB that the csv module allows by default
 
 
 def table_parts(path: Path, format: str, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
@@ -54,14 +51,15 @@ def _batches(
     path: Path, format: str, texts: list[str], labels: str | None, separator: str | None, report: Report
 ) -> Iterator[Batch]:
     for cells in _cells(path, format, [*texts, *([] if labels is None else [labels])], report):
-        if any(isinstance(cell, list) for name in texts for cell in cells[name]):
-            raise DataError(f"column {' or '.join(map(repr, texts))} holds lists; expected text", path)
-        joined = [" ".join(cell or "" for cell in row).strip() for row in zip(*(cells[t] for t in texts), strict=True)]
-        found = [_labels(cell, separator) for cell in cells[labels]] if labels is not None else [[]] * len(joined)
+        for name in texts:
+            if any(isinstance(cell, list) for cell in cells[name]):
+                raise DataError(f"column {name!r} holds lists; expected text", path)
+        joined: list[str] = [
+            " ".join([cell or "" for cell in row]).strip() for row in zip(*(cells[t] for t in texts), strict=True)
+        ]
+        found = [[]] * len(joined) if labels is None else [_labels(cell, separator) for cell in cells[labels]]
         several = separator is not None or any(isinstance(cell, list) for cell in cells.get(labels or "", ()))
-        names = [name for each in found for name in each]
-        counts = np.array([len(each) for each in found], np.int64)
-        yield Batch(Ids(counts, np.arange(len(names)), names), joined, task="multilabel" if several else "multiclass")
+        yield Batch(Ids.of_lists(found), joined, task="multilabel" if several else "multiclass")
 
 
 def _labels(cell: Cell, separator: str | None) -> list[str]:
@@ -72,143 +70,88 @@ def _labels(cell: Cell, separator: str | None) -> list[str]:
 
 
 def columns(path: Path, format: str) -> list[str]:
-    """The names of a table's columns."""
+    """The names of the columns of a table."""
     if format == "parquet":
         with _parquet(path) as file:
             return list(file.schema_arrow.names)
     if format == "jsonl":
-        first = next(_json_rows(path), None)
-        return [] if first is None else list(first[1])
-    top = head(path, _LONGEST_HEADER).lstrip(b"\r\n")
-    names = Chunk(re.split(rb"[\r\n]", top, maxsplit=1)[0], path, 1).text()
-    if format == "tsv":
-        return names.split("\t")
-    try:
-        return next(csv.reader([names]), [])
-    except csv.Error as error:
-        raise DataError(
-            f"the column names cannot be read ({error}); expected names with commas between", path, 1
-        ) from error
+        return next((list(row) for _, row in _json_rows(path)), [])
+    return next(filter(None, _reader(path, format)), [])
 
 
-def _cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[dict[str, list[Cell]]]:
+def _cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[Cells]:
     """The wanted columns of batches of rows."""
     if format == "jsonl":
-        yield from _json_cells(path, wanted, report)
-        return
+        return _json_cells(path, wanted, report)
     found = columns(path, format)
     for name in wanted:
         if name not in found:
             raise DataError(f"there is no column {name!r}; the columns are {', '.join(found)}", path, 1)
         if found.count(name) > 1:
             raise DataError(f"two columns are called {name!r}; rename one of them", path, 1)
-    batches = _parquet_batches if format == "parquet" else partial(_delimited_batches, format == "csv")
-    for batch in batches(path, list(dict.fromkeys(wanted)), report):
-        yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
+    if format == "parquet":
+        return _parquet_cells(path, wanted, report)
+    return _delimited_cells(path, format, wanted, report)
 
 
-def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
-    kind = pa.large_string()
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
-        kind = pa.list_(kind)
-    try:
-        return pc.cast(column, kind).to_pylist()
-    except pa.ArrowException as error:
-        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error
-
-
-def _delimited_batches(quoted: bool, path: Path, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
-    """Batches of a CSV file, or of a TSV file, which has no quoting: a quote in it is part of the text."""
-    parse = pa.csv.ParseOptions(
-        delimiter="," if quoted else "\t", quote_char='"' if quoted else False, newlines_in_values=quoted
-    )
-    convert = pa.csv.ConvertOptions(
-        include_columns=wanted,
-        column_types=dict.fromkeys(wanted, pa.string()),
-        strings_can_be_null=False,
-    )
-    total = path.stat().st_size
-    handed_out = 0
-    for block in _BLOCKS:
-        options = pa.csv.ReadOptions(block_size=block, use_threads=False)
-        skip = handed_out
-        with open_bytes(path) as (content, raw):
-            try:
-                for batch in pa.csv.open_csv(content, options, parse, convert):
-                    report(f"Reading {path.name}", raw.tell(), total)
-                    fresh = batch.slice(skip)
-                    skip = max(0, skip - batch.num_rows)
-                    handed_out += fresh.num_rows
-                    yield fresh
-                return
-            except pa.ArrowException as error:
-                if block == _BLOCKS[-1] or "straddling" not in str(error):
-                    raise _delimited_error(path, str(error), quoted) from error
-
-
-def _delimited_error(path: Path, said: str, quoted: bool) -> DataError:
-    if "UTF8" in said:
-        for chunk in line_chunks(path):
-            chunk.text()  # raises, with the line
-    row = re.search(r"Row #(\d+): (.*)", said, re.DOTALL)
-    detail = (row.group(2) if row else said).split("\n")[0][:200]
-    line = _line_of_row(path, int(row.group(1)), quoted) if row else None
-    return DataError(f"{detail}; every row needs one cell for each column name", path, line)
-
-
-def _line_of_row(path: Path, wanted: int, quoted: bool) -> int:
-    """The line that a row starts on: Arrow counts no empty lines, and a quoted cell may run over several."""
-    row, line, start = 0, 0, 1
-    inside_quotes = False
-    for chunk in line_chunks(path):
-        for text in chunk.data.splitlines():
-            line += 1
-            if not inside_quotes:
-                start = line
-                row += bool(text)
-            if row == wanted:
-                return start
-            inside_quotes ^= quoted and text.count(b'"') % 2 == 1
-    return line
-
-
-def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each line's number and object; empty lines are passed over."""
-    for chunk in line_chunks(path, report):
-        for line, row in enumerate(chunk.text().split("\n"), chunk.line):
-            if not row.strip():
-                continue
-            try:
-                value = json.loads(row)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"this line is not JSON ({error}); expected one object per line", path, line) from error
-            if not isinstance(value, dict):
-                raise DataError(f"found {row.strip()[:40]!r}; expected one object per line", path, line)
-            yield line, value
-
-
-def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[dict[str, list[Cell]]]:
-    """Batches of rows. A name that some rows lack is a missing value; one that no row has is an error."""
-    rows, names, seen = _json_rows(path, report), dict[str, None](), set[str]()
+def _delimited_cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[Cells]:
+    rows = filter(None, _reader(path, format, report))  # without empty lines
+    names = next(rows)
     while batch := list(islice(rows, _ROWS)):
-        for _, row in batch:
-            seen.update(name for name in wanted if name in row)
-            if len(seen) < len(set(wanted)):
-                names.update(dict.fromkeys(row))
+        if {*map(len, batch)} != {len(names)}:
+            raise _uneven(path, format, len(names))
+        yield {name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted}
+
+
+def _reader(path: Path, format: str, report: Report = silent) -> Any:
+    """An iterator over rows of cells. TSV has no quoting: a quote is part of the text."""
+    lines = chain.from_iterable(StringIO(chunk.text(), newline="") for chunk in line_chunks(path, report))
+    return csv.reader(lines) if format == "csv" else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _uneven(path: Path, format: str, expected: int) -> DataError:
+    """The error for the first row that does not have a cell for each column name."""
+    reader, line = _reader(path, format), 1
+    while len(cells := next(reader)) in (0, expected):
+        line = reader.line_num + 1
+    found = f"expected {expected} columns, found {len(cells)}"
+    return DataError(f"{found}; every row needs one cell for each column name", path, line)
+
+
+def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
+    """Columns of batches. A name that some rows lack is a missing value; one that no row has is an error."""
+    rows, names, missing = _json_rows(path, report), dict[str, None](), {*wanted}
+    while batch := list(islice(rows, _ROWS)):
+        if missing:
+            names.update((name, None) for _, row in batch for name in row)
+            missing -= names.keys()
         yield {name: [_json_cell(path, line, name, row.get(name)) for line, row in batch] for name in wanted}
     for name in wanted:
-        if names and name not in seen:
+        if names and name in missing:
             raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
 
 
+def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The line and the object of each row; empty lines are skipped."""
+    for chunk in line_chunks(path, report):
+        for line, text in enumerate(chunk.text().split("\n"), chunk.line):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"this line is not JSON ({error}); expected one object per line", path, line) from error
+            if not isinstance(row, dict):
+                raise DataError(f"found {text.strip()[:40]!r}; expected one object per line", path, line)
+            yield line, row
+
+
 def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
-    if value is None:
-        return None
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
         return [_printable(path, line, name, item) for item in value if item is not None]
     if isinstance(value, list | dict):
         raise DataError(f"{name!r} holds a structure; expected a text, a number or a list of them", path, line)
-    return _printable(path, line, name, value)
+    return None if value is None else _printable(path, line, name, value)
 
 
 def _printable(path: Path, line: int, name: str, value: Any) -> str:
@@ -220,7 +163,7 @@ def _printable(path: Path, line: int, name: str, value: Any) -> str:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """An open Parquet file whose troubles come out as errors of ours."""
+    """An open Parquet file; errors of Arrow become a ``DataError``."""
     try:
         with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
             yield file
@@ -228,10 +171,20 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
 
 
-def _parquet_batches(path: Path, wanted: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
     with _parquet(path) as file:
         done, total = 0, file.metadata.num_rows
-        for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
+        for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(wanted))):
             done += batch.num_rows
             report(f"Reading {path.name}", done, total)
-            yield batch
+            yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
+
+
+def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
+    kind = pa.large_string()
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        kind = pa.list_(kind)
+    try:
+        return pc.cast(column, kind).to_pylist()
+    except pa.ArrowException as error:
+        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error

@@ -4,18 +4,21 @@ Labels and features keep their names, a feature of a namespace as ``namespace^na
 commas. A feature without a value counts 1, and ``|namespace:2`` doubles the values in it. A word that touches the bar
 is a tag, as in Vowpal Wabbit, unless it is the only one: then it is the label.
 
-Compiled code reads each chunk of lines and numbers its names, so Python sees the distinct names of a chunk only.
+Compiled code hashes the names in each chunk of lines, so Python sees the distinct names of a chunk only.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rembrandt.data import vw_parser
 from rembrandt.data.batches import Batch, Ids, datasets
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.numeric import FINE
+from rembrandt.features.counting import Vocabulary
 from rembrandt.progress import Report
 
 _EXPLANATIONS = {
@@ -34,25 +37,32 @@ def vw_parts(path: Path, report: Report, rows: float) -> Iterator[Dataset]:
 
 
 def _batches(path: Path, report: Report) -> Iterator[Batch]:
-    for chunk, found in in_threads(line_chunks(path, report), lambda chunk: vw_parser.parse(chunk.data)):
-        if found.error != FINE:
-            raise chunk.error(_EXPLANATIONS[found.error].format(chunk.word(found.position)), found.position)
-        names = _names(chunk, found.feature_spans)
-        prefixes = [name + "^" if name else "" for name in _names(chunk, found.namespace_spans)]
-        if any(prefixes):
-            groups = found.feature_spans[:, 2].tolist()
-            names = [prefixes[group] + name for group, name in zip(groups, names, strict=True)]
-        yield Batch(
-            Ids(found.label_counts, found.labels, _names(chunk, found.label_spans)),
-            features=Ids(found.feature_counts, found.features, names),
-            values=found.values,
-            weights=found.weights,
-        )
+    for chunk, (batch, error, position) in in_threads(line_chunks(path, report), _parsed):
+        if error != FINE:
+            raise chunk.error(_EXPLANATIONS[error].format(chunk.word(position)), position)
+        yield batch
 
 
-def _names(chunk: Chunk, spans: Any) -> list[str]:
+def _parsed(chunk: Chunk) -> tuple[Batch, int, int]:
+    found = vw_parser.parse(chunk.data)
+    labels = _ids(chunk, found.counts[0], found.labels, found.label_spans)
+    features = _ids(chunk, found.counts[1], found.features, found.feature_spans)
+    batch = Batch(labels, features=features, values=found.values, weights=found.weights)
+    return batch, found.error, found.position
+
+
+def _ids(chunk: Chunk, counts: Any, hashes: Any, spans: Any) -> Ids:
+    """Ids into the distinct names; each is spelled where it occurs first."""
+    ids = Vocabulary().learn(hashes)
+    first = spans[np.unique(ids, return_index=True)[1]].tolist()
     try:
-        return [chunk.data[start:end].decode("utf-8") for start, end, _ in spans.tolist()]
+        return Ids(counts, ids, [_spelled(chunk.data, *span).decode("utf-8") for span in first])
     except UnicodeDecodeError:
         chunk.text()  # raises, with the line
         raise
+
+
+def _spelled(data: bytes, *span: int) -> bytes:
+    *namespace, start, end = span
+    prefix = data[slice(*namespace)] if namespace else b""
+    return prefix + b"^" + data[start:end] if prefix else data[start:end]

@@ -1,4 +1,4 @@
-"""Compiled code for the text format of Vowpal Wabbit: it numbers the names of a chunk and reads their values."""
+"""Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their values."""
 
 from typing import Any, NamedTuple
 
@@ -7,65 +7,29 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
+from rembrandt.features.terms import SEED, hash_span, mix
 
 # Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE, BAD_VALUE, NO_NAME, NO_BAR, TOO_MANY_WORDS, BAD_NAMESPACE = range(1, 7)
 
-_NEWLINE, _QUOTE, _COMMA, _COLON, _BAR = 10, 39, 44, 58, 124
+_NEWLINE, _QUOTE, _COMMA, _COLON, _CARET, _BAR = 10, 39, 44, 58, 94, 124
 
 
 class VwRows(NamedTuple):
     """What a chunk of lines holds, and why and where its parser stopped.
 
-    Labels and features are numbers of names. A name is a span: where it starts, where it ends, and its namespace.
+    A name is known by the hash of its bytes; ``spans`` are where it starts and stops, after those of its namespace.
     """
 
-    label_counts: NDArray[np.int64]
-    feature_counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # labels and features of each row
     weights: NDArray[np.float32]
-    labels: NDArray[np.int32]
-    features: NDArray[np.int32]
-    values: NDArray[np.float32]
+    labels: NDArray[np.uint64]
     label_spans: NDArray[np.int64]
+    features: NDArray[np.uint64]
     feature_spans: NDArray[np.int64]
-    namespace_spans: NDArray[np.int64]
+    values: NDArray[np.float32]
     error: int
     position: int
-
-
-@njit(nogil=True, cache=True)
-def _table(most: int) -> Any:
-    """An empty hash table that stays at most half full, and the spans of the names in it."""
-    size = 2
-    while size < 2 * most:
-        size *= 2
-    return np.full(size, -1, np.int32), np.empty((most, 3), np.int64)
-
-
-@njit(nogil=True, cache=True)
-def _intern(buffer: Any, start: int, end: int, group: int, slots: Any, spans: Any, count: int) -> int:
-    """The number of the name ``buffer[start:end]`` within a group; a new name gets the number ``count``."""
-    hashed = np.uint64(14695981039346656037) ^ np.uint64(group)
-    for i in range(start, end):
-        hashed = (hashed ^ np.uint64(buffer[i])) * np.uint64(1099511628211)
-    hashed ^= hashed >> np.uint64(32)
-    mask = slots.size - 1
-    slot = np.int64(hashed & np.uint64(mask))
-    while slots[slot] >= 0:
-        known = slots[slot]
-        first = spans[known, 0]
-        if spans[known, 2] == group and spans[known, 1] - first == end - start:
-            same = True
-            for i in range(end - start):
-                if buffer[first + i] != buffer[start + i]:
-                    same = False
-                    break
-            if same:
-                return known
-        slot = (slot + 1) & mask
-    slots[slot] = count
-    spans[count, 0], spans[count, 1], spans[count, 2] = start, end, group
-    return count
 
 
 @njit(nogil=True, cache=True)
@@ -99,16 +63,16 @@ def _value(buffer: Any, colon: int, end: int) -> float:
 def parse(chunk: bytes) -> VwRows:
     """Parse whole lines."""
     buffer = np.frombuffer(chunk, np.uint8)
-    n_rows, n_bars = chunk.count(b"\n") + 1, chunk.count(b"|") + 1  # the arrays are as long as the separators allow
-    blanks = int(np.count_nonzero(buffer <= 32))
-    return _parse(buffer, n_rows, chunk.count(b",") + n_rows, n_bars, blanks + n_bars + 1)
+    n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
+    most_features = int(np.count_nonzero(buffer <= 32)) + chunk.count(b"|") + 2
+    return _parse(buffer, n_rows, chunk.count(b",") + n_rows, most_features)
 
 
 @njit(nogil=True, cache=True)
-def _before_bar(buffer: Any, i: int, labels: Any, n_labels: int, slots: Any, spans: Any, n_names: int) -> Any:
+def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
     """Read labels, an importance and a tag up to the bar.
 
-    Returns the position of the bar, the importance, the numbers of labels and names so far, the error and its position.
+    Returns the position of the bar, the importance, the number of labels so far, the error and its position.
     """
     importance, words, error, start = 1.0, 0, FINE, i
     while error == FINE and i < buffer.size and buffer[i] != _BAR and buffer[i] != _NEWLINE:
@@ -120,9 +84,8 @@ def _before_bar(buffer: Any, i: int, labels: Any, n_labels: int, slots: Any, spa
                 while j < i:
                     end = _find(buffer, _COMMA, j, i)
                     if end > j:
-                        known = _intern(buffer, j, end, 0, slots, spans, n_names)
-                        n_names += known == n_names
-                        labels[n_labels] = known
+                        labels[n_labels] = hash_span(buffer, j, end, SEED)
+                        spans[n_labels, 0], spans[n_labels, 1] = j, end
                         n_labels += 1
                     j = end + 1
             elif words == 1:
@@ -136,70 +99,47 @@ def _before_bar(buffer: Any, i: int, labels: Any, n_labels: int, slots: Any, spa
             i = skip_blanks(buffer, i)
     if error == FINE and (i == buffer.size or buffer[i] == _NEWLINE):
         error = NO_BAR
-    return i, importance, n_labels, n_names, error, start
+    return i, importance, n_labels, error, start
 
 
 @njit(nogil=True, cache=True)
-def _parse(buffer: Any, most_rows: int, most_labels: int, most_namespaces: int, most_features: int) -> Any:
-    label_counts, feature_counts = np.empty(most_rows, np.int64), np.empty(most_rows, np.int64)
-    weights, values = np.empty(most_rows, np.float32), np.empty(most_features, np.float32)
-    labels, features = np.empty(most_labels, np.int32), np.empty(most_features, np.int32)
-    label_slots, label_spans = _table(most_labels)
-    feature_slots, feature_spans = _table(most_features)
-    namespace_slots, namespace_spans = _table(most_namespaces)
-    size = buffer.size
-    rows, n_labels, n_features = 0, 0, 0
-    label_names, feature_names, namespaces = 0, 0, 0
-    error, at = FINE, size
+def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) -> Any:
+    counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
+    labels, label_spans = np.empty(most_labels, np.uint64), np.empty((most_labels, 2), np.int64)
+    features, spans = np.empty(most_features, np.uint64), np.empty((most_features, 4), np.int64)
+    values = np.empty(most_features, np.float32)
+    rows, n, m = 0, 0, 0  # rows, labels and features so far
+    error, at = FINE, buffer.size
     i = skip_blanks(buffer, 0)
-    while i < size:
+    while i < buffer.size and error == FINE:
         if buffer[i] == _NEWLINE:
             i = skip_blanks(buffer, i + 1)
             continue
-        first_label, first_feature = n_labels, n_features
-
-        i, importance, n_labels, label_names, error, at = _before_bar(
-            buffer, i, labels, n_labels, label_slots, label_spans, label_names
-        )
+        first_label, first_feature = n, m
+        i, weights[rows], n, error, at = _before_bar(buffer, i, labels, label_spans, n)
 
         # From the bar on: namespaces and their features.
-        namespace, scale = 0, 1.0
-        while error == FINE and i < size and buffer[i] != _NEWLINE:
+        first, last, seed, scale = 0, 0, SEED, 1.0  # of the namespace
+        while error == FINE and i < buffer.size and buffer[i] != _NEWLINE:
             opens = buffer[i] == _BAR
-            start = i + opens
-            i = _word_end(buffer, start)
-            colon = _find(buffer, _COLON, start, i)
+            at = i + opens
+            i = _word_end(buffer, at)
+            colon = _find(buffer, _COLON, at, i)
             value = _value(buffer, colon, i)
             if opens:
+                first, last, scale = at, colon, value
+                seed = SEED if first == last else mix(hash_span(buffer, first, last, SEED), _CARET)
                 if np.isnan(value):
-                    error, at = BAD_NAMESPACE, start
-                scale = value
-                namespace = _intern(buffer, start, colon, 0, namespace_slots, namespace_spans, namespaces)
-                namespaces += namespace == namespaces
+                    error = BAD_NAMESPACE
             else:
                 value *= scale
-                if colon == start or not abs(np.float32(value)) <= LARGEST_VALUE:
-                    error, at = (NO_NAME if colon == start else BAD_VALUE), start
-                known = _intern(buffer, start, colon, namespace, feature_slots, feature_spans, feature_names)
-                feature_names += known == feature_names
-                features[n_features], values[n_features] = known, value
-                n_features += 1
+                if colon == at or not abs(np.float32(value)) <= LARGEST_VALUE:
+                    error = NO_NAME if colon == at else BAD_VALUE
+                features[m], values[m] = hash_span(buffer, at, colon, seed), value
+                spans[m, 0], spans[m, 1], spans[m, 2], spans[m, 3] = first, last, at, colon
+                m += 1
             i = skip_blanks(buffer, i)
-        if error != FINE:
-            break
-        label_counts[rows], feature_counts[rows] = n_labels - first_label, n_features - first_feature
-        weights[rows] = importance
+        counts[0, rows], counts[1, rows] = n - first_label, m - first_feature
         rows += 1
-    return VwRows(
-        label_counts[:rows],
-        feature_counts[:rows],
-        weights[:rows],
-        labels[:n_labels],
-        features[:n_features],
-        values[:n_features],
-        label_spans[:label_names],
-        feature_spans[:feature_names],
-        namespace_spans[:namespaces],
-        error,
-        at,
-    )
+    names = labels[:n], label_spans[:n], features[:m], spans[:m]
+    return VwRows(counts[:, :rows], weights[:rows], *names, values[:m], error, at)

@@ -1,8 +1,8 @@
-"""Compressed sensing (Hsu et al., 2009): a random basis, blind to everything."""
+"""Compressed sensing (Hsu et al., 2009): a random basis, independent of the data."""
 
 from rembrandt.embeddings.problem import Problem
 
 
 def cs() -> Problem:
-    """No operator: the Gaussian start, made orthonormal, is the embedding."""
+    """No operator: the orthonormalised Gaussian start is the embedding."""
     return Problem(None)

@@ -24,22 +24,20 @@ from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import METHODS, Recipe
 
-CHOLESKY_LIMIT = 4096  # columns: up to here one dense factor costs less than a solve by iterations
-SMALL = 1024  # features and labels: products so small that sharing them among threads costs more than it gains
+CHOLESKY_LIMIT = 4096  # columns up to which one dense factor is faster than iterations
+SMALL = 1024  # features and labels up to which products are faster on one thread
 PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
-POOR_RESIDUAL = 0.5  # a relative residual above this is no solution
+POOR_RESIDUAL = 0.5  # relative residual above which a solution is not reliable
 
 
 @dataclass(frozen=True)
 class Embedding:
     """``V`` (c × k), its singular values, the projection ``W`` ((d+1) × k) of features, and the way back.
 
-    ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature.
-
-    ``back`` (c×k) decodes by the transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the
-    vectors run over features and no least-squares way back to the labels exists. ``leverage`` is the mean weight of an
-    example in its own prediction ``XW``.
+    ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature. ``back`` (c × k) decodes by the
+    transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the vectors run over features.
+    ``leverage`` is the mean weight of an example in its own prediction ``XW``.
     """
 
     V: Block
@@ -49,47 +47,54 @@ class Embedding:
     residual: float
     leverage: float
     iterations: int
-    means: Block | None = None  # of the labels, where they were subtracted
-    rank_reason: str = ""  # why "auto" chose the rank
+    means: Block | None = None  # of the labels, when they were subtracted
+    rank_reason: str = ""  # why an automatic choice took this rank
 
     def unreached_means(self) -> Block | None:
-        """The part of the subtracted label means ``ν`` that no projection can bring back: ``ν − back Vᵀν``."""
+        """Return ``ν − back Vᵀν``: the part of the subtracted label means that no projection brings back."""
         if self.means is None or self.back is None:
             return None
         return self.means - self.back @ (self.means @ self.V)
 
     def truncated(self, rank: int) -> "Embedding":
-        """The embedding of a smaller rank: the columns are nested."""
+        """Return the embedding of a smaller rank: the columns are nested."""
         back = None if self.back is None else self.back[:, :rank]
         return replace(self, V=self.V[:, :rank], sigma=self.sigma[:rank], W=self.W[:, :rank], back=back)
 
 
 def embed(engine: Engine, recipe: Recipe, report: Report = silent) -> Embedding:
-    """Embed the labels by ``recipe.method`` and project the features on the embedding.
+    """Embed the labels, and project the features on the embedding.
 
-    Fewer directions than ``recipe.n_components`` may exist. With "auto" the rank is read off the spectrum.
+    There may be fewer than ``n_components`` directions; see `warn_if_fewer`.
     """
-    if engine.d <= SMALL and engine.c <= SMALL:
+    k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
+    if max(engine.d, engine.c) <= SMALL:
         with own_threads():
-            found = _embed(engine, recipe, report)
+            found = _embed(engine, recipe, k, report)
     else:
-        found = _embed(engine, recipe, report)
+        found = _embed(engine, recipe, k, report)
+    if found.residual > POOR_RESIDUAL:
+        warnings.warn(
+            f"the regression stopped at a relative residual of {found.residual:.2g} after {recipe.embedding.max_iter} "
+            "iterations: raise max_iter, or ridge, for a reliable embedding.",
+            RembrandtWarning,
+            stacklevel=3,
+        )
     if recipe.n_components != "auto":
         return found
     rank, reason = choose_rank(as_numpy(found.sigma))
     return replace(found.truncated(rank), rank_reason=reason)
 
 
-def _embed(engine: Engine, recipe: Recipe, report: Report) -> Embedding:
-    settings = recipe.embedding
+def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
+    stage, settings = f"embedding ({recipe.method})", recipe.embedding
     features = None if recipe.method == "pca" else ridge_solver(engine, recipe, "features", report)
     problem = pose(engine, recipe, features, report)
     size = engine.c if problem.over == "labels" else engine.d
-    k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
-    # Few features and few labels make columns cheap: with twice as many the last eigenvalues are accurate too.
+    # With few features and labels extra columns are cheap, and improve the last values.
     cheap = max(engine.d, engine.c) <= CHOLESKY_LIMIT
     width = k + (max(settings.n_oversamples, k) if cheap else settings.n_oversamples)
-    report(f"embedding ({recipe.method})", 0, 2)
+    report(stage, 0, 2)
     if problem.operator is None:
         start = engine.gaussian(size, min(k, size), recipe.seed)
         V = array_namespace(start).linalg.qr(start)[0]
@@ -99,41 +104,33 @@ def _embed(engine: Engine, recipe: Recipe, report: Report) -> Embedding:
         V, sigma = randomized_eigh(problem.operator, start, min(k, size), settings.n_iter, problem.metric)
         if V.shape[1] == 0:
             raise DataError(
-                f"method={recipe.method!r} finds no direction at all: with their means subtracted the features, or "
-                "the labels, are constant. Use center=False, or features that differ between examples."
+                f"method={recipe.method!r} finds no direction: without their means the features, or the labels, are "
+                "constant. Use center=False, or features that differ between examples."
             )
-    report(f"embedding ({recipe.method})", 1, 2)
+    report(stage, 1, 2)
     back: Block | None
     if features is None:
-        # Labels sit at what the embedding sees of them: the mean projection of their examples.
-        W, back, leverage = V, None, 0.0
-        counts = np.maximum(engine.label_norms(), 1e-30)[:, None]
-        V = engine.cross_t(W) / engine.asarray(counts)
+        # A label is embedded at the mean projection of its examples.
+        W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
+        V = engine.cross_t(W) / engine.asarray(np.maximum(engine.label_norms(), 1e-30)[:, None])
     else:
         W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
         drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
         leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
+        residual, iterations = features.residual, features.iterations
     means = None
     if engine.means is not None:
         # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
         mu, means = engine.means
         constant = -(mu @ W) if back is None else means @ V - mu @ W
         W = array_namespace(W).concat([W, constant[None]], axis=0)
-    report(f"embedding ({recipe.method})", 2, 2)
-    residual, iterations = (0.0, 1) if features is None else (features.residual, features.iterations)
-    if residual > POOR_RESIDUAL:
-        warnings.warn(
-            f"the regression stopped at a relative residual of {residual:.2g} after {settings.max_iter} "
-            "iterations: raise max_iter, or ridge, for a reliable embedding.",
-            RembrandtWarning,
-            stacklevel=4,
-        )
+    report(stage, 2, 2)
     return Embedding(V, sigma, W, back, residual, leverage, iterations, means)
 
 
 def certificate(engine: Engine, recipe: Recipe, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
-    """How exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
+    """Measure how exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
     features = ridge_solver(engine, recipe, "features") if recipe.method in ("rembrandt", "cca") else None
     problem = pose(engine, recipe, features, silent)
     if problem.operator is None or problem.metric is not None:
@@ -143,7 +140,7 @@ def certificate(engine: Engine, recipe: Recipe, vectors: Any, sigma: Any, n_prob
 
 
 def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report) -> Problem:
-    """The eigenproblem of a method; those that predict labels need the regression on the features."""
+    """Return the eigenproblem of a method; methods that predict labels need the regression on the features."""
     match recipe.method:
         case "rembrandt" if features is not None:
             return rembrandt(engine, features)
@@ -160,23 +157,22 @@ def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report
 
 
 def relative(ridge: float, norms: NDArray[Any]) -> float:
-    """The paper's parametrization, ``λ · trace(XᵀX)/d``, over the columns in use: empty ones change nothing."""
+    """The paper's parametrisation, ``λ · trace(XᵀX)/d``, with d the number of columns that are not empty."""
     return ridge * float(norms.sum()) / max(1, int(np.count_nonzero(norms)))
 
 
 def ridge_solver(
     engine: Engine, recipe: Recipe, over: Literal["features", "labels"], report: Report = silent
 ) -> Solver:
-    """One exact factor when there are few columns, conjugate gradients when there are many."""
+    """Return an exact solver for few columns, conjugate gradients for many."""
     gram, norms = (
         (engine.gram, engine.feature_norms()) if over == "features" else (engine.label_gram, engine.label_norms())
     )
     size, settings = len(norms), recipe.embedding
     strength = relative(recipe.ridge, norms)
-    exact = settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT)
-    if exact:
+    if settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT):
         matrix = engine.gram_matrix() if over == "features" else engine.label_gram(engine.asarray(np.eye(size)))
-        # Without a ridge a duplicate feature makes the Gram matrix singular; a rounding's worth keeps it definite.
+        # Without a ridge a repeated feature makes the Gram matrix singular; a small ridge keeps it definite.
         return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms), 1e-100))
     start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), recipe.seed)
     preconditioner = SpectralPreconditioner.of(gram, strength, start)

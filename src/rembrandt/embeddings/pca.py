@@ -1,4 +1,4 @@
-"""PCA of the features (Algorithm 1): blind to the labels."""
+"""PCA of the features (Algorithm 1): independent of the labels."""
 
 from rembrandt.embeddings.problem import Problem
 from rembrandt.engines.protocol import Engine

@@ -1,4 +1,4 @@
-"""PLST, the principal label space (Tai & Lin, 2012): blind to the features."""
+"""PLST, the principal label space (Tai & Lin, 2012): independent of the features."""
 
 from rembrandt.embeddings.problem import Problem
 from rembrandt.engines.protocol import Engine

@@ -1,4 +1,4 @@
-"""What an embedding is: an operator, and what its vectors run over."""
+"""An embedding as an eigenproblem."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -20,7 +20,7 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Problem:
-    """The eigenproblem whose top vectors are the embedding; no operator means that the start is the answer."""
+    """The eigenproblem whose top vectors are the embedding; without an operator the random start is the embedding."""
 
     operator: Operator | None
     over: Literal["labels", "features"] = "labels"

@@ -73,31 +73,24 @@ class Descent(Protocol):
 
     def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
         """Take a step for each row of ``order`` (the rows of a batch), on the features ``kept`` for it."""
-        ...
 
     def loss(self, rows: NDArray[np.int64]) -> float:
         """Return the weighted mean loss of the last epoch's mean; before the first epoch, of the base rates."""
-        ...
 
     def keep(self) -> None:
         """Mark the mean of the last epoch as the best so far."""
-        ...
 
     def restart(self) -> None:
         """Return to the best so far, with zero velocity."""
-        ...
 
     def state(self) -> dict[str, Array]:
         """Return the arrays that later epochs depend on."""
-        ...
 
     def restore(self, state: dict[str, Array]) -> None:
         """Continue from ``state``."""
-        ...
 
     def result(self) -> tuple[Block, Block]:
         """Return the best weights and biases, for features that are not whitened."""
-        ...
 
 
 class NumpyDescent:

@@ -44,41 +44,32 @@ class Place(Protocol):
     @property
     def device(self) -> str:
         """Name of the device."""
-        ...
 
     @property
     def tallies(self) -> dict[str, Tally]:
         """Passes over a store and bytes moved, by stage of the fit."""
-        ...
 
     @property
     def hinge_speed(self) -> float:
         """Pairs of examples and tree nodes that are computed in the time of one on a CPU."""
-        ...
 
     def in_memory(self) -> "Place":
         """Return the place for rows of the same data that were loaded into memory."""
-        ...
 
     def session(self) -> AbstractContextManager[None]:
         """Keep connections open, and compute products in the full precision of their blocks."""
-        ...
 
     def asarray(self, x: Any) -> Block:
         """Convert to an array of this place, of the same precision."""
-        ...
 
     def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
         """Return an engine with a constant feature or, with ``center``, without the means."""
-        ...
 
     def project(self, rows: Rows, W: Block) -> Block:
         """``[X, 1] W``; for a store an array-like that computes rows on access."""
-        ...
 
     def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
         """``(H − s YV) / (1 − s)``: projected rows without ``share`` of their own labels."""
-        ...
 
     def statistics(
         self,
@@ -89,39 +80,31 @@ class Place(Protocol):
         report: Report = silent,
     ) -> RidgeStatistics:
         """Compute the moments of the mapped rows and, unless Y is None, their products with the labels."""
-        ...
 
     def descent(self, problem: LogisticProblem) -> Descent:
         """Start a logistic fit."""
-        ...
 
     def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
         """Return a solver for tree nodes; ``X`` are the rows at ``order``, of unit length, in memory."""
-        ...
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
         """Return what finds the best labels by ``Φ Q + b``."""
-        ...
 
     def prediction_rows(self, n_labels: int) -> int:
         """Return the number of rows to predict for at a time."""
-        ...
 
     @property
     def on_host(self) -> bool:
         """Whether arrays are NumPy arrays in this process."""
-        ...
 
     def available(self) -> int:
         """Free bytes where the arrays of this place are."""
-        ...
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         """Estimate the memory of a fit in bytes, and refuse one that does not fit.
 
         ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
         """
-        ...
 
 
 class ArrayPlace:

@@ -25,51 +25,39 @@ class Engine(Protocol):
     @property
     def means(self) -> tuple[Block, Block] | None:
         """Means of the features and the labels, when they are subtracted."""
-        ...
 
     def gram(self, Z: Block) -> Block:
         """``XᵀX Z``."""
-        ...
 
     def cross(self, Q: Block) -> Block:
         """``XᵀY Q``."""
-        ...
 
     def cross_t(self, Z: Block) -> Block:
         """``YᵀX Z``."""
-        ...
 
     def label_gram(self, Q: Block) -> Block:
         """``YᵀY Q``."""
-        ...
 
     def feature_norms(self) -> NDArray[np.float64]:
         """``diag(XᵀX)``."""
-        ...
 
     def label_norms(self) -> NDArray[np.float64]:
         """``diag(YᵀY)``."""
-        ...
 
     def feature_sums(self) -> NDArray[np.float64]:
         """``Xᵀ1``."""
-        ...
 
     def label_sums(self) -> NDArray[np.float64]:
         """``Yᵀ1``."""
-        ...
 
     def gram_matrix(self) -> Block:
         """``XᵀX`` as a matrix in float64, for few features."""
-        ...
 
     def gaussian(self, size: int, width: int, seed: int) -> Block:
         """Draw a random block; a narrower block of the same seed has the first columns of a wider one."""
-        ...
 
     def asarray(self, x: NDArray[Any]) -> Block:
         """Convert to the engine's array type and precision."""
-        ...
 
 
 class Products:

@@ -18,16 +18,13 @@ class ScoredRows(Protocol):
     @property
     def H(self) -> Block:
         """Rows in the embedding."""
-        ...
 
     @property
     def scores(self) -> Array:
         """Scores of all labels, n × c, computed on first use."""
-        ...
 
     def features_of(self, H: Block) -> Block:
         """Mapped features of some of the rows."""
-        ...
 
 
 class Ranker(Protocol):
@@ -35,7 +32,6 @@ class Ranker(Protocol):
 
     def top(self, rows: ScoredRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
-        ...
 
 
 class NumpyRanker:

@@ -30,7 +30,6 @@ class Shard(Protocol):
 
     def rows(self, d: int, c: int) -> Any:
         """Return an object with the rows' ``X``, ``Y`` and ``weights``."""
-        ...
 
     def prefetch(self) -> None: ...
 

@@ -32,15 +32,12 @@ class Executor(Protocol):
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
-        ...
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
-        ...
 
     def forget(self, *names: str) -> None:
         """Free the values that workers keep under these names."""
-        ...
 
 
 class LocalExecutor:

@@ -156,6 +156,6 @@ def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRo
     n_labels = sum(shard.entry.nonzeros[1] for shard in rows.store.shards)
     if not same or Y.shape[1] != rows.store.c or Y.nnz != n_labels:
         raise SettingsError("a store is fitted with its own labels and weights; convert the data again to change them")
-    if rows.columns is not None and (rows.columns < 0).any():
+    if not rows.keeps_entries():
         raise SettingsError("a store is fitted with its own features; convert the data again to change them")
     return rows

@@ -16,9 +16,9 @@ from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
 from rembrandt.data.targets import Targets, joined_labels, named_like, read_targets
+from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.embedder import warn_if_fewer
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
@@ -393,7 +393,7 @@ class RembrandtClassifier(Prediction):
             )
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
-        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe)
+        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
         self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies

@@ -1,6 +1,5 @@
 """The embedding by itself, as a scikit-learn transformer."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +11,9 @@ from rembrandt.checks import seed_of
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
-from rembrandt.embeddings import certificate
+from rembrandt.embeddings import certificate, warn_if_fewer
 from rembrandt.engines.place import place_for
-from rembrandt.errors import RembrandtWarning, SettingsError
+from rembrandt.errors import SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
@@ -149,7 +148,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         with bars(self.verbose > 0) as report, place.session():
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
-        warn_if_fewer(int(e.sigma.shape[0]), recipe)
+        warn_if_fewer(int(e.sigma.shape[0]), self.n_components)
         self.tallies_ = place.tallies
         self.classes_ = data.classes
         self.embedding_ = as_numpy(e.V)
@@ -261,16 +260,3 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def warn_if_fewer(found: int, recipe: Recipe) -> None:
-    """Warn where the embedding has fewer directions than were asked for."""
-    if recipe.n_components != "auto" and found < recipe.n_components:
-        warnings.warn(
-            RembrandtWarning(
-                f"n_components={recipe.n_components} exceeds the rank of this problem; reduced to {found}. Ask for at "
-                f"most {found} to silence this warning.",
-                "n_components",
-            ),
-            stacklevel=3,
-        )

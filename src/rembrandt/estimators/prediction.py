@@ -225,14 +225,12 @@ class Prediction(ClassifierMixin, Estimator):
             check_whole("shortlist", shortlist, 1)
         if shortlist is not False:
             self.build_shortlist(report)
-        known = getattr(self, "_on_device", None)
-        if known is None or known[0] is not self.model_ or known[1] != self.device:
-            known = self._on_device = (
-                self.model_,
-                self.device,
-                self.model_.on(CPU if is_dask(self.device) else place_for(self.device)),
-            )
-        model: Model = known[2]
+        place, model = CPU if is_dask(self.device) else place_for(self.device), self.model_
+        if place != CPU:
+            known = getattr(self, "_on_device", None)
+            if known is None or known[0] is not self.model_ or known[1] != self.device:
+                known = self._on_device = self.model_, self.device, self.model_.on(place)
+            model = known[2]
         return model if shortlist is False else model.with_shortlist(shortlist)
 
     def rows(self, X: Any) -> Any:

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.checks import plain
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.explore.explanation import Explanation, Words
+from rembrandt.explore.explanation import Explanation
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.scorers.explanations import Contributions
 
-Array = NDArray[Any]
 Columns = NDArray[np.int64]
 
 
@@ -56,37 +54,25 @@ def explain(
         columns = classifier.device_model().top_k(rows, min(k, len(classifier.classes_)))[0]
     else:
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
-    texts = list(X) if classifier.text_ is not None and is_text(X) else None
+    texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]
     names = feature_names(classifier)
     return [
-        explain_columns(classifier, rows[[i]], found[found >= 0], names, None if texts is None else texts[i])
-        for i, found in enumerate(columns)
+        explain_columns(classifier, rows[[i]], found[found >= 0], names, texts[i]) for i, found in enumerate(columns)
     ]
 
 
 def explain_columns(
-    classifier: RembrandtClassifier,
-    row: Any,
-    columns: Columns,
-    names: Sequence[str] | None,
-    text: str | None = None,
+    classifier: RembrandtClassifier, row: Any, columns: Columns, names: Sequence[str] | None, text: str | None = None
 ) -> list[Explanation]:
     """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that is given."""
-    model, entries = classifier.model_, as_csr(row)
-    base, values = explain_row(model, entries, columns)
+    entries = as_csr(row)
+    base, values = explain_row(classifier.model_, entries, columns)
     located = None if text is None or classifier.text_ is None else classifier.text_.locate([text])
-    words = Words(names, text, located)
+    labels = classifier.classes_[columns].tolist()
     return [
-        Explanation(plain(model.classes[column]), int(column), float(base[j]), entries.indices, values[:, j], words)
-        for j, column in enumerate(columns)
+        Explanation(label, column, float(base[j]), entries.indices, values[:, j], names, text, located)
+        for j, (label, column) in enumerate(zip(labels, columns.tolist(), strict=True))
     ]
-
-
-def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
-    """Return the names of all features; None if they are numbered or hashed."""
-    if classifier.joined_ is not None:
-        return classifier.joined_.names([None] * len(classifier.joined_.widths))
-    return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_
 
 
 def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contributions:
@@ -95,7 +81,13 @@ def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contrib
     parts = {name: scorer.explain(row, labels, likelihood=blended) for name, scorer in model.scorers.items()}
     if not blended:
         return next(iter(parts.values()))
-    return Contributions(
-        np.sum([model.blend.weights[name] * part.base for name, part in parts.items()], axis=0),
-        np.sum([model.blend.weights[name] * part.values for name, part in parts.items()], axis=0),
-    )
+    weights = model.blend.weights
+    base, values = (np.sum([weights[name] * part[i] for name, part in parts.items()], axis=0) for i in (0, 1))
+    return Contributions(base, values)
+
+
+def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
+    """Return the names of all features; None if they are numbered or hashed."""
+    if classifier.joined_ is not None:
+        return classifier.joined_.names([None] * len(classifier.joined_.widths))
+    return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_

@@ -1,9 +1,9 @@
 """The explanation of one score: what each feature adds, and where the words occur in the text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +11,6 @@ from numpy.typing import NDArray
 from rembrandt.features.spans import TermSpans
 
 Array = NDArray[Any]
-
-
-class Segment(NamedTuple):
-    """A piece of a text and what it adds to a score."""
-
-    start: int
-    stop: int
-    contribution: float
-
-
-@dataclass(frozen=True)
-class Words:
-    """Names of the features of one row and, for a text, where they occur."""
-
-    names: Sequence[str] | None = None  # of all columns; None for numbered and for hashed features
-    text: str | None = None
-    occurrences: TermSpans | None = None
-
-    def spans(self, feature: int) -> list[tuple[int, int]]:
-        """Return start and end of each occurrence of a feature in the text."""
-        if self.occurrences is None:
-            return []
-        found = self.occurrences.columns == feature
-        starts, stops = self.occurrences.starts[found], self.occurrences.stops[found]
-        return list(zip(starts.tolist(), stops.tolist(), strict=True))
-
-    def name(self, feature: int) -> str:
-        """Return the name of a feature; a hashed one as it is spelled in the text."""
-        if self.names is not None:
-            return str(self.names[feature])
-        spelled = [(self.text or "")[start:stop].lower() for start, stop in self.spans(feature)]
-        return " / ".join(dict.fromkeys(spelled)) or str(feature)
 
 
 @dataclass(frozen=True)
@@ -61,8 +29,12 @@ class Explanation:
         Columns of the features that the row has.
     contributions : ndarray of shape (n_entries,)
         What each of them adds to the score.
-    words : Words
-        Names of the features and their occurrences in the text.
+    names : sequence of str, optional
+        Names of all features; None for numbered and for hashed features.
+    text : str, optional
+        The text, if the row is one.
+    occurrences : TermSpans, optional
+        Occurrences of the features in the text.
     """
 
     label: Any
@@ -70,7 +42,9 @@ class Explanation:
     base: float
     features: Array
     contributions: Array
-    words: Words = field(default_factory=Words)
+    names: Sequence[str] | None = None
+    text: str | None = None
+    occurrences: TermSpans | None = None
 
     @cached_property
     def score(self) -> float:
@@ -90,9 +64,9 @@ class Explanation:
         list of (str, float)
             Names and contributions, the largest first.
         """
-        return [(self.words.name(int(self.features[i])), float(self.contributions[i])) for i in self._largest(k)]
+        return [(self.name(int(self.features[i])), float(self.contributions[i])) for i in self._largest(k)]
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[tuple[int, int, float]]:
         """Cut the text into segments that do not overlap; their contributions sum to those of all features.
 
         The contribution of a feature is divided equally among its occurrences, and that of an occurrence among the
@@ -100,10 +74,10 @@ class Explanation:
 
         Returns
         -------
-        list of Segment
-            ``(start, stop, contribution)`` in the order of the text; empty if the row is not a text.
+        list of (int, int, float)
+            Start, stop and contribution in the order of the text; empty if the row is not a text.
         """
-        found = self.words.occurrences
+        found = self.occurrences
         if found is None:
             return []
         feature = np.searchsorted(self.features, found.columns)
@@ -114,7 +88,7 @@ class Explanation:
         densities = np.bincount(at, np.concatenate([density, -density]), len(cuts)).cumsum()
         covered = np.bincount(at, np.repeat([1, -1], len(density)), len(cuts)).cumsum() > 0.5
         return [
-            Segment(int(cuts[i]), int(cuts[i + 1]), float(densities[i] * (cuts[i + 1] - cuts[i])))
+            (int(cuts[i]), int(cuts[i + 1]), float(densities[i] * (cuts[i + 1] - cuts[i])))
             for i in np.flatnonzero(covered).tolist()
         ]
 
@@ -132,20 +106,26 @@ class Explanation:
             ``label``, ``score``, ``base``, ``words`` (each with ``word``, ``contribution`` and ``spans``) and ``rest``.
         """
         shown = self._largest(k)
-        return {
-            "label": self.label,
-            "score": self.score,
-            "base": self.base,
-            "words": [
-                {
-                    "word": self.words.name(int(self.features[i])),
-                    "contribution": float(self.contributions[i]),
-                    "spans": self.words.spans(int(self.features[i])),
-                }
-                for i in shown
-            ],
-            "rest": float(self.score - self.base - self.contributions[shown].sum()),
-        }
+        words = [
+            {"word": word, "contribution": contribution, "spans": self.spans(int(feature))}
+            for (word, contribution), feature in zip(self.top(k), self.features[shown], strict=True)
+        ]
+        rest = float(self.score - self.base - self.contributions[shown].sum())
+        return {"label": self.label, "score": self.score, "base": self.base, "words": words, "rest": rest}
+
+    def spans(self, feature: int) -> list[tuple[int, int]]:
+        """Return start and end of each occurrence of a feature in the text."""
+        if self.occurrences is None:
+            return []
+        found = self.occurrences.columns == feature
+        return list(zip(self.occurrences.starts[found].tolist(), self.occurrences.stops[found].tolist(), strict=True))
+
+    def name(self, feature: int) -> str:
+        """Return the name of a feature; a hashed one as it is spelled in the text."""
+        if self.names is not None:
+            return str(self.names[feature])
+        spelled = [(self.text or "")[start:stop].lower() for start, stop in self.spans(feature)]
+        return " / ".join(dict.fromkeys(spelled)) or str(feature)
 
     def _largest(self, k: int) -> NDArray[np.int64]:
         return np.argsort(-np.abs(self.contributions), kind="stable")[:k]

@@ -1,5 +1,6 @@
 """Two-dimensional layout of label vectors by t-SNE (openTSNE): labels close in the embedding are close on the map."""
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ EARLY, LATE = 125, 250  # iterations, half of the usual: label maps change littl
 ENTRIES = 1 << 24  # of the vectors that are used: for very many labels only the leading columns, to save time
 MIN_COLUMNS = 100
 MIN_THREADED = 10_000  # labels; below, threads wait for each other longer than they work
+STEP = 5  # iterations between two progress reports
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
@@ -32,15 +34,12 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     empty = ~kept.any(axis=1)
     kept[empty] = np.random.default_rng(seed).standard_normal((int(empty.sum()), kept.shape[1]))
     kept /= np.linalg.norm(kept, axis=1, keepdims=True)
-    done = -5
+    done = count(0, STEP)
 
-    def advance(iteration: int, error: float, positions: Any) -> bool:
-        nonlocal done
-        done += 5
-        report("computing the map", min(done, EARLY + LATE), EARLY + LATE)
-        return False
+    def advance(*_: Any) -> None:
+        report("computing the map", min(next(done), EARLY + LATE), EARLY + LATE)
 
-    advance(0, 0.0, None)
+    advance()
     tsne = TSNE(
         perplexity=min(PERPLEXITY, (n - 1) / 3),
         early_exaggeration_iter=EARLY,
@@ -48,11 +47,9 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
         random_state=seed,
         n_jobs=n_threads() if n >= MIN_THREADED else 1,
         callbacks=advance,
-        callbacks_every_iters=5,
+        callbacks_every_iters=STEP,
     )
-    positions = np.asarray(tsne.fit(kept), dtype=np.float32)
-    report("computing the map", EARLY + LATE, EARLY + LATE)
-    return positions
+    return np.asarray(tsne.fit(kept), dtype=np.float32)
 
 
 def check_installed() -> None:

@@ -1,7 +1,7 @@
 """Labels that are close to each other in an embedding."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,7 @@ from rembrandt.progress import Report, silent
 _COSINES = 1 << 24  # entries of the largest block: 64 MB
 
 
-class Embedded(Protocol):
-    """A fitted `RembrandtClassifier` or `LabelEmbedder`."""
-
-    method: Any
-
-    @property
-    def embedding_(self) -> NDArray[Any]: ...
-
-    @property
-    def singular_values_(self) -> NDArray[Any]: ...
-
-
-def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
+def scaled_vectors(fitted: Any) -> NDArray[Any]:
     """Return label vectors whose inner products are meaningful.
 
     The columns of an embedding are orthonormal, so at full rank all labels are orthogonal. Scaled by the square roots
@@ -44,10 +32,10 @@ def scaled_vectors(fitted: Embedded) -> NDArray[Any]:
     vectors = np.asarray(fitted.embedding_)
     if fitted.method in ("pca", "cs"):  # label means over the features, and random directions
         return vectors
-    return vectors * np.sqrt(np.maximum(fitted.singular_values_, 0.0))
+    return np.asarray(vectors * np.sqrt(np.maximum(fitted.singular_values_, 0.0)))
 
 
-def unit_vectors(fitted: Embedded) -> NDArray[Any]:
+def unit_vectors(fitted: Any) -> NDArray[Any]:
     """Return label vectors of unit length.
 
     Parameters

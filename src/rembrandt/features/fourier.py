@@ -1,9 +1,8 @@
 """Random Fourier features (Rahimi & Recht, 2007): a kernel as a finite map, ``φ(h) = [cos(hΩ + b), s·h]``.
 
-The columns of ``Ω`` are drawn from the kernel's spectral density: normal for the Gaussian kernel, Cauchy for the
-Laplacian, Student's t for Matérn (ν = 3/2: three degrees of freedom, ν = 5/2: five). The linear part makes
-the kernel a sum: a shape for what is near and a slope for the rest. With it a thousand features do what three thousand
-do without.
+The columns of ``Ω`` are drawn from the spectral density of the kernel: normal for the Gaussian kernel, Cauchy for the
+Laplacian, Student's t for Matérn (ν = 3/2: three degrees of freedom, ν = 5/2: five). The linear part adds a linear
+kernel: a thousand features with it are as accurate as three thousand without.
 """
 
 from collections.abc import Callable
@@ -19,8 +18,8 @@ from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
-_WIDE = 4096  # inputs, beyond which random directions are not made orthogonal
-_PAIRS = 4096  # pairs of examples whose distance is looked at for the median
+_WIDE = 4096  # number of inputs above which random directions are not made orthogonal
+_PAIRS = 4096  # pairs of examples whose distances the median is taken of
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,11 @@ class FourierMap:
 
     @property
     def size(self) -> int:
-        """How many features come out."""
+        """Number of features of the map."""
         return int(sum(self.frequencies.shape))
 
     def moved(self, move: Callable[[Block], Block]) -> "FourierMap":
-        """The same map with its arrays where ``move`` puts them."""
+        """Apply ``move`` to the arrays, for instance to copy them to a device."""
         return replace(self, frequencies=move(self.frequencies), offsets=move(self.offsets))
 
     def __call__(self, H: Block) -> Block:
@@ -46,7 +45,7 @@ class FourierMap:
 
 
 def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0) -> FourierMap:
-    """A map for ``kernel`` with the bandwidth ``scale`` times the median distance between rows of ``H``."""
+    """Draw a map for ``kernel`` with a bandwidth of ``scale`` times the median distance between rows of ``H``."""
     xp = array_namespace(H)
     rng = np.random.default_rng(seed)
     k = H.shape[1]
@@ -61,7 +60,7 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
         raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
-    # The cosines of a row have the squared length D/2 on average; the linear part gets the same.
+    # The cosines of a row have squared length D/2 on average; the linear part is scaled to the same.
     length = mean_square(H) ** 0.5
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
     frequencies, offsets = (
@@ -71,25 +70,25 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
 
 
 def mean_square(H: Block) -> float:
-    """The mean squared length of a row; rows that are not in memory know it."""
+    """Mean squared length of the rows; rows on disk have it as an attribute."""
     if hasattr(H, "mean_square"):
         return float(H.mean_square)
     return float(array_namespace(H).sum(column_dots(H, H))) / max(1, H.shape[0])
 
 
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """``n`` normal vectors of length ``k``, orthogonal within each k of them (Yu et al., 2016).
+    """``n`` normal vectors of length ``k``, orthogonal within groups of k (Yu et al., 2016).
 
-    Each is normal by itself; together they cover the sphere more evenly, so the same number is nearer to the kernel.
+    Each vector is normally distributed; together they cover the sphere more evenly and approximate the kernel better.
     """
     if k > _WIDE:
-        return rng.standard_normal((k, n))  # nearly orthogonal as they are
+        return rng.standard_normal((k, n))  # nearly orthogonal anyway
     blocks = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-n // k))]
     return np.hstack(blocks)[:, :n] * np.sqrt(rng.chisquare(k, n))
 
 
 def median_distance(H: Block, kernel: Kernel, rng: np.random.Generator) -> float:
-    """The median distance of random pairs of rows, in the norm that the kernel uses; 1 when all rows are equal."""
+    """Median distance between random pairs of rows, in the norm of the kernel; 1 if all rows are equal."""
     first, second = rng.integers(0, H.shape[0], (2, _PAIRS))
     first, second = first[first != second], second[first != second]
     difference = as_numpy(H[first] - H[second])

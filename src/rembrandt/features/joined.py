@@ -1,7 +1,7 @@
-"""Several blocks of features of the same examples as one: words and sentence vectors, say.
+"""Several blocks of features of the same examples side by side, such as words and sentence vectors.
 
-Every block is scaled so that its rows have a mean squared length of one in training; without that, the block with the
-largest numbers would be all that a relative ridge sees.
+Every block is scaled so that its training rows have a mean squared length of one. Otherwise the block with the largest
+values would dominate a relative ridge.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, row_sums_of_squar
 
 
 def is_blocks(X: Any) -> bool:
-    """A tuple of texts and matrices, two or more."""
+    """Whether X is a tuple of two or more blocks, each texts or a matrix."""
     return isinstance(X, tuple) and len(X) > 1 and all(getattr(x, "ndim", 0) == 2 or _is_texts(x) for x in X)
 
 
@@ -28,20 +28,20 @@ def _is_texts(x: Any) -> bool:
 
 @dataclass(frozen=True)
 class Joined:
-    """How wide each block is, and what it is divided by."""
+    """The width of each block, and the length that it is divided by."""
 
     widths: tuple[int, ...]
     lengths: tuple[float, ...]
 
     @classmethod
     def of(cls, blocks: Sequence[Any]) -> "Joined":
-        """For training rows."""
+        """Learn widths and lengths from training rows."""
         checked = _checked(blocks)
         lengths = (float(row_sums_of_squares(block).sum() / max(1, block.shape[0])) ** 0.5 for block in checked)
         return cls(tuple(block.shape[1] for block in checked), tuple(length or 1.0 for length in lengths))
 
     def __call__(self, blocks: Sequence[Any]) -> Matrix:
-        """The blocks side by side: sparse if one of them is, in the widest precision of any."""
+        """Join blocks: the result is sparse if one of them is, and has the widest precision of any."""
         checked = _checked(blocks)
         widths = tuple(block.shape[1] for block in checked)
         if widths != self.widths:
@@ -57,7 +57,7 @@ class Joined:
         return np.hstack(scaled)
 
     def names(self, known: Sequence[Sequence[str] | None]) -> list[str]:
-        """A name for each column: that of its own block, or the block's number and its own."""
+        """The name of each column: that in its block, or the numbers of block and column."""
         return [
             name
             for number, (width, names) in enumerate(zip(self.widths, known, strict=True), 1)

@@ -1,9 +1,8 @@
-"""Finding the terms of texts with compiled loops; the part of `TextFeatures` that has to be fast.
+"""Compiled loops that find the terms of texts.
 
-Texts are joined to one array of code points. A term (a word, several words, or a few characters) is known by a 64-bit
-hash of its code points from there on: its spelling is looked up again only for terms that are kept. Two of m distinct
-terms share a hash with probability m² / 2⁶⁵, which is below one in a million for four million terms; they would then
-share a column.
+Texts are joined to one array of code points. A term (a word, several words, or a few characters) is represented by a
+64-bit hash of its code points; only terms that are kept are spelled. Two of m distinct terms share a hash, and then a
+column, with probability m² / 2⁶⁵, which is below one in a million for four million terms.
 """
 
 import re
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPACE = 32
-_SEED = np.uint64(0x51ED270B9F652295)
+SEED = np.uint64(0x51ED270B9F652295)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -26,8 +25,8 @@ class Terms(NamedTuple):
 
     hashes: NDArray[np.uint64]
     ends: NDArray[np.int64]  # number of terms up to the end of each document
-    starts: NDArray[np.int64]  # where each term begins in the joined text
-    stops: NDArray[np.int64]  # where it ends, exclusive
+    starts: NDArray[np.int64]  # where each term starts in the joined text
+    stops: NDArray[np.int64]  # where it stops, exclusive
 
 
 @cache
@@ -48,10 +47,9 @@ def join(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 
 
 def words(texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.uint64] | None = None) -> Terms:
-    """Return every ``smallest`` to ``largest`` neighbouring words, joined by one space.
+    """Return all n-grams of ``smallest`` to ``largest`` words, joined by one space.
 
-    Words are the longest runs of letters, digits and underscores, as the regex ``\\w+`` finds them; words whose hash is
-    in ``stop`` are taken out first.
+    Words are the matches of the regular expression ``\\w+``; words whose hash is in ``stop`` are removed first.
     """
     points, ends = join(texts)
     tokens: Terms = _words(points, ends, code_points_matching(r"\w"))
@@ -63,23 +61,31 @@ def words(texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.ui
 
 
 def char_ngrams(texts: Sequence[str], smallest: int, largest: int) -> Terms:
-    """Return the character n-grams of every word, the word taken with one space before and after it.
+    """Return the character n-grams of every word, padded with one space on each side.
 
-    Words are what white space separates. A padded word not longer than n is one n-gram by itself, once.
+    Words are separated by white space. A padded word not longer than n is one n-gram, once.
     """
     return _char_ngrams(*join(texts), code_points_matching(r"\s"), smallest, largest)
 
 
 def hash_each(strings: Sequence[str]) -> NDArray[np.uint64]:
-    """Return the hash by which each string is known as a term."""
+    """Return the hash of each string as a term."""
     return _hash_each(*join(strings))
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def _mix(state: Any, value: Any) -> Any:
-    """Stir one value into a hash; for a given value this is a bijection of the hash, so that nothing is lost."""
+def mix(state: Any, value: Any) -> Any:
+    """Mix one value into a hash; for a given value this is a bijection of the hash, so no information is lost."""
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _HALF)
+
+
+@nb.njit(nogil=True, cache=True)
+def hash_span(points: Any, start: int, stop: int, state: Any) -> Any:
+    """Mix a span of values into a hash."""
+    for i in range(start, stop):
+        state = mix(state, points[i])
+    return state
 
 
 @nb.njit(nogil=True, cache=True)
@@ -87,17 +93,16 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
     room = len(points) // 2 + len(ends) + 1
     hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
     starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
-    n, place = 0, 0
+    n, position = 0, 0
     for document in range(len(ends)):
-        while place < ends[document]:
-            if not is_word[points[place]]:
-                place += 1
+        while position < ends[document]:
+            if not is_word[points[position]]:
+                position += 1
                 continue
-            starts[n], state = place, _SEED
-            while place < ends[document] and is_word[points[place]]:
-                state = _mix(state, points[place])
-                place += 1
-            hashes[n], stops[n] = state, place
+            starts[n] = position
+            while position < ends[document] and is_word[points[position]]:
+                position += 1
+            hashes[n], stops[n] = hash_span(points, starts[n], position, SEED), position
             n += 1
         last[document] = n
     return Terms(hashes[:n], last, starts[:n], stops[:n])
@@ -114,9 +119,7 @@ def _word_ngrams(points: Any, tokens: Any, ends: Any, first: Any, final: Any, sm
             state = tokens[i]
             for j in range(i, min(i + largest, ends[document])):
                 if j > i:
-                    state = _mix(state, SPACE)
-                    for place in range(first[j], final[j]):
-                        state = _mix(state, points[place])
+                    state = hash_span(points, first[j], final[j], mix(state, SPACE))
                 if j - i + 1 >= smallest:
                     hashes[n], starts[n], stops[n] = state, first[i], final[j]
                     n += 1
@@ -130,22 +133,22 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
     room = 3 * len(points) * (largest - smallest + 1)  # a word of one letter has three 1-grams
     hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
     starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
-    n, place = 0, 0
+    n, position = 0, 0
     for document in range(len(ends)):
-        while place < ends[document]:
-            if is_space[points[place]]:
-                place += 1
+        while position < ends[document]:
+            if is_space[points[position]]:
+                position += 1
                 continue
-            begin = place
-            while place < ends[document] and not is_space[points[place]]:
-                place += 1
-            before, after = begin - 1, place + 1  # the padded word; its first and last characters are spaces
+            begin = position
+            while position < ends[document] and not is_space[points[position]]:
+                position += 1
+            before, after = begin - 1, position + 1  # the padded word; its first and last characters are spaces
             for size in range(smallest, largest + 1):
                 for start in range(before, max(after - size, before) + 1):
                     stop = min(start + size, after)
-                    state = _SEED
+                    state = SEED
                     for at in range(start, stop):
-                        state = _mix(state, points[at] if begin <= at < place else SPACE)
+                        state = mix(state, points[at] if begin <= at < position else SPACE)
                     hashes[n], starts[n], stops[n] = state, start, stop
                     n += 1
                 if size >= after - before:
@@ -156,12 +159,8 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
 
 @nb.njit(nogil=True, cache=True)
 def _hash_each(points: Any, ends: Any) -> Any:
-    hashes = np.empty(len(ends), np.uint64)
-    place = 0
+    hashes, begin = np.empty(len(ends), np.uint64), 0
     for i in range(len(ends)):
-        state = _SEED
-        while place < ends[i]:
-            state = _mix(state, points[place])
-            place += 1
-        hashes[i] = state
+        hashes[i] = hash_span(points, begin, ends[i], SEED)
+        begin = ends[i]
     return hashes

@@ -27,48 +27,38 @@ class Scorer(Protocol):
     @property
     def nbytes(self) -> int:
         """Size of the arrays."""
-        ...
 
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time, so that memory stays bounded."""
-        ...
 
     def prepare(self, X: Matrix) -> Any:
         """Compute what `top`, `at` and `explain` share for these rows, once."""
-        ...
 
     def top(self, rows: Any, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         """Return the ``k`` best labels of every row and their scores, best first; ties by label index.
 
         ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the score -inf.
         """
-        ...
 
     def at(self, rows: Any, labels: Labels) -> Array:
         """Return the scores of the given labels (n × m) of every row; -inf where the label is -1."""
-        ...
 
     def all(self, rows: Any) -> Array:
         """Return the scores of all labels, n × c."""
-        ...
 
     def likelihood(self, rows: Any, scores: Array) -> Array:
         """Turn scores of these rows into estimates of probabilities, which the blend averages."""
-        ...
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Any:
         """Return what every stored entry of ``row`` (1 × d) adds to the scores of ``labels`` (m): `Contributions`.
 
         With ``likelihood`` to their likelihoods, which the blend averages.
         """
-        ...
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return the scorer as named arrays and JSON."""
-        ...
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Self:
         """Rebuild what `arrays` returned."""
-        ...

@@ -129,13 +129,16 @@ class _Search:
         self.leader: Option | None = None
         self.refusal: MemoryEstimateError | None = None
         alive, ended = self.listed.all, "all rungs were completed"
+        waiting: list[Recipe] = []
         for number, rung in enumerate(self.rungs):
             if self.leader is not None and self._expected(self.leader.parts, rung) > self._left:
                 ended = f"there was no time for {rung}"
+                self._climb([one for one in waiting if one not in self.measured], later=0.0)
+                self._kept()
                 break
             self._start(number)
             self._climb(alive, later=self._left * (1 - 1 / (len(self.rungs) - number)))
-            alive = self._kept()
+            waiting, alive = alive, self._kept()
         return self._finish(ended)
 
     @property
@@ -245,7 +248,8 @@ class _Search:
         if best is None or len(best.parts) > 1 or best.parts[0].scorers != ("embedding",):
             return best
         alike = (o for o in self.options if len(o.parts) == 1 and _decoding(o.parts[0]) == _decoding(best.parts[0]))
-        return next(o for o in alike if o.measures.quality >= best.measures.quality - CHANCE)
+        near = [o for o in alike if o.measures.quality >= best.measures.quality - CHANCE]
+        return min(near, key=lambda option: self.listed.embedding.index(option.parts[0]))
 
     def _kept(self) -> list[Recipe]:
         """Return the best third of the candidates of each scorer, best first."""
@@ -266,10 +270,11 @@ class _Search:
         for record in self.last.values():
             if record["outcome"] == "kept":
                 record["outcome"] = "not chosen"
-        alone = len(self.leader.parts) == 1
+        settings, first = self.leader.recipe.to_json(), self.last[self.leader.parts[0]]
+        is_trial = all(first[name] == settings[name] for name in settings)  # not a blend or a variant of the trees
         for part in self.leader.parts:
-            self._outcome(part, "chosen" if alone else "part of the choice")
-        if not alone:
+            self._outcome(part, "chosen" if is_trial else "part of the choice")
+        if not is_trial:
             self.trials.append(self._record(0.0) | self.leader.facts() | {"outcome": "chosen"})
         untried = sum(one not in self.last for one in self.listed.all)
         self._tell(len(self.measured), ended, untried)
@@ -320,7 +325,7 @@ def _pruned(recipe: Recipe) -> Recipe:
 
 def _decoding(one: Recipe) -> Any:
     """All settings of a candidate but penalties and scaling."""
-    return one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
+    return one.scorers, one.kernel, one.embedding.kernel_scale, one.decoder, one.n_components, one.ridge
 
 
 def _kind(one: Recipe) -> Any:

@@ -73,10 +73,15 @@ class Trial:
             return fit_centroids(fit.X, fit.Y, fit.weights)
         return self._embedding_scorer(candidate)
 
-    def _embed(self, candidate: Recipe) -> Embedded:
+    def is_embedded(self, candidate: Recipe) -> bool:
+        """Whether an embedding for the candidate exists, of its rank or a larger one."""
+        known = self._embedded.get((candidate.ridge, candidate.normalize))
+        return known is not None and known[0] >= self._rank(candidate)
+
+    def embed(self, candidate: Recipe) -> Embedded:
         """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
         key, asked = (candidate.ridge, candidate.normalize), self._rank(candidate)
-        if key not in self._embedded or self._embedded[key][0] < asked:
+        if not self.is_embedded(candidate):
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
             self._embedded[key] = asked, embed_labels(fit, recipe, self.place)
@@ -91,7 +96,7 @@ class Trial:
         return replace(self.fit, X=self.fit.X.normalized()) if candidate.normalize else self.fit
 
     def _embedding_scorer(self, candidate: Recipe) -> EmbeddingScorer:
-        embedded = self._embed(candidate).truncated(self._rank(candidate))
+        embedded = self.embed(candidate).truncated(self._rank(candidate))
         fit, place = self._scaled(candidate), self.place
         features = min(n_random_features(candidate, self.n, self._rank(candidate)), FEATURES)
         recipe = replace(candidate, n_components=self._rank(candidate)).with_embedding(

@@ -1,22 +1,22 @@
 """The service as an ASGI application."""
 
-import json
+import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from rembrandt import __version__
 from rembrandt.evaluation import finite
+from rembrandt.explore.settings import used_settings
 from rembrandt.serve import schemas
-from rembrandt.serve.assets import Assets
 from rembrandt.serve.batching import Batcher
-from rembrandt.serve.errors import HANDLERS, JSON, RequestError, documented
+from rembrandt.serve.errors import HANDLERS, RequestError, documented
 from rembrandt.serve.guard import LOOPBACK, Guard
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.maps import MAX_LABELS, LabelMaps, Positions, compute_map
@@ -24,8 +24,12 @@ from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.registry import Registry, ServedModel
 
-FORM = "application/x-www-form-urlencoded"
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+PAGE = Path(__file__).parent / "page"
+_SUGGEST = "/v1/projects/{name}/suggest"
 _MAX_LISTED = 1000  # labels in one response
+
+mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
 
 ModelName = Annotated[str | None, Query(description="Name of the model; the first model by default.")]
 
@@ -57,22 +61,21 @@ def create_app(
     Guard
         The ASGI application.
     """
-    metrics = Metrics()
-    service = Service(Registry(paths, metrics), limits, metrics, token is not None, compute_map)
+    service = Service(paths, limits, token is not None, compute_map)
     hosts = None if any_host or token is not None else LOOPBACK
-    return Guard(service.routes(), limits, metrics, token, hosts)
+    return Guard(service.routes(), limits, service.metrics, token, hosts)
 
 
 class Service:
     """The routes and what they share."""
 
     def __init__(
-        self, registry: Registry, limits: Limits, metrics: Metrics, has_token: bool, compute_map: Callable[..., Any]
+        self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Callable[..., Any]
     ) -> None:
-        self.registry, self.limits, self.metrics, self.has_token = registry, limits, metrics, has_token
-        self.batcher = Batcher(predict, limits, metrics)
+        self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
+        self.registry = Registry(paths, self.metrics)
+        self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
-        self.assets = Assets()
         self.ready = False
 
     @asynccontextmanager
@@ -112,8 +115,9 @@ class Service:
             errors = documented(*statuses)
             options: Any = {"response_model": response, "responses": errors, "openapi_extra": bodies.get(path)}
             app.add_api_route(path, handler, methods=[method], **options)
-        for path, page in (("/metrics", self.prometheus), ("/", self.page), ("/page/{file}", self.page)):
-            app.add_api_route(path, page, methods=["GET"], include_in_schema=False)
+        app.add_api_route("/metrics", self.prometheus, include_in_schema=False)
+        app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
+        app.mount("/page", StaticFiles(directory=PAGE))
         if self.has_token:
             described = app.openapi()
             described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -125,9 +129,9 @@ class Service:
         wanted = schemas.PredictRequest.model_validate_json(await _read(request, JSON))
         served = self.registry.get(wanted.model)
         found = await self._submit(PredictJob(served, wanted))
-        return _json({"model": served.name, "version": served.version, "predictions": found})
+        return JSONResponse({"model": served.name, "version": served.version, "predictions": found})
 
-    async def labels(
+    def labels(
         self,
         query: Annotated[str, Query(max_length=1000, description="Part of a name or title.")] = "",
         limit: Annotated[int, Query(ge=1, le=_MAX_LISTED)] = 20,
@@ -135,45 +139,42 @@ class Service:
     ) -> Response:
         """List labels whose name or title contains a text, or the most frequent labels."""
         served = self.registry.get(model)
-        found = await run_in_threadpool(served.labels.search, query, limit)
-        return _json({"model": served.name, "labels": [served.labels.document(column) for column in found]})
+        found = [served.labels.document(column) for column in served.labels.search(query, limit)]
+        return JSONResponse({"model": served.name, "labels": found})
 
-    async def neighbors(
+    def neighbors(
         self,
         label: str,
         k: Annotated[int, Query(ge=1, le=_MAX_LISTED)] = 10,
         min_count: Annotated[int, Query(ge=0, le=2**31, description="Minimum number of training examples.")] = 2,
         model: ModelName = None,
     ) -> Response:
-        """List the nearest labels in the embedding."""
+        """List the labels that are nearest to a label."""
         served = self.registry.get(model)
         column = served.find(label)
-        found = await run_in_threadpool(served.labels.neighbors, column, k, min_count)
+        found = served.labels.neighbors(column, k, min_count)
         near = [served.labels.document(other) | {"cosine": cosine} for other, cosine in found]
-        return _json({"model": served.name, **served.labels.document(column), "neighbors": near})
+        return JSONResponse({"model": served.name, **served.labels.document(column), "neighbors": near})
 
-    async def map(
-        self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None
-    ) -> Response:
+    def map(self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None) -> Response:
         """Return the labels in the plane; the map is computed in the background after a model is loaded."""
-        served = self.registry.get(model)
-        return _json(await run_in_threadpool(self.maps.document, served, limit))
+        return JSONResponse(self.maps.document(self.registry.get(model), limit))
 
-    async def models(self) -> Response:
+    def models(self) -> Response:
         """List the models of this service."""
-        return _json({"models": [self._summary(served) for served in self.registry]})
+        return JSONResponse({"models": [self._summary(served) for served in self.registry]})
 
-    async def model(self, name: str) -> Response:
+    def model(self, name: str) -> Response:
         """Return the settings and measurements of a model."""
         served = self.registry.get(name)
         classifier = served.classifier
         details = {
-            "settings": classifier.settings_,
+            "settings": used_settings(classifier.model_),
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),
-            "singular_values": classifier.singular_values_,
+            "singular_values": [] if classifier.model_.embedding is None else classifier.singular_values_,
         }
-        return _json(self._summary(served) | finite(details))
+        return JSONResponse(self._summary(served) | finite(details))
 
     async def reload(self, name: str) -> Response:
         """Load a model again from its folder and replace the old version; only on a service with a token."""
@@ -183,36 +184,33 @@ class Service:
             )
         served = await self.registry.reload(name)
         self.maps.start(served)
-        return _json(self._summary(served))
+        return JSONResponse(self._summary(served))
 
-    async def project(self, name: str) -> Response:
+    def project(self, name: str) -> Response:
         """Describe a model in the format of Annif's API."""
         served = self.registry.get(name)
         facts = {"project_id": served.name, "name": served.name, "is_trained": True}
-        return _json(facts | {"modification_time": served.saved_at.isoformat()})
+        return JSONResponse(facts | {"modification_time": served.saved_at.isoformat()})
 
     async def suggest(self, name: str, request: Request) -> Response:
         """Predict the labels of one text, with requests and responses in the format of Annif's API."""
         wanted = schemas.SuggestRequest.from_form(await _read(request, FORM))
-        job = PredictJob(self.registry.get(name), wanted.as_predict_request())
-        found = (await self._submit(job))[0]
-        return _json({"results": [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]})
+        [found] = await self._submit(PredictJob(self.registry.get(name), wanted.as_predict_request()))
+        results = [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]
+        return JSONResponse({"results": results})
 
     async def healthz(self) -> Response:
         """The process is alive."""
-        return _json({"status": "alive"})
+        return JSONResponse({"status": "alive"})
 
     async def readyz(self) -> Response:
         """The service accepts requests."""
         if not self.ready:
             raise RequestError(503, "the service is starting or shutting down", {"Retry-After": "1"})
-        return _json({"status": "ready"})
+        return JSONResponse({"status": "ready"})
 
     async def prometheus(self) -> Response:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    async def page(self, request: Request, file: str = "index.html") -> Response:
-        return self.assets.respond(file, request)
 
     async def _submit(self, job: PredictJob) -> Predictions:
         job.check(self.limits)
@@ -224,15 +222,13 @@ class Service:
             "version": served.version,
             "default": served.name == self.registry.default,
             "saved_at": served.saved_at.isoformat(),
-            "n_labels": len(served.labels.ids),
+            "n_labels": len(served.labels.index),
             "n_features": served.n_features,
             "n_train": served.classifier.n_train_,
             "rank": served.classifier.settings_.get("rank"),
+            "scorers": served.classifier.model_.blend.weights,
             "takes": "texts" if served.takes_texts else "vectors",
         }
-
-
-_SUGGEST = "/v1/projects/{name}/suggest"
 
 
 def _body(content_type: str, schema: Any) -> dict[str, Any]:
@@ -246,7 +242,3 @@ async def _read(request: Request, content_type: str) -> bytes:
     if found != content_type:
         raise RequestError(415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}")
     return await request.body()
-
-
-def _json(document: Any) -> Response:
-    return Response(json.dumps(document, allow_nan=False, separators=(",", ":")), media_type=JSON)

@@ -9,24 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
 
-class Job(Protocol):
-    """Work to be done."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-
 class Batcher:
     """A bounded queue in front of one worker thread, for use from one event loop.
 
-    ``work`` takes a list of jobs and returns as many results; a result that is an exception is raised by `submit`.
+    ``work`` takes a list of jobs and returns as many results; a result that is an exception is raised by `submit`. A
+    job has a size, ``n_rows``.
     """
 
     def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], limits: Limits, metrics: Metrics) -> None:
@@ -38,7 +32,7 @@ class Batcher:
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def submit(self, job: Job) -> Any:
+    async def submit(self, job: Any) -> Any:
         """Return the result of a job; raise an error at once if the queue is full, and after the time limit."""
         if self._closed:
             raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"})

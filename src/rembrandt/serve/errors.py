@@ -1,6 +1,5 @@
 """Errors of the HTTP service: each is a JSON document with a status and a message."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +7,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from rembrandt.errors import RembrandtError
-
-JSON = "application/json"
 
 
 class RequestError(Exception):
@@ -24,8 +21,7 @@ class RequestError(Exception):
 
     def response(self) -> Response:
         """Return the error as a response."""
-        content = {"error": {"status": self.status, "message": self.message}}
-        return Response(json.dumps(content), self.status, self.headers, JSON)
+        return JSONResponse({"error": {"status": self.status, "message": self.message}}, self.status, self.headers)
 
 
 def internal_error() -> RequestError:
@@ -49,18 +45,21 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorResponse} for status in sorted({*statuses, 400, 401, 403, 408, 413, 429, 500})}
 
 
-def _as_request_error(request: Request, error: Exception) -> RequestError:
-    if isinstance(error, RequestError):
-        return error
+async def handle(request: Request, error: Any) -> Response:
+    """Return any error as a response."""
     if isinstance(error, HTTPException):
         path = request.url.path
         messages = {404: f"there is no {path}", 405: f"{request.method} is not allowed for {path}"}
         message = messages.get(error.status_code, error.detail)
-        return RequestError(error.status_code, f"{message}; see /openapi.json", error.headers)
-    if isinstance(error, RequestValidationError | ValidationError):
+        error = RequestError(error.status_code, f"{message}; see /openapi.json", error.headers)
+    elif isinstance(error, RequestValidationError | ValidationError):
         found = list(error.errors())
-        return RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))
-    return RequestError(422, str(error)) if isinstance(error, RembrandtError) else internal_error()
+        error = RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))
+    elif isinstance(error, RembrandtError):
+        error = RequestError(422, str(error))
+    elif not isinstance(error, RequestError):
+        error = internal_error()
+    return error.response()
 
 
 def _message(errors: list[Any]) -> str:
@@ -72,10 +71,6 @@ def _message(errors: list[Any]) -> str:
     return f"{where}: {what}{more}" if where else f"{what}{more}"
 
 
-async def _handle(request: Request, error: Any) -> Response:
-    return _as_request_error(request, error).response()
-
-
 HANDLERS: dict[Any, Any] = dict.fromkeys(
-    (Exception, RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError), _handle
+    (Exception, RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError), handle
 )

@@ -25,6 +25,7 @@ _POLICY = (
 )
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
+    (b"cache-control", b"no-cache"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -52,15 +53,13 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        started = complete = False
+        started = False
 
         async def respond(message: Any) -> None:
-            nonlocal status, started, complete
+            nonlocal status, started
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
                 message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
-            else:
-                complete = not message.get("more_body", False)
             await send(message)
 
         parts: list[bytes] = []  # of the body
@@ -73,8 +72,6 @@ class Guard:
             await error.response()(scope, receive, respond)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            if started and not complete:
-                raise  # closes the connection, so that half a response does not look complete
             if not started:
                 await internal_error().response()(scope, receive, respond)
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.labels import LabelIndex
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
 _MAX_HITS = 2000  # matches that are ranked, from the most frequent labels on
@@ -17,21 +18,17 @@ class Labels:
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
-        self.ids = [str(label) for label in classifier.classes_.tolist()]
-        titles = classifier.label_titles_
-        self.names = [str(titles.get(label, label)) for label in self.ids] if titles else self.ids
+        self.index = LabelIndex(map(str, classifier.classes_.tolist()), classifier.label_titles_)
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
-        self._by_id = {label: column for column, label in enumerate(self.ids)}
-        self._by_name = {name.casefold(): column for column, name in enumerate(self.names)}
 
-    def find(self, label: str) -> int | None:
-        """Return the column of the label with this name or title."""
-        return self._by_id.get(label, self._by_name.get(label.casefold()))
+    def named(self, column: int) -> dict[str, Any]:
+        """Return the name and the title of a label as JSON."""
+        return {"label": self.index.names[column], "name": self.index.title(column)}
 
     def document(self, column: int) -> dict[str, Any]:
         """Return a label as JSON."""
-        return {"label": self.ids[column], "name": self.names[column], "count": int(self.counts[column])}
+        return self.named(column) | {"count": int(self.counts[column])}
 
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.
@@ -46,7 +43,7 @@ class Labels:
         return [column for _, column in ranked[:limit]]
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
-        """Return the nearest labels in the embedding that occurred ``min_count`` times in training, with cosines."""
+        """Return the nearest labels that occurred ``min_count`` times in training, with their cosines."""
         columns, cosines = nearest_labels(self._unit_vectors, k, [column], self.counts >= min_count)
         pairs = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
         return [(other, cosine) for other, cosine in pairs if other >= 0]
@@ -54,8 +51,8 @@ class Labels:
     @cached_property
     def _search_texts(self) -> list[tuple[str, int]]:
         """Name and title of every label, each between line ends, and its column; from the most frequent on."""
-        columns = self.by_frequency.tolist()
-        return [(f"\n{_folded(self.ids[column])}\n{_folded(self.names[column])}\n", column) for column in columns]
+        names, title = self.index.names, self.index.title
+        return [(f"\n{_folded(names[i])}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()]
 
     @cached_property
     def _unit_vectors(self) -> NDArray[Any]:

@@ -17,8 +17,6 @@ from rembrandt.serve.schemas import PredictRequest
 
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
-_FEW = 64  # excluded labels that are removed from a longer list; for more, the other labels are passed to the model
-
 
 @dataclass(frozen=True)
 class PredictJob:
@@ -75,18 +73,14 @@ def _predict_group(jobs: list[PredictJob]) -> Sequence[Predictions | Exception]:
 
 def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     """Predict for jobs with the same model, kind of input, and labels to include and exclude."""
-    served, request = jobs[0].served, jobs[0].request
-    classifier, rows = served.classifier, _rows(jobs)
-    excluded = {served.find(label) for label in request.exclude}
-    allowed = _allowed(served, request, excluded)
-    available, spare = (len(served.labels.ids), len(excluded)) if allowed is None else (len(allowed), 0)
-    k = min(max(job.request.top_k for job in jobs) + spare, available)
+    served, rows = jobs[0].served, _rows(jobs)
+    model, allowed = served.classifier.device_model(), _allowed(served, jobs[0].request)
+    k = min(max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed))
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        wanted = any(job.request.probabilities for job in jobs)
-        if wanted:
-            columns, scores, probabilities = classifier.device_model().top_probabilities(rows, k, allowed)
+        if any(job.request.probabilities for job in jobs):
+            columns, scores, probabilities = model.top_probabilities(rows, k, allowed)
         else:
-            columns, scores = classifier.device_model().top_k(rows, k, allowed)
+            columns, scores = model.top_k(rows, k, allowed)
     if (columns[:, 0] < 0).any() or not np.isfinite(scores[columns >= 0]).all():
         raise RequestError(422, "a score is not finite: the values of this vector are too large for the model")
     results = []
@@ -94,23 +88,22 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     for job in jobs:
         own = slice(start, start := start + job.n_rows)
         values = (probabilities if job.request.probabilities else scores)[own]
-        results.append(_documents(job, rows[own], columns[own], values, excluded))
+        results.append(_documents(job, rows[own], columns[own], values))
     return results
 
 
-def _documents(job: PredictJob, rows: Any, columns: Any, values: Any, excluded: set[int]) -> Predictions:
+def _documents(job: PredictJob, rows: Any, columns: NDArray[np.int64], values: NDArray[Any]) -> Predictions:
     """Return the predictions of one job as JSON."""
-    request, labels = job.request, job.served.labels
-    least = -np.inf if request.threshold is None else request.threshold
+    request, served = job.request, job.served
+    kept = columns >= 0 if request.threshold is None else (columns >= 0) & (values >= request.threshold)
+    kept[:, request.top_k :] = False
     documents: Predictions = []
-    for i in range(len(columns)):
-        pairs = zip(columns[i].tolist(), values[i].tolist(), strict=True)
-        kept = [(c, value) for c, value in pairs if c >= 0 and c not in excluded and value >= least][: request.top_k]
-        found = [{"label": labels.ids[c], "name": labels.names[c], "score": value} for c, value in kept]
-        if request.explain and kept:
+    for i, mask in enumerate(kept):
+        chosen, scores = columns[i, mask], values[i, mask].tolist()
+        found = [served.labels.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
+        if request.explain and found:
             text = request.texts[i] if request.texts else None
-            chosen = np.array([column for column, _ in kept])
-            explained = explain_columns(job.served.classifier, rows[[i]], chosen, job.served.feature_names, text)
+            explained = explain_columns(served.classifier, rows[[i]], chosen, served.feature_names, text)
             for one, explanation in zip(found, explained, strict=True):
                 one["explanation"] = explanation.document() | {"segments": explanation.segments()}
                 del one["explanation"]["label"]
@@ -130,20 +123,19 @@ def _rows(jobs: list[PredictJob]) -> Any:
 
 def _matrix(served: ServedModel, vectors: list[dict[str, float]]) -> sparse.csr_array:
     """Return vectors as a sparse matrix; names that are not in the training data are ignored, like unknown words."""
-    named = served.feature_columns
-    rows, columns, values = [], [], []
-    for row, vector in enumerate(vectors):
-        for key, value in vector.items():
-            column = _number(served, key) if named is None else named.get(key, -1)
-            if column >= 0:
-                rows.append(row)
-                columns.append(column)
-                values.append(value)
+    keys = [key for vector in vectors for key in vector]
+    if served.features is None:
+        columns = np.array([_number(served, key) for key in keys], dtype=np.int64)
+    else:
+        columns = served.features.columns(keys)
     with np.errstate(over="ignore"):
-        data = np.array(values, dtype=np.float32)
-    if not np.isfinite(data).all():
+        values = np.array([value for vector in vectors for value in vector.values()], dtype=np.float32)
+    if not np.isfinite(values).all():
         raise RequestError(422, "a value of this vector is too large for single precision")
-    return sparse.csr_array((data, (rows, columns)), shape=(len(vectors), served.n_features))
+    rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
+    known = columns >= 0
+    shape = (len(vectors), served.n_features)
+    return sparse.csr_array((values[known], (rows[known], columns[known])), shape=shape)
 
 
 def _number(served: ServedModel, key: str) -> int:
@@ -154,13 +146,13 @@ def _number(served: ServedModel, key: str) -> int:
     )
 
 
-def _allowed(served: ServedModel, request: PredictRequest, excluded: set[int]) -> NDArray[np.int64] | None:
-    """Return the columns to choose from; None for all, which is faster."""
-    if request.include is None and len(excluded) <= _FEW:
+def _allowed(served: ServedModel, request: PredictRequest) -> NDArray[np.int64] | None:
+    """Return the columns to choose from, None for all."""
+    if request.include is None and not request.exclude:
         return None
-    allowed = np.full(len(served.labels.ids), request.include is None)
+    allowed = np.full(len(served.labels.index), request.include is None)
     allowed[[served.find(label) for label in request.include or ()]] = True
-    allowed[list(excluded)] = False
+    allowed[[served.find(label) for label in request.exclude]] = False
     if not allowed.any():
         raise RequestError(422, "no label is left: all included labels are excluded")
     return np.flatnonzero(allowed)

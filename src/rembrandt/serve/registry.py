@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scipy import sparse
 
+from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import ModelError
 from rembrandt.estimators import load
 from rembrandt.explore.explain import feature_names
@@ -50,10 +51,9 @@ class ServedModel:
         return int(self.classifier.n_features_in_)
 
     @cached_property
-    def feature_columns(self) -> dict[str, int] | None:
-        """The column of each named feature; None if features are numbered or hashed."""
-        names = self.feature_names
-        return None if names is None else {str(name): column for column, name in enumerate(names)}
+    def features(self) -> LabelIndex | None:
+        """Columns of features by name; None if features are numbered or hashed."""
+        return None if self.feature_names is None else LabelIndex(map(str, self.feature_names))
 
     def is_current(self) -> bool:
         """Return whether the folder still holds this version."""
@@ -61,7 +61,7 @@ class ServedModel:
 
     def find(self, label: str) -> int:
         """Return the column of the label with this name or title."""
-        column = self.labels.find(label)
+        column = self.labels.index.find(label)
         if column is None:
             raise RequestError(
                 404, f"model {self.name!r} has no label {label!r}; search for it with GET /v1/labels?query="

@@ -114,7 +114,7 @@ class Neighbor(Label):
 
 class NeighborsResponse(Label):
     model: str
-    neighbors: list[Neighbor] = Field(description="The nearest labels in the embedding, nearest first.")
+    neighbors: list[Neighbor] = Field(description="The nearest labels, nearest first.")
 
 
 class ModelSummary(BaseModel):
@@ -125,7 +125,8 @@ class ModelSummary(BaseModel):
     n_labels: int
     n_features: int
     n_train: int
-    rank: int
+    rank: int | None = Field(description="Dimensions of the label embedding; null if the model has none.")
+    scorers: dict[str, float] = Field(description="Weight of each part of the score: trees, centroids, embedding.")
     takes: str = Field(description="texts or vectors")
 
 
@@ -139,7 +140,7 @@ class ModelDetails(ModelSummary):
     settings: dict[str, Any]
     selection: list[dict[str, Any]] = Field(description="The candidates that were tried on held-out training data.")
     metrics: dict[str, Any] = Field(description="Measurements that were saved with the model.")
-    singular_values: list[float]
+    singular_values: list[float] = Field(description="Spectrum of the label embedding; empty if there is none.")
 
 
 class MapResponse(BaseModel):

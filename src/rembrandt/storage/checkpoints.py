@@ -147,8 +147,7 @@ class CheckpointFolder(Checkpoints):
             unnamed.unlink()
 
     def stage(self, name: str, compute: Callable[[], T], pack: Callable[[T], State], unpack: Callable[..., T]) -> T:
-        saved = self._usable(name)
-        if saved:
+        if saved := self._usable(name):
             result, self._done[name] = unpack(*saved[-1].read()), saved[-1].sha256
         else:
             result = compute()
@@ -164,12 +163,10 @@ class CheckpointFolder(Checkpoints):
 
         A stage that is computed again, because its file was damaged, can differ in its last bits on another machine.
         """
-        found = self._found(name)
-        usable = [saved for saved in found if saved.after() == self._done]
-        for saved in found:
-            if saved not in usable:
+        for saved in self._found(name):
+            if saved.after() != self._done:
                 saved.path.unlink()
-        return usable
+        return self._found(name)
 
     def step(self, name: str, number: int, arrays: Callable[[], Arrays], facts: dict[str, Any]) -> None:
         started = time.monotonic()

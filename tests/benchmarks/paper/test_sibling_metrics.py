@@ -17,7 +17,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rembrandt.errors import DataError
-from rembrandt.explore.neighbors import nearest_rows, scaled_vectors
 
 TWO_PAIRS = sparse.csr_array([[1, 0], [1, 0], [0, 1], [0, 1]])
 

@@ -1,7 +1,6 @@
 """The contents of a report as JSON values: every number is computed here, the page only shows them."""
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,26 +9,28 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.data import Dataset
+from rembrandt.data.labels import LabelIndex
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
 from rembrandt.explore.explain import explain
 from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
-from rembrandt.explore.quality import LabelQuality, label_quality
+from rembrandt.explore.settings import used_settings
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
-from rembrandt.metrics.hits import hits
+from rembrandt.metrics.hits import hits, label_counts
 from rembrandt.progress import Report, silent
 
 LEVEL = 0.95  # of the confidence intervals
-N_MAPPED = 20_000  # labels on the map, so that the page stays small and fast
+N_MAPPED = 20_000  # labels on the map; with NAME it keeps the page below 5 MB
 N_EXPLAINED = 20  # examples
 N_NEIGHBOURS = 6  # of each label on the map
 N_EXTREMES = 12  # best and worst labels
 N_PAIRS = 15  # confusions
 N_VALUES = 300  # of the spectrum
 GRID = 10_000  # steps of a coordinate on the map
-QUOTE, TEXT, NAME = 300, 3000, 160  # characters of a quoted example, an explained text, a label
+NAME, QUOTE = 100, 300  # bytes of a label and of a quoted example
+TEXT = 3000  # characters of an explained text
 
 
 def gather(
@@ -62,55 +63,41 @@ def gather(
     dict
         The contents, for `render` or as JSON.
     """
-    seconds: list[list[Any]] = []
-
-    def timed(step: str, compute: Callable[..., Any], *arguments: Any) -> Any:
-        start = time.perf_counter()
-        result = compute(*arguments)
-        seconds.append([step, time.perf_counter() - start])
-        return result
-
-    measured: Measured = timed("predicting the test examples", measure, classifier, data, report)
-    known = measured.data
-    names = shown_names(classifier)
-    quality = label_quality(known.Y, measured.labels)
+    measured = measure(classifier, data, report)
+    model, known, labels = classifier.model_, measured.data, measured.labels
+    index = LabelIndex(model.classes, classifier.label_titles_)
+    names = [_cut(index.title(column), NAME) for column in range(model.n_labels)]
+    true, predicted, found = label_counts(known.Y, labels)
+    with np.errstate(invalid="ignore"):  # NaN for labels that are never true, or never predicted
+        quality = {"true": true, "precision": found / predicted, "recall": found / true}
+    quality["f1"] = 2 * found / np.maximum(true + predicted, 1)
     return {
         "title": title,
         "version": __version__,
         "made": time.strftime("%Y-%m-%d %H:%M"),
-        "model": _model(classifier, known),
-        "metrics": timed("bootstrap intervals", _metrics, classifier, measured, seed, report),
+        "model": {
+            "n_train": model.n_train,
+            "n_labels": model.n_labels,
+            "n_test": known.n_examples,
+            "texts": model.text is not None,
+            "multiclass": model.multiclass,
+            "scorers": model.blend.weights,
+            "top_k": max(KS),
+        },
+        "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
         "deciles": measured.decile_documents(),
-        "calibration": timed("calibration", _calibration, classifier, measured, report),
+        "calibration": _calibration(classifier, measured, report),
         "spectrum": _spectrum(classifier),
-        "map": timed("label map", _map, classifier, quality, names, seed, report) if with_map else None,
-        "labels": _extremes(classifier, quality, names),
-        "confusions": timed("confusions", _confusions, classifier, measured, names),
-        "explained": timed("explanations", _explained, classifier, known, names, seed),
-        "settings": _flat(classifier.settings_),
+        "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
+        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names),
+        "confusions": _confusions(known, labels[:, :1] if model.multiclass else labels, names),
+        "explained": _explained(classifier, known, names, seed),
+        "settings": used_settings(model),
         "selection": classifier.selection_,
         "notes": known.notes.sentences(),
-        "timings": seconds,
         "fit_seconds": classifier.extra_.get("fit_seconds"),
         "examples_per_second": measured.examples_per_second,
-    }
-
-
-def shown_names(classifier: RembrandtClassifier) -> list[str]:
-    """Return the title of each label, or its name if it has none."""
-    titles = classifier.label_titles_
-    return [_cut(str(titles.get(str(name), name)), NAME) for name in classifier.classes_.tolist()]
-
-
-def _model(classifier: RembrandtClassifier, known: Dataset) -> dict[str, Any]:
-    return {
-        "n_train": classifier.n_train_,
-        "n_labels": len(classifier.classes_),
-        "n_test": known.n_examples,
-        "texts": classifier.text_ is not None,
-        "multiclass": classifier.model_.multiclass,
-        "top_k": max(KS),
     }
 
 
@@ -134,53 +121,44 @@ def _calibration(classifier: RembrandtClassifier, measured: Measured, report: Re
     return {"bins": [asdict(each) for each in bins], "error": calibration_error(bins)}
 
 
-def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any]:
+def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
+    """Return the spectrum of the label embedding; None for models without one."""
+    if classifier.model_.embedding is None:
+        return None
     values = np.asarray(classifier.singular_values_, dtype=np.float64)
-    shown = np.unique(np.geomspace(1, max(1, len(values)), N_VALUES).round().astype(int)) - 1
-    settings = classifier.settings_
+    shown = np.unique(np.geomspace(1, len(values), N_VALUES).round().astype(int)) - 1
     return {
         "ranks": (shown + 1).tolist(),
-        "values": values[shown].tolist() if len(values) else [],
+        "values": values[shown].tolist(),
         "rank": len(values),
-        "reason": settings.get("rank_reason") or "set by the user",
-        "method": settings["method"],
+        "reason": classifier.settings_.get("rank_reason") or "set by the user",
+        "method": classifier.settings_["method"],
     }
 
 
-def _extremes(classifier: RembrandtClassifier, quality: LabelQuality, names: list[str]) -> dict[str, Any]:
-    min_count = next((n for n in (20, 10, 5, 3) if (quality.true >= n).sum() >= 4 * N_EXTREMES), 1)
-    columns = {
-        "count": np.asarray(classifier.label_counts_),
-        "true": quality.true,
-        "predicted": quality.predicted,
-        "precision": quality.precision,
-        "recall": quality.recall,
-        "f1": quality.f1,
-    }
+def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]:
+    """Return the labels with the highest and the lowest F1 among those with enough test examples.
 
-    def rows(labels: NDArray[np.int64]) -> list[dict[str, Any]]:
-        return [
-            {"name": names[i]} | {name: values[i].item() for name, values in columns.items()} for i in labels.tolist()
-        ]
+    No label is in both lists. Of labels with the same F1, the more frequent come first.
+    """
+    true, f1 = columns["true"], columns["f1"]
+    min_count = next((n for n in (20, 10, 5, 3) if (true >= n).sum() >= 4 * N_EXTREMES), 1)
+    frequent = np.flatnonzero(true >= min_count)
+    n = min(N_EXTREMES, len(frequent) // 2)
 
-    best, worst = quality.extremes(N_EXTREMES, min_count)
-    return {"min_count": min_count, "best": rows(best), "worst": rows(worst)}
+    def rows(sign: int) -> list[dict[str, Any]]:
+        order = frequent[np.lexsort((-true[frequent], sign * f1[frequent]))][:n]
+        return [{"name": names[i]} | {name: values[i].item() for name, values in columns.items()} for i in order]
+
+    return {"min_count": min_count, "best": rows(-1), "worst": rows(1)}
 
 
-def _confusions(classifier: RembrandtClassifier, measured: Measured, names: list[str]) -> list[dict[str, Any]]:
-    texts = measured.data.texts
-    ranked = measured.labels[:, :1] if classifier.model_.multiclass else measured.labels
-    return [
-        {
-            "true": names[c.true],
-            "predicted": names[c.predicted],
-            "count": c.count,
-            "rate": c.rate,
-            "reverse": c.reverse,
-            "examples": [] if texts is None else [_cut(texts[row], QUOTE) for row in c.examples],
-        }
-        for c in confusions(measured.data.Y, ranked, N_PAIRS, 2)
-    ]
+def _confusions(data: Dataset, labels: NDArray[np.int64], names: list[str]) -> list[dict[str, Any]]:
+    found = [asdict(each) for each in confusions(data.Y, labels, N_PAIRS, 2)]
+    for each in found:
+        each["true"], each["predicted"] = names[each["true"]], names[each["predicted"]]
+        each["examples"] = [] if data.texts is None else [_cut(data.texts[row], QUOTE) for row in each["examples"]]
+    return found
 
 
 def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int) -> list[dict[str, Any]]:
@@ -211,7 +189,7 @@ def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str],
 
 
 def _map(
-    classifier: RembrandtClassifier, quality: LabelQuality, names: list[str], seed: int, report: Report
+    classifier: RembrandtClassifier, recall: NDArray[Any], names: list[str], seed: int, report: Report
 ) -> dict[str, Any]:
     """Return the most frequent labels with integer coordinates, which are shorter than floats."""
     found = label_map(classifier, N_MAPPED, seed, report)
@@ -220,24 +198,18 @@ def _map(
     x, y = np.round((found.positions - (low + high) / 2) * scale + GRID / 2).astype(int).T.tolist()
     near = nearest_labels(unit_vectors(classifier)[found.columns], N_NEIGHBOURS, report=report)[0]
     return {
-        "n_labels": len(classifier.classes_),
+        "n_labels": len(names),
         "grid": GRID,
         "names": [names[i] for i in found.columns.tolist()],
         "counts": found.counts.tolist(),
         "x": x,
         "y": y,
-        "recall": np.round(quality.recall[found.columns], 2).tolist(),
+        "recall": np.round(recall[found.columns], 2).tolist(),
         "neighbours": [[j for j in row if j >= 0] for row in near.tolist()],
     }
 
 
-def _flat(settings: dict[str, Any], prefix: str = "") -> list[list[Any]]:
-    """Return nested settings as a list of names and values."""
-    rows: list[list[Any]] = []
-    for name, value in settings.items():
-        rows += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [[prefix + name, value]]
-    return rows
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+def _cut(text: str, size: int) -> str:
+    """Return the first ``size`` bytes of a text."""
+    short = text.encode(errors="replace")[:size].decode(errors="ignore")
+    return short if len(short) == len(text) else f"{short}…"

@@ -57,9 +57,12 @@ const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 const model = data.model;
 const metric = Object.fromEntries(data.metrics.map((each) => [each.name, each]));
 const kind = model.texts ? "texts" : "examples";
+const scorerNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding" };
+const scorers = Object.entries(model.scorers).map(([name, weight]) =>
+  Object.keys(model.scorers).length > 1 ? `${scorerNames[name]} (${per(weight, 0)})` : scorerNames[name]);
 document.getElementById("lead").textContent =
   `A model with ${count(model.n_labels)} labels, trained on ${count(model.n_train)} ${kind} ` +
-  `and evaluated on ${count(model.n_test)} other ${kind}.`;
+  `and evaluated on ${count(model.n_test)} other ${kind}. Its scores come from ${scorers.join(" and ")}.`;
 
 function figure(value, what, more) {
   return make("div", { class: "card figure" }, make("div", { class: "value" }, value), make("div", { class: "what" }, what),
@@ -150,7 +153,7 @@ function spectrumCurve() {
   const { ranks, values, rank } = data.spectrum;
   const width = 520, height = 270, left = 52, bottom = 40, top = 8;
   const positive = values.filter((value) => value > 0);
-  if (!positive.length) return make("p", { class: "soft" }, "This model has no spectrum.");
+  if (!positive.length) return make("p", { class: "soft" }, "All values are zero.");
   const low = Math.floor(Math.log10(Math.min(...positive))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
   const widest = Math.max(Math.log10(ranks[ranks.length - 1]), 0.5);
   const x = (value) => left + Math.log10(value) / widest * (width - left - 14);
@@ -173,13 +176,12 @@ section("frequency", "Frequency", "Common and rare labels",
   `Labels in ten groups of equal size, from the most to the least frequent in training. Precision: fraction of the predictions of these labels that are right. Recall: fraction of their true occurrences that are among the first ${model.top_k} predictions.`,
   make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), deciles(),
     make("p", { class: "sum" }, "Below each group: its number and the range of training counts of its labels.")));
-const reason = data.spectrum.reason;
-section("shape", "Calibration", "Calibration and spectrum", null,
+section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Calibration", null,
   make("div", { class: "grid" },
     make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
       make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${per(data.calibration.error)}. The pale bars show the number of predictions.`)),
-    make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
-      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.rank)}: ${reason}.`))));
+    data.spectrum ? make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
+      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.rank)}: ${data.spectrum.reason}.`)) : null));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
 function labelMap(map) {
@@ -413,23 +415,32 @@ function explained(example, number) {
   if (example.predictions.length) show(example.predictions[0]);
   redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });
   return make("div", { class: "card example" }, make("div", {}, ...buttons), words, sum,
-    make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true labels`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
+    make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true label${example.true.length === 1 ? "" : "s"}`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
 section("explained", "Explanations", "Explained predictions",
   "Random test examples. Choose a label to see which words increase its score (warm) and which decrease it (cool). The contributions sum to the score exactly.",
   ...data.explained.map(explained));
 
 // --- settings ------------------------------------------------------------------------------------------------------
-const value = (each) => (each === null || each === undefined ? "none" : typeof each === "number" && !Number.isInteger(each) ? String(Number(each.toPrecision(4))) : typeof each === "object" ? JSON.stringify(each) : String(each));
-function candidates(trials) {
-  const names = [...new Set(trials.flatMap((trial) => Object.keys(trial)))];
-  return table(names.map((name) => name.replaceAll("_", " ")), trials.map((trial) => names.map((name) => value(trial[name]))));
+function value(each) {
+  if (each === null || each === undefined) return "none";
+  if (typeof each === "number" && !Number.isInteger(each)) return String(Number(each.toPrecision(4)));
+  return Array.isArray(each) ? each.map(value).join(", ") : String(each);
 }
-section("settings", "Settings", "Settings and timings", null,
-  make("div", { class: "grid" },
-    make("div", { class: "card" }, make("h3", {}, "Settings"), table(["setting", "value"], data.settings.map(([name, each]) => [name, value(each)]))),
-    make("div", { class: "card" }, make("h3", {}, "Timings"), table(["step", "time"],
-      [...(data.fit_seconds ? [["training", seconds(data.fit_seconds)]] : []), ...data.timings.map(([name, each]) => [name, seconds(each)])], [1]),
-      ...(data.selection.length ? [make("h3", {}, " "), make("h3", {}, "Candidates on held-out training data"), candidates(data.selection)] : []),
-      ...(data.notes.length ? [make("h3", {}, " "), make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note))] : []))));
+// Nested settings as names and values.
+function flat(settings, prefix = "") {
+  return Object.entries(settings).flatMap(([name, each]) =>
+    each !== null && typeof each === "object" && !Array.isArray(each)
+      ? flat(each, `${prefix}${name}, `) : [[(prefix + name).replaceAll("_", " "), value(each)]]);
+}
+// The candidates, with the columns in which they differ.
+function candidates(trials) {
+  const rows = trials.map((trial) => Object.fromEntries(flat(trial)));
+  const names = [...new Set(rows.flatMap(Object.keys))].filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1);
+  return table(names, rows.map((row) => names.map((name) => row[name] ?? "")));
+}
+section("settings", "Settings", "Settings", data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : null,
+  make("div", { class: "card" }, table(["setting", "value"], flat(data.settings))),
+  ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), candidates(data.selection))] : []),
+  ...(data.notes.length ? [make("div", { class: "card" }, make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note)))] : []));
 document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file works offline and sends no requests.`;

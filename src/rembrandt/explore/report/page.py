@@ -11,42 +11,22 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from rembrandt.errors import RembrandtError
 from rembrandt.evaluation import finite
 
-LIMIT = 5_000_000  # bytes
 
-
-def render(contents: dict[str, Any], limit: int = LIMIT) -> str:
+def render(contents: dict[str, Any]) -> str:
     """Return the page as HTML.
 
     Parameters
     ----------
     contents : dict
         What `gather` returns.
-    limit : int, default=5_000_000
-        Size of the page in bytes. Rare labels are removed from the map until it fits.
 
     Returns
     -------
     str
         The page.
     """
-    while True:
-        page = _fill(contents)
-        size = len(page.encode())
-        if size < limit:
-            return page
-        shown = contents.get("map")
-        if not shown or len(shown["names"]) < 100:
-            raise RembrandtError(
-                f"the report has {size / 1e6:.1f} MB and the limit is {limit / 1e6:.0f} MB; "
-                "check that the label names are not whole texts"
-            )
-        contents = {**contents, "map": _smaller(shown)}
-
-
-def _fill(contents: dict[str, Any]) -> str:
     folder = files("rembrandt.explore.report")
     template, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     parts = {
@@ -67,14 +47,6 @@ def as_data(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text.encode("utf-8", "replace").decode()  # replaces unpaired surrogates
-
-
-def _smaller(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return the map without the rarest quarter of its labels."""
-    n = len(shown["names"]) * 3 // 4
-    kept = {name: value[:n] if isinstance(value, list) else value for name, value in shown.items()}
-    kept["neighbours"] = [[other for other in near if other < n] for near in kept["neighbours"]]
-    return kept
 
 
 def _digest(text: str) -> str:

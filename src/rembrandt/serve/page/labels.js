@@ -47,7 +47,7 @@ export async function labels(root, state, selected) {
   });
   const searched = search();
   if (selected) await draw(page, selected);
-  else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see its nearest labels in the embedding."));
+  else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see the labels nearest to it."));
   await searched;
   if (!selected) input.focus({ preventScroll: true });
   return () => request?.abort();
@@ -72,13 +72,13 @@ async function draw(page, selected) {
     h("p", { class: "quiet id" }, label),
     h("h2", null, name),
     h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, " · ", h("a", { href: `#/map/${encodeURIComponent(label)}` }, "show on the map")),
-    h("h3", null, "Nearest in the embedding"),
+    h("h3", null, "Nearest labels"),
     neighborList(neighbors),
   );
 }
 
 export function neighborList(neighbors) {
-  if (!neighbors.length) return h("p", { class: "hint" }, "This label has no neighbours: its vector in the embedding is zero.");
+  if (!neighbors.length) return h("p", { class: "hint" }, "This label has no neighbours: its vector is zero.");
   return withArrowKeys(
     h(
       "ol",

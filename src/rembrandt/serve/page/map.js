@@ -182,7 +182,7 @@ export async function map(root, state, initial) {
         h("p", { class: "quiet id" }, answer.label),
         h("h2", null, answer.name),
         h("p", { class: "facts" }, `${formatCount(answer.count)} training examples`),
-        h("h3", null, "Nearest in the embedding"),
+        h("h3", null, "Nearest labels"),
         neighborList(answer.neighbors),
       );
       for (const link of panel.querySelectorAll("a.label")) {

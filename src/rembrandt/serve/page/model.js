@@ -1,6 +1,8 @@
 // Settings, measurements and spectrum of a model.
 import * as api from "./api.js";
-import { h, svg, formatCount } from "./dom.js";
+import { h, svg, formatCount, formatPercent } from "./dom.js";
+
+const SCORERS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
 
 export async function model(root) {
   const facts = await api.details();
@@ -8,7 +10,8 @@ export async function model(root) {
     ["labels", formatCount(facts.n_labels)],
     ["features", formatCount(facts.n_features)],
     ["training examples", formatCount(facts.n_train)],
-    ["dimensions", formatCount(facts.rank)],
+    ...(facts.rank === null ? [] : [["dimensions", formatCount(facts.rank)]]),
+    ...Object.entries(facts.scorers).map(([name, weight]) => [`score from ${SCORERS[name]}`, formatPercent(weight)]),
   ];
   root.append(
     h(
@@ -18,14 +21,9 @@ export async function model(root) {
       h("p", { class: "facts" }, `version ${facts.version}, saved ${new Date(facts.saved_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}, takes ${facts.takes}`),
       h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     ),
-    h(
-      "section",
-      { class: "card" },
-      h("h2", null, "Spectrum"),
-      h("p", { class: "facts" }, "Importance of each dimension of the label embedding, in decreasing order; both axes are logarithmic."),
-      spectrum(facts.singular_values),
-    ),
   );
+  if (facts.singular_values.length)
+    root.append(section("Spectrum", "Importance of each dimension of the label embedding, in decreasing order; both axes are logarithmic.", spectrum(facts.singular_values)));
   if (Object.keys(facts.metrics).length) root.append(section("Measurements", "Saved with the model.", pairs(facts.metrics)));
   if (facts.selection.length) root.append(section("Candidates", "Tried on held-out training data, best first.", candidates(facts.selection)));
   root.append(section("Settings", "Parameters of the fit.", pairs(facts.settings)));
@@ -34,6 +32,7 @@ export async function model(root) {
 const section = (title, about, body) =>
   h("section", { class: "card" }, h("h2", null, title), h("p", { class: "facts" }, about), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, body));
 
+/** Nested values as names and texts. */
 function flat(value, path = "") {
   if (value === null || typeof value !== "object") return [[path, formatValue(value)]];
   if (Array.isArray(value)) return [[path, value.length > 12 || value.some((one) => typeof one === "object") ? `${value.length} entries` : value.map(formatValue).join(", ")]];
@@ -49,14 +48,15 @@ function formatValue(value) {
 const pairs = (facts) =>
   h("table", { class: "pairs" }, h("tbody", null, flat(facts).map(([name, value]) => h("tr", null, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", null, value)))));
 
+/** The candidates, with the columns in which they differ. */
 function candidates(trials) {
-  const sorted = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0));
-  const columns = Object.keys(sorted[0]);
+  const rows = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0)).map((trial) => Object.fromEntries(flat(trial)));
+  const columns = [...new Set(rows.flatMap(Object.keys))].filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1);
   return h(
     "table",
     null,
     h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
-    h("tbody", null, sorted.map((trial) => h("tr", null, columns.map((name) => h("td", null, formatValue(trial[name])))))),
+    h("tbody", null, rows.map((row) => h("tr", null, columns.map((name) => h("td", null, row[name] ?? ""))))),
   );
 }
 

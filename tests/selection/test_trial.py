@@ -1,0 +1,179 @@
+"""Trials: what is measured on held-out rows is what the fitted model gives there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from rembrandt import memory
+from rembrandt.errors import MemoryEstimateError
+from rembrandt.fitting import fit_model
+from rembrandt.metrics import ndcg_at_k, precision_at_k
+from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.selection.trial import FEWEST, Measures, Trial, calibration_trial, mean
+from tests.estimators.problems import blobs, examples, skewed, words
+
+USUAL = Recipe(
+    scorers=("embedding",),
+    blend=(1.0,),
+    n_components=8,
+    normalize=True,
+    embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0),
+)
+PLAIN = USUAL.with_embedding(leave_out=0.0)
+EMBEDDINGS = {
+    "ridge": USUAL,
+    "kernel": replace(USUAL, kernel="gaussian").with_embedding(kernel_scale=0.5),
+    "transpose": replace(PLAIN, n_components=3, normalize=False, decoder="transpose"),
+    "logistic": replace(PLAIN, decoder="logistic", decoder_ridge=0.0),
+    "center": PLAIN.with_embedding(center=True),
+}
+OTHERS = {name: replace(USUAL, scorers=(name,)) for name in ("trees", "centroids")}
+
+
+def texts(n=600, seed=0):
+    return examples(*words(n, 30, 200, seed))
+
+
+def trial(fit=None, held=None, **more):
+    fit = texts() if fit is None else fit
+    return Trial(fit, texts(300, 1) if held is None else held, fit.n, **more)
+
+
+def expected(fit, held, recipe):
+    """Measure a model that is fitted by itself."""
+    labels = fit_model(fit, recipe).top_k(held.X[:], 5)[0]
+    p = tuple(precision_at_k(held.Y, labels, k) for k in (1, 3, 5))
+    return p, p[0] if held.multiclass else (p[0] + ndcg_at_k(held.Y, labels, 5)) / 2
+
+
+class TestMeasures:
+    @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
+    @pytest.mark.parametrize("multiclass", [False, True])
+    def test_a_candidate_alone_is_measured_as_its_model(self, name, multiclass):
+        candidate = (EMBEDDINGS | OTHERS)[name]
+        fit, held = (replace(data, multiclass=multiclass) for data in (texts(), texts(300, 1)))
+        one = trial(fit, held)
+        found = one.measure(one.scorer(candidate))
+        p, quality = expected(fit, held, candidate)
+        assert_allclose(found.p, p, atol=1e-6)
+        assert found.quality == pytest.approx(quality, abs=1e-6)
+
+    @pytest.mark.parametrize("name", EMBEDDINGS)
+    @pytest.mark.parametrize("power", [2.0, 3.0])
+    def test_blends_are_measured_as_their_models(self, name, power):
+        candidate, fit, held = EMBEDDINGS[name], texts(), texts(300, 1)
+        one = trial(fit, held)
+        trees = one.scorer(OTHERS["trees"]).variant(power=power)
+        grid = [(0.0, 1.0), (0.3, 0.7), (1.0, 0.0)]
+        found = one.measure_blends([trees, one.scorer(candidate)], grid)
+        for weights, measures in zip(grid, found, strict=True):
+            recipe = replace(candidate, scorers=("trees", "embedding"), blend=weights).with_trees(power=power)
+            assert_allclose(measures.p, expected(fit, held, recipe)[0], atol=1e-6)
+
+    @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
+    def test_weights_of_rows_count(self, name):
+        candidate = (EMBEDDINGS | OTHERS)[name]
+        w = np.random.default_rng(0).random(600) ** 4
+        fit, held = replace(texts(), weights=w), texts(300, 1)
+        one = trial(fit, held)
+        assert_allclose(one.measure(one.scorer(candidate)).p, expected(fit, held, candidate)[0], atol=1e-6)
+
+    def test_trees_have_fewer_pairs_where_rows_are_fewer(self):
+        fit, held = texts(), texts(300, 1)
+        found = Trial(fit, held, 10 * fit.n).scorer(OTHERS["trees"])
+        expected = fit_model(fit, OTHERS["trees"].with_trees(pairs=400.0)).scorers["trees"]
+        rows = held.X[:]
+        assert_allclose(found.all(found.prepare(rows)), expected.all(expected.prepare(rows)))
+
+    @pytest.mark.parametrize("several", [False, True])
+    def test_quality_by_hand(self, several):
+        Y = sparse.csr_array(np.float32([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0]]))
+        held = replace(examples(np.zeros((2, 1)), Y), multiclass=not several)
+
+        class Fixed:
+            """The first row is ranked perfectly; the only label of the second comes fifth."""
+
+            def prepare(self, X):
+                return X
+
+            def top(self, rows, k):
+                return np.array([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]), None
+
+        found = trial(held, held).measure(Fixed())
+        ranking = np.mean([1, 1 / np.log2(6)])
+        assert found.p == pytest.approx((1 / 2, 2 / 6, 3 / 10))
+        assert found.quality == pytest.approx(np.mean([1 / 2, ranking]) if several else 1 / 2)
+
+    def test_the_mean_of_several_splits(self):
+        found = mean([Measures((1.0, 0.5, 0.2), 0.8), Measures((0.0, 0.5, 0.4), 0.4)])
+        assert found.p == pytest.approx((0.5, 0.5, 0.3)) and found.quality == pytest.approx(0.6)
+
+
+class TestShared:
+    def test_smaller_ranks_are_the_first_columns_of_larger_ones(self):
+        large, small = replace(USUAL, n_components=25), replace(USUAL, n_components=15)
+        own, shared = trial(), trial()
+        own.embed(small)
+        shared.embed(large)
+        assert shared.is_embedded(small) and not own.is_embedded(large)
+        first, second = (one.scorer(small) for one in (own, shared))
+        large = shared.scorer(large)
+        assert_allclose(second.vectors, large.vectors[:, :15])
+        assert_allclose(second.projection, large.projection[:, :15])
+        assert_allclose(own.measure(first).p, shared.measure(second).p, atol=0.03)
+
+    def test_embeddings_of_other_ridges_and_scalings_are_others(self):
+        one = trial()
+        one.embed(USUAL)
+        assert one.is_embedded(replace(USUAL, decoder="logistic", kernel="gaussian"))
+        assert not one.is_embedded(replace(USUAL, ridge=3.0))
+        assert not one.is_embedded(replace(USUAL, normalize=False))
+
+    def test_the_order_of_candidates_changes_nothing(self):
+        wanted = [
+            replace(USUAL, decoder_ridge=0.1),
+            replace(USUAL, decoder_ridge=0.3),
+            replace(USUAL, n_components=5),
+            USUAL.with_embedding(leave_out=0.0),
+            replace(USUAL, normalize=False),
+            EMBEDDINGS["kernel"],
+            replace(EMBEDDINGS["kernel"], decoder_ridge=0.3),
+        ]
+        one, other = trial(), trial()
+        other.embed(USUAL)  # the larger rank first, so that both have the same columns
+        one.embed(USUAL)
+        found = {c: one.measure(one.scorer(c)) for c in wanted}
+        assert found == {c: other.measure(other.scorer(c)) for c in reversed(wanted)}
+
+    def test_memory_is_checked_before_anything_is_embedded(self, monkeypatch):
+        one = trial()
+        monkeypatch.setattr(memory, "available", lambda: 1000)
+        with pytest.raises(MemoryEstimateError):
+            one.embed(USUAL)
+        assert not one.is_embedded(USUAL)
+
+
+class TestCalibration:
+    def test_most_rows_are_fitted_to_and_the_rest_calibrate(self):
+        data = examples(*skewed())
+        recipe = replace(PLAIN, calibrate=True, threshold="macro", growable=True)
+        model = calibration_trial(data, recipe)
+        held = model.settings["calibration"]["n_examples"]
+        assert model.n_train + held == data.n and held == round(data.n / 6)
+        assert model.blend.calibration is not None and np.shape(model.threshold) == (30,)
+        assert model.embedding.moments is None, "a trial is not updated"
+
+    def test_nothing_is_fitted_where_nothing_is_to_be_learned(self):
+        assert calibration_trial(examples(*skewed()), PLAIN) is None
+        few = examples(*skewed(n=FEWEST - 1))
+        assert calibration_trial(few, replace(PLAIN, calibrate=True)) is None
+
+    def test_a_rank_that_is_too_large_for_the_part_is_reduced(self):
+        X, y = blobs(n=110, classes=104, d=120)
+        data = examples(X, sparse.csr_array(np.eye(104, dtype=np.float32)[y]))
+        model = calibration_trial(data, replace(PLAIN, n_components=100, calibrate=True))
+        assert model.settings["rank"] <= 110 - round(110 / 6)
