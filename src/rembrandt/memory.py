@@ -46,9 +46,9 @@ def estimate(shape: Shape) -> dict[str, int]:
             "logistic": shape.copies * weights + features + 3 * 8 * shape.mapped**2,
         }[shape.decoder]
     )
-    sparse = 24 * shape.together  # directions during clustering, or weights in two orders
-    total = LIBRARIES + data + max(embedding, decoding, weights + sparse)
-    return {"data": data, "embedding": embedding, "decoder": decoding, "sparse": sparse, "total": total}
+    trees = 24 * shape.together  # directions during clustering, or weights in two orders
+    total = LIBRARIES + data + max(embedding, decoding, weights + trees)
+    return {"data": data, "embedding": embedding, "decoder": decoding, "trees": trees, "total": total}
 
 
 def available(root: Path = Path("/")) -> int:
@@ -76,18 +76,18 @@ def check(shape: Shape, free: int | None = None, where: str = "") -> int:
     free = available() if free is None else free
     if parts["total"] <= free:
         return parts["total"]
-    remedies = {"n_components": f"a smaller n_components (now {shape.k})"}
+    remedies = {"n_components": f"a smaller n_components (now {shape.k})"} if shape.k else {}
     if shape.decoder != "transpose":
         remedies["decoder"] = "decoder='transpose'"
     if shape.mapped > shape.k:
         remedies["n_random_features"] = f"fewer n_random_features (now {shape.mapped - shape.k})"
         remedies["kernel"] = "kernel=None"
     if shape.together:
-        remedies["sparse"] = "sparse=False"
-    sparse = f", {_gib(parts['sparse'])} sparse part" if shape.together else ""
+        remedies["scorers"] = "scorers=('embedding',)"
+    trees = f", {_gib(parts['trees'])} trees" if shape.together else ""
     raise MemoryEstimateError(
         f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
-        f"embedding, {_gib(parts['decoder'])} decoder{sparse}) and {_gib(free)} is free{where}; "
+        f"embedding, {_gib(parts['decoder'])} decoder{trees}) and {_gib(free)} is free{where}; "
         f"to reduce it use {', '.join(remedies.values())}",
         remedies,
     )
