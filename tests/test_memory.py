@@ -26,8 +26,10 @@ def test_trees_count_and_can_be_left_out():
     with pytest.raises(MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)") as refused:
         check(with_trees)
     assert refused.value.parameters == ("n_components", "decoder", "scorers")
+    alone = replace(with_trees, k=0, width=0, mapped=0, decoder="transpose")
+    assert estimate(alone)["embedding"] == estimate(alone)["decoder"] == 0
     with pytest.raises(MemoryEstimateError) as refused:
-        check(replace(with_trees, k=0, width=0, mapped=0, decoder="transpose"))
+        check(alone)
     assert refused.value.parameters == ("scorers",), "there is no embedding to make smaller"
 
 
@@ -109,10 +111,11 @@ def problem():
         RembrandtClassifier(**settled(n_components=2)),
         RembrandtClassifier(),
         RembrandtClassifier(preset="fast"),
+        RembrandtClassifier(preset="best"),
         RembrandtClassifier(budget=60.0),
         LabelEmbedder(2),
     ],
-    ids=["settled", "balanced", "fast", "search", "embedder"],
+    ids=["settled", "balanced", "fast", "best", "search", "embedder"],
 )
 def test_nothing_begins_that_does_not_fit(monkeypatch, estimator):
     def begun(*_, **__):

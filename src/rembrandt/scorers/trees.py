@@ -236,6 +236,8 @@ class Trees:
         tree, X = self.trees[number], rows.X
         best = np.full((rows.n, k), -1, dtype=np.int64)
         scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        if allowed is not None and len(allowed) == 0:
+            return best, scores
         mask = np.full(self.n_labels, allowed is None)
         mask[slice(0) if allowed is None else allowed] = True
         last = tree.labels

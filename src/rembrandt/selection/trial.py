@@ -67,6 +67,7 @@ class Trial:
             return self._embedding_scorer(candidate)
         check_memory(fit, candidate, self.place)
         if candidate.scorers == ("trees",):
+            check_memory(fit, candidate, self.place)
             pairs = candidate.trees.pairs * fit.n / self.n
             return fit_trees(
                 fit.X, fit.Y, replace(candidate.trees, pairs=pairs), candidate.seed, fit.weights, place=self.place
