@@ -280,12 +280,12 @@ class TestFit:
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca"])
     @pytest.mark.parametrize("center", [False, True])
     def test_the_transpose_keeps_the_base_rates(self, method, center):
-        """An intercept is free when means are taken out, so predictions are right on average, at any rank.
+        """With centring the intercept is free, so predictions are right on average, at any rank.
 
-        Without, the constant feature is part of the regression, and all directions together are right on average.
+        Without it the constant feature is part of the regression, and all directions together are right on average.
         """
         X, Y = several()
-        Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that everybody has
+        Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that all rows have
         rank = 2 if center else "auto"
         options = {"method": method, "center": center, "n_components": rank, "ridge": 1e-6}
         scores = classifier(decoder="transpose", **options).fit(X, Y).decision_function(X)
