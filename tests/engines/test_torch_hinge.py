@@ -70,8 +70,8 @@ def test_small_weights_are_dropped_and_little_memory_means_narrower_blocks(monke
 
 def test_a_classifier_with_trees_fits_on_devices():
     X, Y = words(400)
-    found = RembrandtClassifier(
-        scorers=("trees", "embedding"), n_components=10, device="cpu,cpu", random_state=0
-    ).fit(X, Y.toarray())
+    found = RembrandtClassifier(scorers=("trees", "embedding"), n_components=10, device="cpu,cpu", random_state=0).fit(
+        X, Y.toarray()
+    )
     assert any("trees" in trial["scorers"] for trial in found.selection_)
     assert found.score(X, Y.toarray()) > 0.9

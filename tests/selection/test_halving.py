@@ -394,7 +394,8 @@ class TestClassifier:
 
     def test_a_search_fits_nothing(self):
         data, _ = labelled_documents(300, n_topics=3, labels_per_topic=4)
-        classifier = RembrandtClassifier(budget=1e4, random_state=0, scorers="embedding", kernel=None, n_components=4)
+        given = {"scorers": "embedding", "kernel": None, "n_components": 4, "decoder": "ridge", "ridge": 1.0}
+        classifier = RembrandtClassifier(budget=1e4, random_state=0, **given)
         told = []
         found = classifier.search_dataset(data, watch=told.append)
         assert not hasattr(classifier, "model_") and not hasattr(classifier, "n_features_in_")

@@ -158,10 +158,11 @@ class TestShared:
         found = {c: one.measure(one.scorer(c)) for c in wanted}
         assert found == {c: other.measure(other.scorer(c)) for c in reversed(wanted)}
 
-    def test_memory_is_checked_before_anything_is_embedded(self, monkeypatch, embedded):
+    @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
+    def test_memory_is_checked_before_anything_is_fitted(self, monkeypatch, embedded, name):
         monkeypatch.setattr(memory, "available", lambda: 1000)
         with pytest.raises(MemoryEstimateError):
-            trial().scorer(USUAL)
+            trial().scorer((EMBEDDINGS | OTHERS)[name])
         assert embedded == []
 
 

@@ -61,8 +61,8 @@ class RembrandtClassifier(Prediction):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
-    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out training
-    examples.
+    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out
+    training examples.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class RembrandtClassifier(Prediction):
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is random.
     device : str, default="cpu"
-        Where to fit and predict, as in `LabelEmbedder`; for stores also "dask" or "dask:tcp://host:port". The model does
-        not depend on where it was fitted.
+        Where to fit and predict, as in `LabelEmbedder`; for stores also "dask" or "dask:tcp://host:port". The model
+        does not depend on where it was fitted.
     verbose : int, default=0
         Show progress when positive.
 
