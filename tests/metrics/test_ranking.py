@@ -54,7 +54,7 @@ def test_stored_zeros_and_duplicates_are_not_labels():
 
 @given(problems())
 def test_bounds_and_row_order(problem):
-    truth, labels, _, _, _ = problem
+    truth, labels, _, _ = problem
     order = np.random.default_rng(0).permutation(len(labels))
     for measure in (precision_at_k, ndcg_at_k):
         for k in (1, 3):

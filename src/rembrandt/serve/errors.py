@@ -40,11 +40,6 @@ class ErrorResponse(BaseModel):
     error: ErrorDetail
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the errors of a route for its OpenAPI description; those that any request can get are added."""
-    return {status: {"model": ErrorResponse} for status in sorted({*statuses, 400, 401, 403, 408, 413, 429, 500})}
-
-
 async def handle(request: Request, error: Any) -> Response:
     """Return any error as a response."""
     if isinstance(error, HTTPException):

@@ -156,7 +156,7 @@ class MapResponse(BaseModel):
     y: list[float]
 
 
-class State(BaseModel):
+class Health(BaseModel):
     status: str
 
 

@@ -103,7 +103,7 @@ def gather(
 
 def _metrics(classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report) -> list[dict[str, Any]]:
     known, counts, n_train = measured.data, classifier.label_counts_, classifier.n_train_
-    terms = row_terms(known.Y, measured.labels, None, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
+    terms = row_terms(known.Y, measured.labels, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
     intervals = bootstrap(terms, level=LEVEL, seed=seed, report=report)
     return [
         {"name": name, "value": value, "low": low, "high": high, "popular": measured.popular[name]}
