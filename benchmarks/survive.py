@@ -25,8 +25,9 @@ import numpy as np
 from rembrandt.data.generated import labelled_documents
 
 FITS = {
-    "logistic": "--decoder logistic --kernel gaussian --n-random-features 500 --decoder-ridge 0 --normalize no",
-    "trees": "--preset best --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no",
+    "logistic": "--decoder logistic --kernel gaussian --n-random-features 500 --decoder-ridge 0 --normalize no "
+    "--leave-out 0",
+    "trees": "--scorers trees=1,embedding=1 --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no",
 }
 DURATIONS = {"seconds", "fit_seconds"}
 
