@@ -8,19 +8,30 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import LabelEmbedder, RembrandtClassifier, fitting, memory
+from rembrandt import LabelEmbedder, RembrandtClassifier, memory
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.memory import Shape, available, check, estimate
+from rembrandt.recipe import DECODERS
+from rembrandt.scorers import embedding_fit, tree_fit
 
 SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, decoder="ridge")
 ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
 
 
-def test_a_sparse_part_counts_and_can_be_left_out():
-    with_sparse = replace(SMALL, together=10**12)
-    assert estimate(with_sparse)["total"] > estimate(SMALL)["total"]
-    with pytest.raises(MemoryEstimateError, match="sparse=False"):
-        check(with_sparse)
+def test_trees_count_and_can_be_left_out():
+    trees = replace(SMALL, together=10**12)
+    assert estimate(trees)["total"] > estimate(SMALL)["total"]
+    with pytest.raises(MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)") as refused:
+        check(trees)
+    assert "scorers" in refused.value.parameters
+
+
+def test_a_fit_without_an_embedding_is_not_told_to_shrink_it():
+    trees = replace(SMALL, k=0, width=0, mapped=0, decoder="transpose", together=10**12)
+    assert estimate(trees)["embedding"] == estimate(trees)["decoder"] == 0
+    with pytest.raises(MemoryEstimateError) as refused:
+        check(trees)
+    assert refused.value.parameters == ("scorers",) and "n_components" not in str(refused.value)
 
 
 def test_a_small_problem_needs_little():
@@ -34,7 +45,7 @@ def test_the_total_is_the_data_and_the_largest_stage():
 
 
 @pytest.mark.parametrize("part", ["n", "d", "c", "nonzeros", "k", "width", "mapped"])
-@pytest.mark.parametrize("decoder", fitting.DECODERS)
+@pytest.mark.parametrize("decoder", DECODERS)
 def test_more_of_anything_never_needs_less(part, decoder):
     shape = replace(SMALL, decoder=decoder)
     larger = replace(shape, **{part: 1000 * getattr(shape, part)})
@@ -84,13 +95,14 @@ def test_what_is_free_is_what_the_machine_has_at_most():
 
 @pytest.fixture
 def nothing_free(monkeypatch):
-    """A machine without memory, on which no embedding may begin."""
+    """A machine without memory, on which neither an embedding nor trees may begin."""
 
     def begun(*_, **__):
         raise AssertionError("the fit began")
 
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    monkeypatch.setattr(fitting, "embed", begun)
+    monkeypatch.setattr(embedding_fit, "embed", begun)
+    monkeypatch.setattr(tree_fit, "_fit_tree", begun)
 
 
 SETTLED = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": False}
@@ -98,8 +110,14 @@ SETTLED = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize"
 
 @pytest.mark.parametrize(
     "estimator",
-    [RembrandtClassifier(2, **SETTLED), RembrandtClassifier(), LabelEmbedder(2)],
-    ids=["settled", "automatic", "embedder"],
+    [
+        RembrandtClassifier(n_components=2, **SETTLED),
+        RembrandtClassifier(),
+        RembrandtClassifier(preset="fast"),
+        RembrandtClassifier(preset="best"),
+        LabelEmbedder(2),
+    ],
+    ids=["settled", "balanced", "fast", "best", "embedder"],
 )
 def test_nothing_begins_that_will_not_fit(nothing_free, estimator):
     X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
@@ -112,7 +130,7 @@ def test_an_absurd_shape_is_refused():
     X = sparse.random_array((60, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
     Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**4)), shape=(60, 10**6))
     with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 100000\)"):
-        RembrandtClassifier(100_000, **SETTLED).fit(X, Y)
+        RembrandtClassifier(n_components=100_000, **SETTLED).fit(X, Y)
 
 
 def test_a_device_has_a_memory_of_its_own(monkeypatch):
@@ -122,4 +140,4 @@ def test_a_device_has_a_memory_of_its_own(monkeypatch):
     monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
     X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
     with pytest.raises(MemoryEstimateError, match=r"needs about .* 0.0 GiB is free on cpu,cpu"):
-        RembrandtClassifier(2, **SETTLED, device="cpu,cpu").fit(X, np.arange(240) % 3)
+        RembrandtClassifier(n_components=2, **SETTLED, device="cpu,cpu").fit(X, np.arange(240) % 3)

@@ -12,7 +12,7 @@ LIBRARIES = 1 << 28  # bytes that the process takes before any data is read
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes that determine how much memory a fit takes."""
+    """The sizes that determine how much memory a fit takes; ``k`` is 0 without an embedding."""
 
     n: int
     d: int
@@ -23,32 +23,29 @@ class Shape:
     mapped: int  # input features of the decoder
     decoder: str
     itemsize: int = 4  # bytes per number of X
-    features: int | None = (
-        None  # upper bound on the bytes of mapped features in a logistic fit; None: those of all rows
-    )
+    features: int | None = None  # limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # upper bound on the pairs of a label and a feature that occur together; 0 without trees
 
 
 def estimate(shape: Shape) -> dict[str, int]:
-    """Return the bytes of each part; of the stages, which follow each other, the total has the largest."""
-    data = 2 * (4 + shape.itemsize) * shape.nonzeros  # both matrices, by rows and by columns
+    """Return the bytes of each part, and in total; the stages follow each other, so the largest of them counts."""
+    item = shape.itemsize
+    data = 2 * (4 + item) * shape.nonzeros  # both matrices, by rows and by columns
     wide = 2 * 8 * shape.width * min(max(shape.d, shape.c), 1 << 16)  # float64 blocks during factorization
-    between = min(shape.itemsize * shape.n * shape.width, 1 << 29)  # intermediate rows of a product
-    embedding = shape.itemsize * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
-    weights = shape.itemsize * shape.mapped * shape.c
-    features = shape.itemsize * shape.n * shape.mapped if shape.features is None else shape.features
-    decoding = (
-        shape.itemsize * shape.n * shape.k
-        + {
-            "transpose": weights,
-            "ridge": 3 * weights + 3 * 8 * shape.mapped**2,
-            "logistic": shape.copies * weights + features + 3 * 8 * shape.mapped**2,
-        }[shape.decoder]
-    )
-    sparse = 24 * shape.together  # directions during clustering, or weights in two orders
-    total = LIBRARIES + data + max(embedding, decoding, weights + sparse)
-    return {"data": data, "embedding": embedding, "decoder": decoding, "sparse": sparse, "total": total}
+    between = min(item * shape.n * shape.width, 1 << 29)  # intermediate rows of a product
+    embedding = item * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
+    weights, gram = item * shape.mapped * shape.c, 3 * 8 * shape.mapped**2
+    mapped_rows = item * shape.n * shape.mapped if shape.features is None else shape.features
+    solving = {
+        "transpose": weights,
+        "ridge": 3 * weights + gram,
+        "logistic": shape.copies * weights + mapped_rows + gram,
+    }
+    decoder = item * shape.n * shape.k + solving[shape.decoder]
+    trees = 24 * shape.together  # directions during clustering, or weights in two orders
+    total = LIBRARIES + data + max(embedding, decoder, weights + trees)
+    return {"data": data, "embedding": embedding, "decoder": decoder, "trees": trees, "total": total}
 
 
 def available(root: Path = Path("/")) -> int:
@@ -76,19 +73,20 @@ def check(shape: Shape, free: int | None = None, where: str = "") -> int:
     free = available() if free is None else free
     if parts["total"] <= free:
         return parts["total"]
-    remedies = {"n_components": f"a smaller n_components (now {shape.k})"}
+    remedies = {}
+    if shape.k:
+        remedies["n_components"] = f"a smaller n_components (now {shape.k})"
     if shape.decoder != "transpose":
         remedies["decoder"] = "decoder='transpose'"
     if shape.mapped > shape.k:
         remedies["n_random_features"] = f"fewer n_random_features (now {shape.mapped - shape.k})"
         remedies["kernel"] = "kernel=None"
     if shape.together:
-        remedies["sparse"] = "sparse=False"
-    sparse = f", {_gib(parts['sparse'])} sparse part" if shape.together else ""
+        remedies["scorers"] = "scorers=('embedding',)"
+    sizes = ", ".join(f"{_gib(size)} {part}" for part, size in parts.items() if size and part != "total")
     raise MemoryEstimateError(
-        f"this fit needs about {_gib(parts['total'])} ({_gib(parts['data'])} data, {_gib(parts['embedding'])} "
-        f"embedding, {_gib(parts['decoder'])} decoder{sparse}) and {_gib(free)} is free{where}; "
-        f"to reduce it use {', '.join(remedies.values())}",
+        f"this fit needs about {_gib(parts['total'])} ({sizes}) and {_gib(free)} is free{where}; to reduce it use "
+        f"{', '.join(remedies.values())}",
         remedies,
     )
 

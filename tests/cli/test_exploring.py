@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import TABLE, Run
 
 
 def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -> None:
@@ -76,3 +77,25 @@ def test_a_missing_package_is_named_with_its_remedy(
     assert "pip install 'rembrandt[report]'" in failed
     run("report", model, data / "test.tsv", "-o", tmp_path / "page.html", "--no-map", "-q")
     assert "pip install" in run("report", model, data / "test.tsv", "-o", tmp_path / "other.html", code=1).err
+
+
+@pytest.fixture(scope="module")
+def trees(data: Path, run: Run) -> Path:
+    """A model without an embedding scorer."""
+    run("fit", data / "train.tsv", "-o", data / "trees", *TABLE, "--preset", "fast")
+    return data / "trees"
+
+
+def test_models_without_an_embedding_can_be_explored(data: Path, trees: Path, run: Run, tmp_path: Path) -> None:
+    spectrum = run("spectrum", trees, "--json").json
+    assert spectrum["rank"] == len(spectrum["singular_values"]) and "trees" in spectrum["rank_reason"]
+    assert "█" in run("spectrum", trees).out
+    nearest = run("neighbors", trees, "topic-01/label-000", "-k", 3, "--json").json["neighbors"]
+    assert [one["label"].split("/")[0] for one in nearest] == ["topic-01"] * 3
+    run("map", trees, "-o", tmp_path / "map.csv")
+    explained = run("explain", trees, data / "test.tsv", "--rows", 1, "-k", 1, "--json").json["explanations"][0][0]
+    assert explained["words"]
+    run("report", trees, data / "test.tsv", "-o", tmp_path / "report.html")
+    run("embed", trees, "-o", tmp_path / "vectors.npz")
+    assert np.load(tmp_path / "vectors.npz")["vectors"].shape == (40, spectrum["rank"])
+    assert run("confusions", trees, data / "test.tsv", "--json").json["confusions"]

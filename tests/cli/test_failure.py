@@ -18,6 +18,7 @@ from rembrandt.cli.failure import options_of, with_options
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators import RembrandtClassifier
+from rembrandt.recipe import EmbeddingSettings, TreeSettings
 from tests.cli.conftest import FAST, TABLE, Run, table
 
 Shell = Callable[..., subprocess.Popen[str]]
@@ -127,11 +128,18 @@ def test_errors_name_options_that_exist(verb: str, run: Run) -> None:
 
 
 def test_parameters_of_the_estimators_have_options() -> None:
-    """A parameter that the library checks has an option in ``fit`` or none, and both are known."""
+    """Every parameter has an option of ``fit``, or a reason to have none."""
     options = options_of(commands()["fit"])
-    constructor = set(RembrandtClassifier().get_params(deep=False))
-    without = {"n_oversamples", "solver", "tol", "max_iter", "center", "regressor", "max_epochs", "text", "verbose"}
-    assert constructor - set(options) == without - {"text"}
+    parts = (RembrandtClassifier().get_params(deep=False), vars(EmbeddingSettings()), vars(TreeSettings()))
+    without = {
+        **dict.fromkeys(("embedding", "trees"), "the fields of these settings are options"),
+        **dict.fromkeys(("text",), "parameters of TextFeatures are options"),  # --text names columns
+        **dict.fromkeys(("regressor",), "a Python object"),
+        **dict.fromkeys(("verbose",), "--quiet"),
+        **dict.fromkeys(("n_oversamples", "solver", "tol", "max_iter", "center", "max_epochs"), "the default is right"),
+        **dict.fromkeys(("tolerance", "passes", "beam"), "the default is right"),
+    }
+    assert {name for part in parts for name in part} - set(options) == set(without) - {"text"}
     assert options["random_state"] == "--seed" and options["n_components"] == "--n-components"
 
 
@@ -144,12 +152,9 @@ def test_errors_keep_their_parameters() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from rembrandt.presets import PRESETS
-
     from rembrandt.data import detect
-    from rembrandt.embeddings.fit import METHODS
     from rembrandt.features.fourier import KERNELS
-    from rembrandt.fitting import DECODERS
+    from rembrandt.recipe import DECODERS, METHODS, PRESETS
 
     assert reading.FORMATS == detect.FORMATS
     for choices, names in (

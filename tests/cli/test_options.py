@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from rembrandt.cli import options
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.settings import Settings, TextSettings
+from rembrandt.recipe import Recipe, TreeSettings
 from tests.cli.conftest import Run
 
 PANELS = {
@@ -73,13 +74,13 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",\x00", exclude
     ),
     st.builds(TextSettings, ngrams=st.sampled_from([None, (1, 1), (1, 2)]), hashed=st.booleans()),
     st.floats(1e-9, 1e9),
-    st.sampled_from([None, True, False]),
+    st.sampled_from(["auto", ("trees",), ("trees", "embedding"), {"trees": 0.25, "embedding": 0.75}]),
     st.sampled_from(["auto", 5]),
 )
 def test_words_of_options_give_the_same_options(
-    reading: Reading, texts: TextSettings, ridge: float, sparse: bool | None, rank: Any
+    reading: Reading, texts: TextSettings, ridge: float, scorers: Any, rank: Any
 ) -> None:
-    settings = replace(Settings(), ridge=ridge, sparse=sparse, n_components=rank, kernel="none", seed=4)
+    settings = replace(Settings(), ridge=ridge, scorers=scorers, n_components=rank, kernel="none", seed=4)
     seen: list[Any] = []
 
     def command(*, reading: Reading, settings: Settings, texts: TextSettings) -> None:
@@ -93,9 +94,28 @@ def test_words_of_options_give_the_same_options(
     assert seen == [(reading, replace(settings, threshold=0.5), texts)]
 
 
-def test_parameters_chosen_by_a_search_become_options() -> None:
-    chosen = {"kernel": None, "normalize": True, "sparse": "alone", "sparse_cost": 0.3}
-    settings = Settings(sparse=False).with_parameters(chosen)
-    line = " ".join(options.as_words(settings))
-    assert line == "--kernel none --sparse --normalize yes --sparse-cost 0.3 --sparse-share 1"
-    assert settings.parameters()["kernel"] is None and settings.parameters()["normalize"] is True
+TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, power=2.0)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "line"),
+    [
+        (
+            Recipe(("trees",), (1.0,), trees=TREES),
+            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
+        ),
+        (
+            Recipe(("trees", "embedding"), (0.25, 0.75), normalize=True, trees=TREES).with_embedding(
+                kernel_scale=1.0, leave_out=0.5
+            ),
+            "--scorers trees=0.25,embedding=0.75 --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
+            "--normalize yes --kernel-scale 1 --leave-out 0.5 --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
+        ),
+    ],
+)
+def test_a_recipe_becomes_options(recipe: Recipe, line: str) -> None:
+    settings = Settings(budget=5.0).with_recipe(recipe)
+    assert " ".join(options.as_words(settings)) == line
+    found = settings.parameters()
+    assert found["trees"] == recipe.trees and found["budget"] is None
+    assert (found["kernel"] is None and found["normalize"] is True) == ("embedding" in recipe.scorers)

@@ -15,7 +15,7 @@ MEASURES = ["error", *(f"{name}@{k}" for name in ("p", "ndcg", "psp") for k in (
 def test_fit_says_what_was_read_chosen_and_written(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST).out
     assert "800 texts, 40 labels" in said and "(multilabel)" in said
-    assert "Rank 20: as requested" in said and "Decoder: ridge, penalty 0.01" in said
+    assert "Scorers: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said
     assert f"saved as {tmp_path / 'model'}" in said and f"rembrandt predict {tmp_path / 'model'} FILE" in said
 
 
@@ -25,22 +25,26 @@ def test_fit_chooses_on_held_out_data_what_is_left_open(data: Path, run: Run, tm
     assert answer["n_labels"] == 40 and answer["bytes"] > 0 and answer["task"] == "multilabel"
 
 
-def test_a_sparse_part_is_fitted_named_and_kept(data: Path, run: Run, tmp_path: Path) -> None:
-    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--sparse").out
-    assert "Trees: " in said and "chosen among 30" in said
+def test_scorers_and_their_weights_are_options(data: Path, run: Run, tmp_path: Path) -> None:
+    given = ("--scorers", "trees=1,centroids=1,embedding=2", "--n-trees", "1", "--tree-cost", "1", "--tree-power", "2")
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *given).out
+    assert "trees 25% (1, cost 1, power 2); centroids 25%; embedding 50% (rank 20" in said and "trials" not in said
     answer = run("evaluate", tmp_path / "model", data / "test.tsv", "--json").json
     assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, "--scorers", "trees,forest")
+    assert "(option --scorers)" in run(*refused, code=1).err
 
 
-def test_a_preset_says_what_no_option_says(data: Path, run: Run, tmp_path: Path) -> None:
+def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
-    assert "Trees: 100% of the score, cost 0.3." in said and "hosen among" not in said
-    given = ("--preset", "fast", "--sparse-cost", "3", "--sparse-trees", "2", "--json")
+    assert "Scorers: trees (1, cost 0.3, power 3)." in said and "trials" not in said
+    given = ("--preset", "fast", "--tree-cost", "3", "--n-trees", "2", "--json")
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
-    assert answer["settings"]["tree"]["cost"] == 3 and answer["settings"]["tree"]["trees"] == 2
+    assert answer["settings"]["trees"]["cost"] == 3 and answer["settings"]["trees"]["n_trees"] == 2
     assert load(tmp_path / "given").preset == "fast"
-    low_rank = run("fit", data / "train.tsv", "-o", tmp_path / "low", *TABLE, *FAST, "--preset", "fast").out
-    assert "Decoder: ridge, penalty 0.01" in low_rank and "Trees" not in low_rank
+    both = run("fit", data / "train.tsv", "-o", tmp_path / "both", *TABLE, *FAST, "--preset", "fast", "--json").json
+    tried = {name for trial in both["selection"] for name in trial["scorers"]}
+    assert tried == {"trees", "embedding"}, "a setting of the embedding adds that scorer"
     assert "--preset" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--preset", "quick", code=2).err
 
 
@@ -152,7 +156,7 @@ def test_spectrum_falls_and_names_the_rank(model: Path, run: Run) -> None:
     values = answer["singular_values"]
     assert answer["rank"] == len(values) == 20 and values == sorted(values, reverse=True)
     said = run("spectrum", model).out
-    assert "rank 20: as requested" in said and "█" in said
+    assert "rembrandt embedding, rank 20: as requested" in said and "█" in said
 
 
 def test_embed_writes_a_models_vectors(model: Path, run: Run, tmp_path: Path) -> None:
@@ -205,7 +209,8 @@ def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run
 
 def test_a_shortlist_is_made_kept_and_asked(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--shortlist")
-    assert load(tmp_path / "model").model_.has_shortlist and not load(model).model_.has_shortlist
+    kept, without = (load(folder).model_.embedding for folder in (tmp_path / "model", model))
+    assert kept is not None and kept.index is not None and without is not None and without.index is None
 
     def labels(folder: Path, *more: str) -> list[list[str]]:
         answers = run("predict", folder, data / "test.tsv", "--json", *more).json["predictions"]
@@ -216,4 +221,3 @@ def test_a_shortlist_is_made_kept_and_asked(data: Path, model: Path, run: Run, t
     assert figures["p@5"] > 0.9 * run("evaluate", model, data / "test.tsv", "--json").json["p@5"]
     for verb in ("predict", "evaluate"):
         assert "--shortlist" in run(verb, model, data / "test.tsv", "--shortlist", "few", code=2).err
-        assert "tail" in run(verb, model, data / "test.tsv", "--shortlist", "9", "--tail", code=1).err

@@ -7,17 +7,16 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from rembrandt.search import space
 
 from rembrandt import load
 from rembrandt.cli import options
 from tests.cli.conftest import TABLE, Run
 
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch):
-    """Fewer candidates, for speed."""
-    monkeypatch.setattr(space, "MOST", 3)
+# What is left to choose: the cost and power of the trees, the penalty of the decoder, and the blend.
+NARROW = (
+    *("--decoder", "ridge", "--kernel", "none", "--normalize", "no", "--ridge", "1", "--n-components", "20"),
+    *("--leave-out", "0", "--n-trees", "1"),
+)
 
 
 @given(st.integers(1, 10_000), st.sampled_from(["", "s", "m", "h"]))
@@ -33,18 +32,25 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         assert "write 90s, 5m or 1h" in str(error)
 
 
-@pytest.mark.parametrize("more", [(), ("--no-sparse", "--preset", "best", "--seed", "3", "--analyzer", "char")])
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("--scorers", "embedding", "--preset", "best", "--seed", "3", "--analyzer", "char"),
+        ("--scorers", "trees", "--calibrate"),
+    ],
+)
 def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:
-    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1h", "-o", tmp_path / "tuned", *more)
+    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1h", "-o", tmp_path / "tuned", *NARROW, *more)
     assert "800 texts, 40 labels" in tuned.out and "candidate" in tuned.out and " chosen" in tuned.out
-    assert "Chosen: " in tuned.out and "all rungs were climbed" in tuned.out
+    assert "Chosen: " in tuned.out and "all rungs were completed" in tuned.out
     assert "Rung 1 of 2: 667 rows" in tuned.err and "Best so far" in tuned.err
     line = tuned.out.splitlines()[-1]
     words = shlex.split(line)
     assert words[:2] == ["rembrandt", "fit"]
     words[words.index("--output") + 1] = str(tmp_path / "again")
     again = run(*words[1:]).out
-    assert "candidates" not in again and "chosen among" not in again
+    assert "trials on held-out examples" not in again
     first, second = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again"))
     assert first == second
     kept = load(tmp_path / "tuned").selection_
@@ -54,11 +60,9 @@ def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, 
 
 def test_without_an_output_nothing_is_written(data: Path, run: Run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = run("tune", data / "train.txt", "--budget", "30s", "--decoder", "ridge", "--kernel", "none", "--json")
-    answer = ran.json
+    answer = run("tune", data / "train.txt", "--budget", "30s", *NARROW, "--json").json
     assert answer["budget"] == 30 and answer["ended"] and answer["chosen"]
-    assert {trial["decoder"] for trial in answer["trials"]} <= {"ridge", None}
-    assert {trial["kernel"] for trial in answer["trials"]} == {None}
+    assert {trial["n_components"] for trial in answer["trials"] if "embedding" in trial["scorers"]} == {20}
     for trial in answer["trials"]:
         assert {"rung", "rows", "seconds", "p@1", "p@3", "p@5", "quality", "outcome"} <= trial.keys()
     assert answer["command"].startswith("rembrandt fit ") and "--output MODEL" in answer["command"]
@@ -66,10 +70,10 @@ def test_without_an_output_nothing_is_written(data: Path, run: Run, tmp_path: Pa
 
 
 def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path) -> None:
-    fit = ("fit", data / "train.txt", "-o", tmp_path / "model", "--budget", "30s", "--no-sparse")
+    fit = ("fit", data / "train.txt", "-o", tmp_path / "model", "--budget", "30s", *NARROW)
     said = run(*fit)
     assert "trials on held-out examples, where it reached" in said.out
-    assert "searching, " in said.err
+    assert "choosing settings ..." in said.err
     answer = run(*fit, "--force", "--json").json
     assert [trial["outcome"] for trial in answer["selection"]].count("chosen") == 1
 

@@ -86,7 +86,7 @@ def test_bytes_are_counted(client, store):
 
 def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
     shards = [type(s)(tmp_path / s.entry.file, s.entry) for s in store.shards]
-    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.bin: .* missing"):
+    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.safetensors: .* missing"):
         ShardedEngine(shards, store.d, store.c, executor=DaskExecutor(client))
 
 

@@ -111,7 +111,7 @@ class TestBudget:
         _, one = search(0.001, EMBEDDING)
         found, seconds = search(3 * one, EMBEDDING)
         assert found.ended == "there was no time for 166 rows"
-        assert len(found.trials) > 3 and found.untried == 9 - len(found.trials)
+        assert len(found.trials) > 2 and found.untried == 9 - len(found.trials)
         assert 2 * one < seconds <= 3 * one
 
     def test_every_trial_says_what_became_of_it(self, search):

@@ -53,7 +53,7 @@ def choice_lines(classifier: RembrandtClassifier) -> list[str]:
 def _decoder(facts: Mapping[str, Any]) -> str:
     kernel = f" on random features of a {facts['kernel']} kernel" if facts["kernel"] else ""
     penalty = f", penalty {facts['decoder_ridge']:g}" if facts["decoder"] in ("ridge", "logistic") else ""
-    return f"{facts['decoder']}{kernel}{penalty}{', rows of unit length' if facts['normalize'] else ''}"
+    return f"decoder {facts['decoder']}{kernel}{penalty}{', rows of unit length' if facts['normalize'] else ''}"
 
 
 def show_measures(console: Console, measured: Measured) -> None:

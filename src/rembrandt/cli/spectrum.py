@@ -14,9 +14,12 @@ def spectrum(model: options.ModelFolder, console: Console) -> None:
     """Plot the singular values of a model's embedding on logarithmic axes, and print why its rank was chosen."""
     classifier = open_model(model).classifier
     values = [float(value) for value in classifier.singular_values_]
-    settings = classifier.settings_
-    rank, reason = int(settings["rank"]), settings.get("rank_reason") or "as requested"
-    console.say(f"{settings['embedding']['method']} embedding, rank {rank:,}: {reason}.", "")
+    settings, rank = classifier.settings_, len(values)
+    if classifier.model_.embedding is None:
+        method, reason = "Derived", f"from the label weights of {settings['scorers'][0]}"
+    else:
+        method, reason = settings["method"], settings["rank_reason"] or "as requested"
+    console.say(f"{method} embedding, rank {rank:,}: {reason}.", "")
     console.say(f"{'rank':>7}  {'value':>9}", *(_bar(r, values) for r in _plotted_ranks(len(values))))
     console.result({"model": str(model), "rank": rank, "rank_reason": reason, "singular_values": values})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,17 +57,18 @@ def tune(
     with console.progress() as report, about(f"cannot search on {train}"):
         classifier = RembrandtClassifier(**settings.parameters() | {"budget": budget}, text=texts.features())
         if output is None:
-            trials = classifier.search_dataset(data, report, watcher).trials
+            choice = classifier.search_dataset(data, report, watcher)
+            chosen, trials = choice.recipe, choice.trials
         else:
-            trials = classifier.fit_dataset(data, report, watch=watcher).selection_
+            classifier.fit_dataset(data, report, watch=watcher)
+            chosen, trials = Recipe.from_json(classifier.settings_), classifier.selection_
     seconds = time.perf_counter() - start
-    chosen = next((Recipe.from_json(trial) for trial in trials if trial["outcome"] == "chosen"), None)
-    groups = (reading, replace(settings, budget=None) if chosen is None else settings.with_recipe(chosen), texts)
+    groups = (reading, settings.with_recipe(chosen), texts)
     words = [word for group in groups for word in options.as_words(group)]
     fitting = command("fit", train, "--output", output or "MODEL", *words)
     document = {
         "budget": budget,
-        "chosen": None if chosen is None else chosen.to_json(),
+        "chosen": chosen.to_json(),
         "trials": trials,
         "command": fitting,
     }

@@ -29,8 +29,10 @@ def warn_if_fewer(found: int, n_components: Any) -> None:
     """Warn when fewer directions were found than a user asked for."""
     if n_components != "auto" and found < n_components:
         warnings.warn(
-            f"n_components={n_components} is more than the rank of this problem: reduced to {found}. "
-            f"Use n_components={found} or less to avoid this warning.",
-            RembrandtWarning,
+            RembrandtWarning(
+                f"n_components={n_components} is more than the rank of this problem: reduced to {found}. "
+                f"Use n_components={found} or less to avoid this warning.",
+                "n_components",
+            ),
             stacklevel=3,
         )

@@ -231,7 +231,9 @@ def place_for(device: str, rows: Rows | None = None) -> Place:
     ``dask:tcp://host:port``.
     """
     if not isinstance(device, str) or not device:
-        raise SettingsError(f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'")
+        raise SettingsError(
+            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+        )
     if isinstance(rows, StoredRows):
         from rembrandt.engines.stored_place import stored_place
 
@@ -254,13 +256,15 @@ def _memory_place(device: str) -> Place:
         return CPU
     if is_dask(device):
         raise SettingsError(
-            f"device={device!r} works on a store, whose shards the workers open; make one with rembrandt data convert"
+            f"device={device!r} works on a store, whose shards the workers open; make one with rembrandt data convert",
+            "device",
         )
     if find_spec("torch") is None:
         if device == "auto":
             return CPU
         raise SettingsError(
-            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'"
+            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'",
+            "device",
         )
     from rembrandt.engines.torch_place import torch_place
 

@@ -40,7 +40,7 @@ def stored_place(device: str) -> StoredPlace:
     match = _DASK.fullmatch(device)
     if match is None:
         raise SettingsError(
-            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file"
+            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file", "device"
         )
     workers = match["workers"]
     return DaskPlace(scheduler=match["scheduler"], workers=None if workers is None else int(workers))

@@ -134,7 +134,9 @@ def torch_place(device: str) -> TorchPlace | None:
     devices = tuple(_device(name.strip(), device) for name in device.split(","))
     kinds = {one.type for one in devices}
     if len(kinds) > 1:
-        raise SettingsError(f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'")
+        raise SettingsError(
+            f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device"
+        )
     return TorchPlace(devices, torch.bfloat16 if kinds == {"cuda"} else torch.float32)
 
 
@@ -143,21 +145,22 @@ def _device(name: str, given: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise SettingsError(
-            f"device={given!r} is no device: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'"
+            f"device={given!r} is not a device: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
         ) from error
     if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1' or 'auto'")
+        raise SettingsError(f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1' or 'auto'", "device")
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SettingsError(
             f"device={given!r} finds no GPU that torch {torch.__version__} can use: install torch with CUDA "
-            "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'"
+            "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'",
+            "device",
         )
     index = 0 if device.index is None else device.index
     if index >= torch.cuda.device_count():
         known = ", ".join(f"cuda:{i}" for i in range(torch.cuda.device_count()))
-        raise SettingsError(f"device={given!r} does not exist: this machine has {known}")
+        raise SettingsError(f"device={given!r} does not exist: this machine has {known}", "device")
     return torch.device("cuda", index)
 
 

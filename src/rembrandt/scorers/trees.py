@@ -236,6 +236,8 @@ class Trees:
         tree, X = self.trees[number], rows.X
         best = np.full((rows.n, k), -1, dtype=np.int64)
         scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        if allowed is not None and len(allowed) == 0:
+            return best, scores
         mask = np.full(self.n_labels, allowed is None)
         mask[slice(0) if allowed is None else allowed] = True
         last = tree.labels
@@ -256,7 +258,7 @@ class Trees:
             chosen = slice(None) if allowed is None else allowed
             margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
             found, scores[span] = top_k(-_loss(margins, self.power), k)
-            best[span] = np.where(found < 0, -1, found if allowed is None else allowed[found])
+            best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
         for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
         labels, logarithms = rank(best, scores)

@@ -64,6 +64,7 @@ class Trial:
         """Fit the only scorer of ``candidate``."""
         fit = self.fit
         if candidate.scorers == ("trees",):
+            check_memory(fit, candidate, self.place)
             pairs = candidate.trees.pairs * fit.n / self.n
             return fit_trees(
                 fit.X, fit.Y, replace(candidate.trees, pairs=pairs), candidate.seed, fit.weights, place=self.place
