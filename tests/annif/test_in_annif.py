@@ -74,7 +74,7 @@ def vocabulary(labels: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def run(python: Path, folder: Path) -> Run:
-    """Annif's commands in that folder: through the launcher, or as Annif comes."""
+    """Annif's commands in that folder: through rembrandt annif, or without it."""
 
     def call(*arguments: str, stock: bool = False, code: int = 0, text: str | None = None) -> Run:
         start = [str(python.parent / "annif")] if stock else [str(python), "-m", "rembrandt", "annif"]
@@ -135,7 +135,7 @@ def test_eval_in_two_processes_measures_what_we_measure(
 def test_a_stock_annif_asks_the_service(
     run: Run, trained: Path, folder: Path, documents: tuple[Dataset, Dataset]
 ) -> None:
-    """Annif as it comes, configured for its `http` backend, gets what our backend gives it."""
+    """Annif with its own `http` backend gets what our backend gives it."""
     text = documents[1].texts[0]
     with served({"subjects": trained}) as address:
         section = PROJECTS[: PROJECTS.index("backend=")].replace("ours", "asked")

@@ -1,4 +1,4 @@
-"""The page holds what was measured, loads nothing, and shows labels and texts as text whatever they contain."""
+"""The page contains what was measured, sends no requests, and shows labels and texts as text."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.report import gather, render
-from rembrandt.explore.report.contents import GRID, N_MAPPED, N_NEIGHBOURS, NAME, _cut
+from rembrandt.explore.report.contents import N_MAPPED, N_NEIGHBOURS, NAME, _cut
 from rembrandt.explore.report.page import as_data
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -59,9 +59,9 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
     assert len(contents["metrics"]) == 9 and len(contents["deciles"]) == 10
     assert sum(b["n"] for b in contents["calibration"]["bins"]) == 5 * test.n_examples
-    assert contents["spectrum"]["rank"] == 12 and len(contents["explained"]) == 20
+    assert len(contents["spectrum"]["values"]) == 12 and len(contents["explained"]) == 20
     assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]
-    assert all(0 <= x <= contents["map"]["grid"] for x in contents["map"]["x"] + contents["map"]["y"])
+    assert len(contents["map"]["x"]) == len(contents["map"]["y"]) == 24
     assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
     assert contents["settings"]["method"] == "rembrandt" and "trees" not in contents["settings"]
     assert contents["model"]["scorers"] == {"embedding": 1.0}
@@ -97,8 +97,8 @@ def test_the_page_asks_for_nothing(contents):
 
 def test_the_page_of_many_labels_with_long_names_is_small(contents):
     n = N_MAPPED
-    numbers = {"counts": [10**6] * n, "x": [GRID] * n, "y": [GRID] * n, "recall": [0.99] * n}
-    near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6, "grid": GRID}
+    numbers = {"counts": [10**6] * n, "x": [-123.45] * n, "y": [-123.45] * n, "recall": [0.99] * n}
+    near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6}
     page = render(contents | {"map": {"names": [_cut("ü" * 1000, NAME)] * n} | numbers | near})
     assert 2_000_000 < len(page.encode()) < 5_000_000
 
@@ -150,7 +150,7 @@ def test_models_of_other_scorers_are_reported_too(scorers):
     contents = gather(classifier, test, "a blend")
     assert contents["model"]["scorers"] == scorers and len(contents["map"]["x"]) == 20
     if "embedding" in scorers:
-        assert contents["spectrum"]["rank"] == 8 and contents["settings"]["ridge"] == 1
+        assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1
     else:
         assert contents["spectrum"] is None and "trees" in contents["settings"]
         assert not {"ridge", "embedding"} & contents["settings"].keys()

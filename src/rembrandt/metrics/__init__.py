@@ -17,20 +17,18 @@ The rules are those of the scripts of the Extreme Classification Repository:
 """
 
 from rembrandt.linalg.ranking import rank, top_k
-from rembrandt.metrics.calibration import Bin, calibration_error, reliability
+from rembrandt.metrics.calibration import calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
 from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
-from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k
+from rembrandt.metrics.ranking import ndcg_at_k, precision_at_k
 from rembrandt.metrics.summary import evaluate, most_popular, row_terms
 
 __all__ = [
-    "Bin",
     "Decile",
     "bootstrap",
     "calibration_error",
     "coverage_by_decile",
-    "error",
     "evaluate",
     "inverse_propensity",
     "most_popular",

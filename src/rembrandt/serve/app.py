@@ -107,8 +107,8 @@ class Service:
             ("POST", "/v1/models/{name}/reload", self.reload, schemas.ModelSummary),
             ("GET", "/v1/projects/{name}", self.project, schemas.Project),
             ("POST", _SUGGEST, self.suggest, schemas.Suggestions),
-            ("GET", "/healthz", self.health, schemas.Health),
-            ("GET", "/readyz", self.health, schemas.Health),
+            ("GET", "/healthz", self.health, dict[str, str]),
+            ("GET", "/readyz", self.health, dict[str, str]),
         ):
             options: Any = {"response_model": response, "openapi_extra": bodies.get(path)}
             app.add_api_route(path, handler, methods=[method], **options)

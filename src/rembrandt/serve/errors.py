@@ -43,10 +43,8 @@ class ErrorResponse(BaseModel):
 async def handle(request: Request, error: Any) -> Response:
     """Return any error as a response."""
     if isinstance(error, HTTPException):
-        path = request.url.path
-        messages = {404: f"there is no {path}", 405: f"{request.method} is not allowed for {path}"}
-        message = messages.get(error.status_code, error.detail)
-        error = RequestError(error.status_code, f"{message}; see /openapi.json", error.headers)
+        message = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
+        error = RequestError(error.status_code, message, error.headers)
     elif isinstance(error, RequestValidationError | ValidationError):
         found = list(error.errors())
         error = RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))
