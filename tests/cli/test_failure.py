@@ -12,6 +12,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
+from rembrandt.cli import options as cli_options
 from rembrandt.cli import reading, settings
 from rembrandt.cli.app import app
 from rembrandt.cli.failure import options_of, with_options
@@ -54,6 +55,11 @@ def wrong_commands(data: Path, model: Path, feature_model: Path, folder: Path) -
     new = ("-o", folder / "new")
     return [
         (["fit", folder / "absent.tsv", *new], ["absent.tsv", "no such file"]),
+        (["fit", folder / "absent.tsv", *new, "--n-components", 0], ["n_components=0", "(option --n-components)"]),
+        (["fit", folder / "absent.tsv", *new, "--n-components", "many"], ["'many'", "(option --n-components)"]),
+        (["fit", folder / "absent.tsv", *new, "--decoder-ridge", -1], ["decoder_ridge=-1", "(option --decoder-ridge)"]),
+        (["fit", folder / "absent.tsv", *new, "--tree-cost", "nan"], ["cost=nan", "(option --tree-cost)"]),
+        (["tune", folder / "absent.tsv", "--threshold", "best"], ["'best'", "'micro'", "(option --threshold)"]),
         (["fit", train, *new], [str(train), "--text", "title, body, tags"]),
         (["fit", train, *new, "--text", "headline", "--labels", "tags"], [str(train), "headline", "title"]),
         (["fit", folder / "bad.txt", *new], ["bad.txt, line 3"]),
@@ -90,9 +96,7 @@ def test_refusals_name_what_and_where(data: Path, model: Path, feature_model: Pa
     "command",
     [
         ["fit"],
-        ["fit", "train.tsv", "--output", "m", "--n-components", "0"],
         ["fit", "train.tsv", "--output", "m", "--decoder", "magic"],
-        ["fit", "train.tsv", "--output", "m", "--decoder-ridge", "-1"],
         ["fit", "train.tsv", "--output", "m", "--ngrams", "3-1"],
         ["embed", "train.tsv", "--output", "vectors.doc"],
         ["paint"],
@@ -159,7 +163,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert reading.FORMATS == detect.FORMATS
     for choices, names in (
         (settings.Preset, PRESETS),
-        (settings.Method, METHODS),
+        (get_args(cli_options.Method)[0], METHODS),
         (settings.Decoder, ["auto", *DECODERS]),
         (settings.Kernel, ["auto", "none", *KERNELS]),
     ):

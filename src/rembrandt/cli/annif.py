@@ -2,18 +2,14 @@
 
 import typer
 
-from rembrandt.errors import RembrandtError
+from rembrandt.cli.failure import needs
 
 
 def annif(context: typer.Context) -> None:
     """Run a command of Annif (train, suggest, eval, learn, ...) with the backend rembrandt: rembrandt annif --help."""
     from rembrandt.annif import register
 
-    try:
+    with needs("annif"):
         register()
         from annif.cli import cli
-    except ModuleNotFoundError as missing:
-        raise RembrandtError(
-            f"{missing.name} is not installed; this needs: pip install 'rembrandt[annif]'"
-        ) from missing
     cli(args=context.args, prog_name="rembrandt annif")

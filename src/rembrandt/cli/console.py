@@ -1,10 +1,9 @@
 """Output of commands: sentences and tables for people, or one JSON document, on standard output."""
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,11 +21,9 @@ class Console:
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
 
-    @contextmanager
-    def progress(self) -> Iterator[Report]:
+    def progress(self) -> AbstractContextManager[Report]:
         """Show the progress of a block on standard error."""
-        with bars(not self.quiet) as report:
-            yield report
+        return bars(not self.quiet)
 
     def say(self, *lines: str) -> None:
         if not self.json:
@@ -55,14 +52,6 @@ class Console:
 
 def as_json(document: Any) -> str:
     """Return a document as text; arrays become lists, and numbers that JSON cannot represent become null."""
-    return json.dumps(_plain(document), indent=2, allow_nan=False)
+    from rembrandt.evaluation import finite
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # an array, or one of its elements
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(finite(document), indent=2, allow_nan=False)

@@ -8,6 +8,7 @@ import typer
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import command
+from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import decimal, folder_size
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.settings import TextSettings
@@ -45,14 +46,11 @@ def convert(
     *,
     reading: Reading,
     texts: TextSettings,
-    append: Annotated[bool, typer.Option("--append", help="Add the files to an existing store.")] = False,
+    append: Annotated[bool, flag("--append", "Add the files to an existing store.")] = False,
     like: Annotated[
-        Path | None,
-        options.option(
-            "Use the text features of this store or model, for test data.", options.TEXT, metavar="STORE|MODEL"
-        ),
+        Path | None, option("Use the text features of this store or model.", options.TEXT, metavar="STORE|MODEL")
     ] = None,
-    rows: Annotated[int, options.option("Examples per shard.", options.ADVANCED, min=1)] = 200_000,
+    rows: Annotated[int, option("Examples per shard.", options.ADVANCED, min=1)] = 200_000,
     console: Console,
 ) -> None:
     """Convert files to a store, for data larger than memory.
@@ -66,38 +64,25 @@ def convert(
     with console.progress() as report:
         how = reading.arguments()
         store = converted(files, output, rows=rows, text_features=features, append=append, report=report, **how)
-    size, notes = folder_size(output), store.manifest.notes.sentences()
-    counted = f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {len(store.shards):,} shards"
+    size, notes, n_shards = folder_size(output), store.manifest.notes.sentences(), len(store.shards)
+    counted = f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {n_shards:,} shards"
     console.say(f"{output} contains {counted} ({decimal(size)}).", *notes)
     console.say(f"Fit a model: {command('fit', output, '--output', 'MODEL')}")
-    console.result(
-        {
-            "store": str(output),
-            "bytes": size,
-            "n_examples": store.n,
-            "n_features": store.d,
-            "n_labels": store.c,
-            "n_shards": len(store.shards),
-            "task": store.manifest.task,
-            "notes": notes,
-        }
-    )
+    counts = {"n_examples": store.n, "n_features": store.d, "n_labels": store.c, "n_shards": n_shards}
+    facts = {"store": str(output), "bytes": size, "task": store.manifest.task, "notes": notes}
+    console.result(facts | counts)
 
 
 def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | None":
     """Return text features with the given settings, or those of a store or model."""
     from rembrandt.data.store import Store, is_store
+    from rembrandt.estimators import load
 
     if like is None:
         return texts.features() if texts.parameters() else None
     if texts.parameters():
         raise typer.BadParameter("cannot be combined with --analyzer, --ngrams or --hashed", param_hint="--like")
-    if is_store(like):
-        found = Store(like).text
-    else:
-        from rembrandt.estimators import load
-
-        found = load(like).text_
+    found = Store(like).text if is_store(like) else load(like).text_
     if found is None:
         raise DataError("it has no text features; leave out --like", like)
     return found

@@ -6,14 +6,12 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, command, data_lines, saved_line, show_measures
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, data_set_reading
-from rembrandt.cli.saved import FIT_SECONDS, READING, SavedModel
+from rembrandt.cli.saved import SavedModel, fit_facts
 from rembrandt.cli.settings import Preset
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
@@ -29,9 +27,9 @@ _LONG = 300  # characters; shorter articles have no abstract
 def demo(
     output: options.NewModel,
     *,
-    preset: Annotated[Preset, typer.Option(help="Trade training time for accuracy.")] = "balanced",
+    preset: Annotated[Preset, options.option("Trade training time for accuracy.")] = "balanced",
     generated: Annotated[
-        int, typer.Option(min=100, help="Documents to generate if the articles cannot be downloaded.")
+        int, options.option("Documents to generate if the articles cannot be downloaded.", min=100)
     ] = 8000,
     force: options.Force = False,
     console: Console,
@@ -55,23 +53,18 @@ def demo(
         classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train, report)
         seconds = time.perf_counter() - start
         measured = measure(classifier, test, report)
-    saved = SavedModel(output, classifier, reading)
+    classifier.save(output, force=force, extra=fit_facts(reading, seconds) | {"metrics": measured.model})
     console.say(*choice_lines(classifier), "", f"On {test.n_examples:,} other examples:", "")
     show_measures(console, measured)
-    _show_examples(console, saved, measured)
-    facts = {READING: reading.to_json(), FIT_SECONDS: seconds, "metrics": measured.model}
-    classifier.save(output, force=force, extra=facts)
-    console.say("", saved_line(output, seconds), "", "Next:", *_next_steps(saved, measured))
-    console.result(
-        {
-            "model": str(output),
-            "data": name,
-            "generated": why_generated is not None,
-            "seconds": seconds,
-            "settings": classifier.settings_,
-            **measured.document(),
-        }
-    )
+    saved = SavedModel(output, classifier, reading)
+    texts = _show_examples(console, saved, measured)
+    steps = [f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"]
+    steps.append(command("neighbors", output, saved.labels.title(measured.labels[0, 0])))
+    steps += [] if why_generated else [command("evaluate", output, "pubmed-mesh")]
+    steps.append(command("spectrum", output))
+    console.say("", saved_line(output, seconds), "", "Next:", *(f"  {step}" for step in steps))
+    facts = {"model": str(output), "data": name, "generated": why_generated is not None, "seconds": seconds}
+    console.result(facts | {"settings": classifier.settings_} | measured.document())
 
 
 def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Reading, str | None]:
@@ -86,25 +79,14 @@ def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Readi
         return *generated.labelled_documents(n_generated), Reading(), str(error).rstrip(".")
 
 
-def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> None:
-    """Print a few examples with their predicted labels."""
-    data = measured.data
-    console.say("", "Some of them with their predicted labels (* is correct):")
-    texts = data.texts or []
+def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> list[str]:
+    """Print a few examples with their predicted labels; return their texts."""
+    texts, Y = measured.data.texts or [], measured.data.Y
     long = [row for row, text in enumerate(texts) if len(text) > _LONG] or range(len(texts))
-    for row in long[:: max(1, len(long) // _SHOWN)][:_SHOWN]:
-        text = texts[row]
-        true = set(data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]].tolist())
-        found = [f"{'*' if i in true else ' '} {saved.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
-        console.say("", f"  {text[:110]}{'...' if len(text) > 110 else ''}", *(f"    {line}" for line in found))
-
-
-def _next_steps(saved: SavedModel, measured: Measured) -> list[str]:
-    """Return commands to try."""
-    column = measured.labels[0, 0]
-    text = next((text for text in measured.data.texts or [] if len(text) > _LONG), "")
-    words = shlex.quote(" ".join(text.split()[:12]))
-    steps = [f"echo {words} | {command('predict', saved.path, '-')}"]
-    steps.append(command("neighbors", saved.path, saved.title(column) or saved.names[column]))
-    steps += [command("evaluate", saved.path, "pubmed-mesh")] if saved.reading.text else []
-    return [f"  {step}" for step in [*steps, command("spectrum", saved.path)]]
+    shown = long[:: max(1, len(long) // _SHOWN)][:_SHOWN]
+    console.say("", "Some of them with their predicted labels (* is correct):")
+    for row in shown:
+        true = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
+        found = [f"    {'*' if i in true else ' '} {saved.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
+        console.say("", f"  {texts[row][:110]}{'...' if len(texts[row]) > 110 else ''}", *found)
+    return [texts[row] for row in shown]

@@ -39,21 +39,30 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
-    settings = classifier.settings_
-    chosen = [trial for trial in classifier.selection_ if trial["outcome"] == "chosen"]
-    lines = [f"Scorers: {candidate(settings)}."]
+    settings, trials = classifier.settings_, classifier.selection_
+    lines = [f"Scorers: {recipe_words(settings)}."]
     if settings.get("rank_reason"):
         lines.append(f"Rank {settings['rank']:,}: {settings['rank_reason']}.")
-    if chosen:
-        tried = f"{len(classifier.selection_)} trials on held-out examples"
-        lines.append(f"Chosen in {tried}, where it reached {chosen[0]['quality']:.1%}.")
-    return lines
+    chosen = (trial["quality"] for trial in trials if trial["outcome"] == "chosen")
+    return lines + [f"Chosen in {len(trials)} trials on held-out examples, where it reached {q:.1%}." for q in chosen]
 
 
-def _decoder(facts: Mapping[str, Any]) -> str:
-    kernel = f" on random features of a {facts['kernel']} kernel" if facts["kernel"] else ""
-    penalty = f", penalty {facts['decoder_ridge']:g}" if facts["decoder"] in ("ridge", "logistic") else ""
-    return f"decoder {facts['decoder']}{kernel}{penalty}{', rows of unit length' if facts['normalize'] else ''}"
+def recipe_words(facts: Mapping[str, Any]) -> str:
+    """Describe a recipe in a few words: its scorers with their weights and settings."""
+    settings, trees = facts["embedding"], facts["trees"]
+    embedding = [
+        f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"
+    ]
+    embedding += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
+    embedding += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
+    embedding += ["rows of unit length"] if facts["normalize"] else []
+    embedding += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
+    words = {"embedding": f" ({', '.join(embedding)})"}
+    words["trees"] = f" ({trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
+    scorers = zip(facts["scorers"], facts["blend"], strict=True)
+    return "; ".join(
+        f"{name}{'' if weight == 1 else f' {weight:.0%}'}{words.get(name, '')}" for name, weight in scorers
+    )
 
 
 def show_measures(console: Console, measured: Measured) -> None:
@@ -72,53 +81,22 @@ def show_measures(console: Console, measured: Measured) -> None:
 
 def show_deciles(console: Console, deciles: list[Decile]) -> None:
     """Print recall and precision by the frequency of labels."""
-    from rembrandt.evaluation import KS
-
-    header = ["labels by frequency", "in training", "true", f"recall@{max(KS)}", "precision", "found at least once"]
-    console.table(header, (_decile(number, decile) for number, decile in enumerate(deciles, 1)))
-
-
-def _decile(number: int, decile: Decile) -> list[str]:
-    recall, covered = (f"{value:.1%}" if decile.n_true else "-" for value in (decile.recall, decile.covered))
-    precision = f"{decile.precision:.1%}" if decile.n_predicted else "-"
-    seen = f"{decile.rarest:,} to {decile.commonest:,}"
-    return [f"tenth {number}", seen, f"{decile.n_true:,}", recall, precision, covered]
+    header = ["labels by frequency", "in training", "true", "recall@5", "precision", "found at least once"]
+    rows = []
+    for number, tenth in enumerate(deciles, 1):
+        recall, covered = (f"{share:.1%}" if tenth.n_true else "-" for share in (tenth.recall, tenth.covered))
+        precision = f"{tenth.precision:.1%}" if tenth.n_predicted else "-"
+        seen = f"{tenth.rarest:,} to {tenth.commonest:,}"
+        rows.append([f"tenth {number}", seen, f"{tenth.n_true:,}", recall, precision, covered])
+    console.table(header, rows)
 
 
 def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
     """Print trials, the best of each rung last."""
-    header = ("rung", "rows", "candidate", "s", "P@1", "P@3", "P@5", "outcome")
-    ordered = sorted(trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"]))
-    console.table(header, map(_trial, ordered), left=(0, 2, 7))
-
-
-def _trial(trial: Mapping[str, Any]) -> tuple[str, ...]:
-    rows = f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
-    start = (str(trial["rung"]), rows, candidate(trial), f"{trial['seconds']:.1f}")
-    return (*start, *(f"{100 * trial[name]:.2f}" for name in ("p@1", "p@3", "p@5")), trial["outcome"])
-
-
-def candidate(facts: Mapping[str, Any]) -> str:
-    """Return a recipe in a few words."""
-    parts = []
-    weights = facts["blend"] if facts["blend"] != "auto" else [None] * len(facts["scorers"])
-    for name, weight in zip(facts["scorers"], weights, strict=True):
-        share = "" if weight in (None, 1) else f" {weight:.0%}"
-        parts.append(f"{name}{share}{_PARTS[name](facts)}")
-    return "; ".join(parts)
-
-
-def _embedding(facts: Mapping[str, Any]) -> str:
-    settings = facts["embedding"]
-    rank = facts.get("rank") or facts["n_components"]
-    scale = f" × {settings['kernel_scale']:g}" if facts["kernel"] else ""
-    left_out = f", {settings['leave_out']:g} left out" if settings["leave_out"] else ""
-    return f" (rank {rank}, ridge {facts['ridge']:g}, {_decoder(facts)}{scale}{left_out})"
-
-
-def _trees(facts: Mapping[str, Any]) -> str:
-    trees = facts["trees"]
-    return f" ({trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
-
-
-_PARTS = {"embedding": _embedding, "trees": _trees, "centroids": lambda facts: ""}
+    rows = []
+    for trial in sorted(trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])):
+        count = f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
+        precisions = [f"{100 * trial[name]:.2f}" for name in ("p@1", "p@3", "p@5")]
+        where = [str(trial["rung"]), count, recipe_words(trial), f"{trial['seconds']:.1f}"]
+        rows.append([*where, *precisions, trial["outcome"]])
+    console.table(["rung", "rows", "candidate", "s", "P@1", "P@3", "P@5", "outcome"], rows, left=(0, 2, 7))

@@ -1,9 +1,7 @@
 """``rembrandt embed``: label vectors in a file, of a saved model or of labelled examples."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,22 +10,19 @@ from rembrandt.cli.console import Console
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
-from rembrandt.cli.settings import Method, TextSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rembrandt.cli.settings import TextSettings
 
 
 def embed(
     source: Annotated[
         str, typer.Argument(metavar="MODEL|TRAIN", help="Folder of a model, or labelled examples to embed.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .npz or .tsv file to write.")],
+    output: options.NewFile,
     *,
     reading: Reading,
     texts: TextSettings,
-    n_components: options.Components = "50",
-    method: Annotated[Method, options.option("Label embedding.", options.MODEL)] = "rembrandt",
+    n_components: options.Components = 50,
+    method: options.Method = "rembrandt",
     ridge: Annotated[float, options.option("Ridge penalty of the regression.", options.MODEL, min=0.0)] = 1.0,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -42,15 +37,15 @@ def embed(
     file has the arrays names, vectors and singular_values; a .tsv file has one line per label. For distances between
     labels, multiply the vectors by the square roots of the singular values.
     """
-    if output.suffix not in (".npz", ".tsv"):
-        raise typer.BadParameter(f"{output.name!r} ends neither in .npz nor in .tsv", param_hint="--output")
-    check_file_target(output, force)
+    check_file_target(output, force, (".npz", ".tsv"))
+    import numpy as np
+
     from rembrandt.data.store import is_store
     from rembrandt.estimators import LabelEmbedder
 
     if Path(source).is_dir() and not is_store(source):
         saved = open_model(Path(source))
-        names, embedded = saved.names, saved.classifier
+        names, embedded = saved.labels.names, saved.classifier
     else:
         device = options.checked_device(device, scheduler, source)
         with console.progress() as report:
@@ -60,18 +55,12 @@ def embed(
         embedder = LabelEmbedder(n_components, **given, device=device, verbose=int(not console.quiet))
         names, embedded = data.label_names, embedder.fit(X, data.Y, data.weights)
     vectors, values = embedded.embedding_, embedded.singular_values_
-    _write(output, names, vectors, values)
+    with atomic_file(output) as file:
+        if output.suffix == ".npz":
+            np.savez(file, names=np.array(names, dtype=str), vectors=vectors, singular_values=values)
+        else:
+            lines = ("\t".join([name, *(f"{x:.7g}" for x in row)]) for name, row in zip(names, vectors, strict=True))
+            file.writelines(f"{line}\n".encode() for line in lines)
     n, k = vectors.shape
     console.say(f"Wrote {n:,} label vectors of {k:,} dimensions to {output}.")
     console.result({"output": str(output), "n_labels": n, "n_components": k, "singular_values": values})
-
-
-def _write(output: Path, names: Sequence[str], vectors: Any, singular_values: Any) -> None:
-    import numpy as np
-
-    with atomic_file(output) as file:
-        if output.suffix == ".npz":
-            np.savez(file, names=np.array(names, dtype=str), vectors=vectors, singular_values=singular_values)
-            return
-        for name, vector in zip(names, vectors.tolist(), strict=True):
-            file.write(("\t".join([name, *(f"{value:.7g}" for value in vector)]) + "\n").encode())

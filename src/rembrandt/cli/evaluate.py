@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import data_lines, show_deciles, show_measures
@@ -17,9 +15,7 @@ def evaluate(
     *,
     reading: Reading,
     ranking: options.Ranking,
-    by_frequency: Annotated[
-        bool, typer.Option("--by-frequency", help="Add the recall of frequent to rare labels.")
-    ] = False,
+    by_frequency: Annotated[bool, options.flag("--by-frequency", "Add the recall of frequent to rare labels.")] = False,
     console: Console,
 ) -> None:
     """Measure a model on labelled examples, and the baseline that always predicts the most popular labels.

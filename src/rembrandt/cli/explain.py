@@ -21,9 +21,9 @@ def explain(
         list[str] | None,
         typer.Option("--label", "-l", metavar="LABEL", help="Name or title of a label to explain, not the best ones."),
     ] = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example, if none is given.")] = 3,
-    words: Annotated[int, typer.Option(min=1, help="Words or features per label.")] = 8,
-    rows: Annotated[int, typer.Option(min=1, help="Number of examples.")] = 10,
+    top_k: options.TopK = 3,
+    words: Annotated[int, options.option("Words or features per label.", min=1)] = 8,
+    rows: Annotated[int, options.option("Number of examples.", min=1)] = 10,
     console: Console,
 ) -> None:
     """Print what each word adds to the score of a label.

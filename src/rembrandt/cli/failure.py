@@ -108,6 +108,16 @@ def about(start: str) -> Iterator[None]:
         raise RembrandtError(f"{start}: {error}", getattr(error, "parameters", ())) from error
 
 
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Turn a missing package into an error that names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        remedy = f"pip install 'rembrandt[{extra}]'"
+        raise RembrandtError(f"{missing.name} is not installed; this needs: {remedy}") from missing
+
+
 def with_options(message: str, parameters: Iterable[str], options: Mapping[str, str]) -> str:
     """Append the options that set the parameters of a message, where this command has them."""
     found = [options[name] for name in parameters if name in options]

@@ -18,8 +18,8 @@ def map(
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz or .png file; may be repeated."),
     ],
     *,
-    labels: Annotated[int | None, typer.Option(min=4, help="Only so many of the most frequent labels.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same map.")] = 0,
+    labels: Annotated[int | None, options.option("Only so many of the most frequent labels.", min=4)] = None,
+    seed: options.Seed = 0,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -28,9 +28,7 @@ def map(
     from rembrandt.explore.mapping import WRITERS, label_map
 
     for path in output:
-        if path.suffix not in WRITERS:
-            raise typer.BadParameter(f"{path} does not end in {', '.join(WRITERS)}", param_hint="--output")
-        check_file_target(path, force)
+        check_file_target(path, force, WRITERS)
     check_installed()
     with console.progress() as report:
         found = label_map(open_model(model).classifier, labels, seed, report)

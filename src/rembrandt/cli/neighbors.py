@@ -14,7 +14,7 @@ def neighbors(
     label: Annotated[str, typer.Argument(metavar="LABEL", help="Name or title of a label.")],
     *,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of neighbors.")] = 10,
-    min_count: Annotated[int, typer.Option(min=0, help="Leave out labels with fewer training examples.")] = 2,
+    min_count: Annotated[int, options.option("Leave out labels with fewer training examples.", min=0)] = 2,
     console: Console,
 ) -> None:
     """Print the labels nearest to one in the embedding, by cosine."""

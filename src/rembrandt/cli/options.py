@@ -8,9 +8,10 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -54,25 +55,28 @@ def as_words(group: Any) -> list[str]:
     """Return the options of a group that differ from their defaults, as words of a command."""
     words: list[str] = []
     for field in fields(group):
-        value, name = getattr(group, field.name), field.name.replace("_", "-")
-        if str(value) != str(field.default):
-            words += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", _word(value)]
+        given, name = getattr(group, field.name), f"--{field.name.replace('_', '-')}"
+        if given != field.default:
+            words += [name] if given is True else [name, _word(given)]
     return words
 
 
-def _word(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{name}={_word(weight)}" for name, weight in value.items())
-    if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
-        return "-".join(map(str, value))
-    if isinstance(value, list | tuple):
-        return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+def _word(given: Any) -> str:
+    if isinstance(given, dict):
+        return ",".join(f"{name}={_word(weight)}" for name, weight in given.items())
+    if isinstance(given, list | tuple):
+        return ("-" if isinstance(given[0], int) else ",").join(map(str, given))
+    return f"{given:g}" if isinstance(given, float) and float(f"{given:g}") == given else str(given)
 
 
-def option(help: str, panel: str, **more: Any) -> Any:
+def option(help: str, panel: str | None = None, **more: Any) -> Any:
     """Return an option that has the name of its parameter."""
     return typer.Option(help=help, rich_help_panel=panel, **more)
+
+
+def parsed(help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
+    """Return an option whose value is parsed by a function, or else as a number or a word."""
+    return option(help, panel, metavar=metavar, parser=parser or value, **more)
 
 
 def flag(name: str, help: str, panel: str | None = None) -> Any:
@@ -80,55 +84,37 @@ def flag(name: str, help: str, panel: str | None = None) -> Any:
     return typer.Option(name, help=help, rich_help_panel=panel)
 
 
-def whole_or_auto(text: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"{text!r} is neither a positive integer nor auto")
-    return int(text)
-
-
-def number_or_auto(text: str) -> float | str:
-    return text if text == "auto" else _number(text, float("inf"), "is neither a number of at least 0 nor auto")
-
-
-def probability(text: str) -> float | str:
-    known = text in ("micro", "macro")
-    return text if known else _number(text, 1.0, "is neither a number from 0 to 1 nor micro or macro")
-
-
-def _number(text: str, most: float, objection: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= most or value == float("inf"):
-        raise typer.BadParameter(f"{text!r} {objection}")
-    return value
+def value(text: Any) -> Any:
+    """Parse a number; other words, such as ``auto``, stay text. The library checks the value."""
+    if isinstance(text, str):
+        for kind in (int, float):
+            with suppress(ValueError):
+                return kind(text)
+    return text
 
 
 def scorer_names(text: str) -> Any:
     """Parse ``auto``, ``trees,embedding`` or, with weights, ``trees=0.25,embedding=0.75``."""
     if text == "auto":
         return text
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not any(equals for _, equals, _ in pairs):
-        return tuple(name.strip() for name, _, _ in pairs)
-    return {name.strip(): _number(weight, float("inf"), "is not a weight") for name, _, weight in pairs}
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    if not any(equals for _, equals, _ in parts):
+        return tuple(name for name, _, _ in parts)
+    return {name: value(weight) for name, _, weight in parts}
 
 
-def candidates(text: str) -> int | bool:
+def candidates(text: str) -> Any:
     """Parse a number of candidate labels; ``all`` is False, and ``auto`` is True: the library chooses."""
-    return {"all": False, "auto": True}[text] if text in ("all", "auto") else int(whole_or_auto(text))
+    return {"all": False, "auto": True}.get(text, value(text))
 
 
 def seconds(text: str) -> float:
     """Parse a time such as ``90s``, ``5m`` or ``1.5h``; a number alone is in seconds."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
-    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if value <= 0:
+    duration = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if duration <= 0:
         raise typer.BadParameter(f"{text!r} is not a time; write 90s, 5m or 1h")
-    return value
+    return duration
 
 
 def ngram_range(text: str) -> tuple[int, int]:
@@ -143,19 +129,16 @@ def ngram_range(text: str) -> tuple[int, int]:
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model that fit wrote.")]
 Train = Annotated[str, typer.Argument(metavar="TRAIN", help="File or store of examples, or the name of a data set.")]
 Labelled = Annotated[str, typer.Argument(metavar="FILE", help="Labelled examples, as for fit; - is standard input.")]
-Unlabelled = Annotated[
-    str, typer.Argument(metavar="FILE", help="Examples, as for fit, or lines of text; - is standard input.")
-]
+Unlabelled = Annotated[str, typer.Argument(metavar="FILE", help="Examples, or lines of text; - is standard input.")]
 NewModel = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Folder to write the model to.")]
+NewFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
-Components = Annotated[
-    Any, option("Dimensions of the embedding; auto reads the spectrum.", MODEL, parser=whole_or_auto, metavar="K|auto")
-]
+TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example.")]
+Components = Annotated[Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")]
+Method = Annotated[Literal["rembrandt", "pca", "plst", "cs", "cca"], option("Label embedding.", MODEL)]
 Seed = Annotated[int, option("Random seed; the same seed gives the same result.", MODEL, min=0, metavar="N")]
 Device = Annotated[str, option("cpu, cuda, cuda:1, several separated by commas, or auto.", MODEL, metavar="D")]
-Scheduler = Annotated[
-    str | None, option("Dask scheduler for stores; --device dask starts one.", ADVANCED, metavar="tcp://...")
-]
+Scheduler = Annotated[str | None, option("Dask scheduler; --device dask starts one.", ADVANCED, metavar="tcp://...")]
 PowerIterations = Annotated[int, option("Power iterations of the eigensolver.", ADVANCED, min=0, metavar="N")]
 
 
@@ -164,9 +147,7 @@ class Ranking:
     """How labels are ranked."""
 
     tail: Annotated[bool, flag("--tail", "Favor rare labels: rank by probability / propensity.", MODEL)] = False
-    shortlist: Annotated[
-        Any, option("Candidate labels per example; fewer are faster.", MODEL, parser=candidates, metavar="N|auto|all")
-    ] = "all"
+    shortlist: Annotated[Any, parsed("Labels to score per example.", MODEL, "N|auto|all", candidates)] = "all"
     device: Device = "cpu"
     propensity_a: Annotated[float, option("Constant A of the propensities.", ADVANCED, min=0.0, metavar="A")] = 0.55
     propensity_b: Annotated[float, option("Constant B of the propensities.", ADVANCED, min=1e-6, metavar="B")] = 1.5

@@ -1,8 +1,10 @@
 """Checks of output paths before any work is done, and the sizes of outputs."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+import typer
 from rich.filesize import decimal
 
 from rembrandt.errors import OutputExistsError, RembrandtError
@@ -20,8 +22,10 @@ def check_model_target(path: Path, force: bool) -> None:
         raise OutputExistsError(f"{path} cannot be replaced: {objection}; choose another name, or move it away")
 
 
-def check_file_target(path: Path, force: bool) -> None:
-    """Refuse a file that exists, or whose folder does not."""
+def check_file_target(path: Path, force: bool, suffixes: Iterable[str] = ()) -> None:
+    """Refuse a file that exists, whose folder does not, or with a suffix that is not one of ``suffixes``."""
+    if suffixes and path.suffix not in suffixes:
+        raise typer.BadParameter(f"{path} does not end in {', '.join(suffixes)}", param_hint="--output")
     _check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")

@@ -1,6 +1,5 @@
 """``rembrandt predict``: the best labels of new examples."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +9,7 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console, as_json
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
-from rembrandt.cli.saved import SavedModel, open_model
-from rembrandt.progress import Report
+from rembrandt.cli.saved import open_model
 
 _ROWS = 2048  # examples between two reports of progress
 
@@ -22,7 +20,7 @@ def predict(
     *,
     reading: TextReading,
     ranking: options.Ranking,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example.")] = 5,
+    top_k: options.TopK = 5,
     include: Annotated[
         list[str] | None,
         typer.Option(metavar="LABELS", help="Predict only these labels: names or titles, or @FILE with one per line."),
@@ -43,18 +41,23 @@ def predict(
     """
     if output is not None:
         check_file_target(output, force)
+    from rembrandt.linalg.blocks import spans
+
     with console.progress() as report:
         saved = open_model(model, ranking.device)
-        chosen: dict[str, Any] = {
-            "include": saved.find_all(include),
-            "exclude": saved.find_all(exclude),
-            "tail": (ranking.propensity_a, ranking.propensity_b) if ranking.tail else False,
-            "shortlist": ranking.shortlist,
-        }
-        saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
-        data = saved.read(file, reading, report, unlabelled=True)
-        rows = saved.classifier.dataset_rows(data, report)
-        answers = list(_answers(saved, rows, top_k, chosen, report))
+        classifier = saved.classifier
+        chosen = saved.find_all(include), saved.find_all(exclude)
+        tail = (ranking.propensity_a, ranking.propensity_b) if ranking.tail else False
+        classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
+        rows = classifier.dataset_rows(saved.read(file, reading, report, unlabelled=True), report)
+        answers = []
+        for block in spans(rows.shape[0], _ROWS):
+            report("predicting", block.start, rows.shape[0])
+            found = classifier.top_columns(rows[block], top_k, *chosen, tail, ranking.shortlist)
+            for columns, scores in zip(*(array.tolist() for array in found), strict=True):
+                pairs = zip(columns, scores, strict=True)
+                answers.append([saved.entry(column) | {"score": score} for column, score in pairs if column >= 0])
+        report("predicting", rows.shape[0], rows.shape[0])
     lines = [as_json({"model": str(model), "predictions": answers})] if console.json else map(_line, answers)
     if output is None:
         for line in lines:
@@ -63,19 +66,6 @@ def predict(
     with atomic_file(output) as target:
         target.writelines(f"{line}\n".encode() for line in lines)
     typer.echo(f"Wrote the labels of {len(answers):,} examples to {output}.")
-
-
-def _answers(
-    saved: SavedModel, X: Any, k: int, chosen: dict[str, Any], report: Report
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the labels of each example, best first."""
-    n = X.shape[0]
-    for start in range(0, n, _ROWS):
-        report("predicting", start, n)
-        labels, scores = saved.classifier.top_columns(X[start : start + _ROWS], k, **chosen)
-        for row, values in zip(labels.tolist(), scores.tolist(), strict=True):
-            yield [saved.entry(i) | {"score": score} for i, score in zip(row, values, strict=True) if i >= 0]
-    report("predicting", n, n)
 
 
 def _line(answer: list[dict[str, Any]]) -> str:

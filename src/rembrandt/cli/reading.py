@@ -37,12 +37,9 @@ def _tabs(separator: str | None) -> str | None:
 class TextReading:
     """Options that say how to read examples without labels; None where nothing was said."""
 
-    format: Annotated[Format | None, option(f"{', '.join(FORMATS)}; detected if not given.", DATA, metavar="NAME")] = (
-        None
-    )
+    format: Annotated[Format | None, option(f"{', '.join(FORMATS)}; else detected.", DATA, metavar="NAME")] = None
     text: Annotated[
-        list[str] | None,
-        option("Text columns of a table, separated by commas.", DATA, metavar="COLUMNS", callback=_columns),
+        list[str] | None, option("Text columns, separated by commas.", DATA, metavar="COLUMNS", callback=_columns)
     ] = None
 
 

@@ -1,6 +1,5 @@
 """``rembrandt report``: a model and its evaluation on one page."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,12 +14,12 @@ from rembrandt.cli.saved import open_model
 def report(
     model: options.ModelFolder,
     file: Annotated[str, typer.Argument(metavar="TEST", help="Labelled examples that were not used for training.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Page to write, such as report.html.")],
+    output: options.NewFile,
     *,
     reading: Reading,
-    title: Annotated[str | None, typer.Option(help="Title of the page; else the name of the model.")] = None,
-    no_map: Annotated[bool, typer.Option("--no-map", help="Leave out the map of labels, which takes longest.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the intervals and the map.")] = 0,
+    title: Annotated[str | None, options.option("Title of the page; else the name of the model.")] = None,
+    no_map: Annotated[bool, options.flag("--no-map", "Leave out the map of labels, which takes longest.")] = False,
+    seed: options.Seed = 0,
     force: options.Force = False,
     console: Console,
 ) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from rembrandt.cli.console import Console
+from rembrandt.cli.failure import needs
 from rembrandt.cli.options import ADVANCED, option
-from rembrandt.errors import RembrandtError
 
 
 def serve(
@@ -38,14 +38,10 @@ def serve(
     The page is at /, the description of the API at /openapi.json. Without --host only this machine can connect.
     """
     paths = _paths(model, models or [])
-    try:
+    with needs("serve"):
         from rembrandt.serve import running
         from rembrandt.serve.app import create_app
         from rembrandt.serve.limits import Limits
-    except ModuleNotFoundError as missing:
-        raise RembrandtError(
-            f"{missing.name} is not installed; serving needs: pip install 'rembrandt[serve]'"
-        ) from missing
 
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,12 @@ import typer
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
-from rembrandt.cli.describe import candidate, command, data_lines, saved_line, show_trials
+from rembrandt.cli.describe import command, recipe_words, saved_line, show_trials
 from rembrandt.cli.failure import about
-from rembrandt.cli.fit import check_texts
+from rembrandt.cli.fit import prepare
 from rembrandt.cli.output import check_model_target, folder_size
-from rembrandt.cli.reading import Reading, read_training
-from rembrandt.cli.saved import FIT_SECONDS, READING
+from rembrandt.cli.reading import Reading
+from rembrandt.cli.saved import fit_facts
 from rembrandt.cli.settings import Settings, TextSettings
 
 if TYPE_CHECKING:
@@ -42,47 +43,35 @@ def tune(
     Many candidates are tried on few examples, the best third of them on three times as many, and so on. The search
     takes 5 minutes unless --budget says otherwise.
     """
-    budget = settings.budget or _BUDGET
-    options.checked_device(settings.device, None, train)
     if output is not None:
         check_model_target(output, force)
-    from rembrandt.estimators import RembrandtClassifier
     from rembrandt.recipe import Recipe
 
-    with console.progress() as report:
-        data, known = read_training(train, reading, report)
-    check_texts(data, texts, train)
-    console.say(*data_lines(data, train))
+    settings = replace(settings, budget=settings.budget or _BUDGET)
+    classifier, data, known = prepare(console, train, reading, settings, texts)
     watcher, start = Watcher(console.quiet), time.perf_counter()
     with console.progress() as report, about(f"cannot search on {train}"):
-        classifier = RembrandtClassifier(**settings.parameters() | {"budget": budget}, text=texts.features())
         if output is None:
             choice = classifier.search_dataset(data, report, watcher)
-            chosen, trials = choice.recipe, choice.trials
+            recipe, trials = choice.recipe, choice.trials
         else:
             classifier.fit_dataset(data, report, watch=watcher)
-            chosen, trials = Recipe.from_json(classifier.settings_), classifier.selection_
+            recipe, trials = Recipe.from_json(classifier.settings_), classifier.selection_
     seconds = time.perf_counter() - start
-    groups = (reading, settings.with_recipe(chosen), texts)
-    words = [word for group in groups for word in options.as_words(group)]
+    words = [word for group in (reading, settings.with_recipe(recipe), texts) for word in options.as_words(group)]
     fitting = command("fit", train, "--output", output or "MODEL", *words)
-    document = {
-        "budget": budget,
-        "chosen": chosen.to_json(),
-        "trials": trials,
-        "command": fitting,
-    }
-    last = watcher.last
-    if last is None:
+    document = {"budget": settings.budget, "chosen": recipe.to_json(), "trials": trials, "command": fitting}
+    if watcher.last is None:
         console.say("There was nothing to choose: all settings are given, or there are too few examples.")
     else:
-        document |= {"seconds": last.seconds, "ended": last.ended, "untried": last.untried}
+        document |= {name: getattr(watcher.last, name) for name in ("seconds", "ended", "untried")}
         console.say("")
         show_trials(console, trials)
-        untried = f", {last.untried} candidates were not tried" if last.untried else ""
-        console.say("", f"Searched for {last.seconds:.0f} s: {last.ended}{untried}.", f"{best_line(last)}.")
+        untried = f", {watcher.last.untried} candidates were not tried" if watcher.last.untried else ""
+        console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}{untried}.")
+        console.say(f"Chosen: {_best(watcher.last)}.")
     if output is not None:
-        classifier.save(output, force=force, extra={READING: known.to_json(), FIT_SECONDS: seconds})
+        classifier.save(output, force=force, extra=fit_facts(known, seconds))
         console.say(saved_line(output, seconds))
         document |= {"model": str(output), "bytes": folder_size(output), "settings": classifier.settings_}
     console.say("", "The same model without a search:", f"  {fitting}")
@@ -98,21 +87,16 @@ class Watcher:
 
     def __call__(self, progress: Progress) -> None:
         before, self.last = self.last, progress
-        if progress.ended is None and (before is None or before.rung != progress.rung):
-            if before is not None:
-                self._print(best_line(before))
-            rung = f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}"
-            self._print(f"{rung}, {progress.candidates} candidates")
-
-    def _print(self, line: str) -> None:
-        if not self.quiet:
-            print(line, file=sys.stderr, flush=True)
+        if self.quiet or progress.ended or (before is not None and before.rung == progress.rung):
+            return
+        if before is not None and before.best is not None:
+            print(f"Best so far: {_best(before)}", file=sys.stderr)
+        rung = f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}"
+        print(f"{rung}, {progress.candidates} candidates", file=sys.stderr, flush=True)
 
 
-def best_line(progress: Progress) -> str:
+def _best(progress: Progress) -> str:
     best = progress.best
-    if best is None:
-        return "Nothing is measured yet"
+    assert best is not None
     measures = " / ".join(f"{100 * best[name]:.2f}" for name in ("p@1", "p@3", "p@5"))
-    start = "Best so far" if progress.ended is None else "Chosen"
-    return f"{start}: {measures} at P@1/3/5 with {candidate(best)}"
+    return f"{measures} at P@1/3/5 with {recipe_words(best)}"

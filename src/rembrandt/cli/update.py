@@ -10,6 +10,7 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, data_lines, saved_line
 from rembrandt.cli.failure import about
+from rembrandt.cli.options import flag
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
@@ -24,9 +25,7 @@ def update(
         Path | None,
         typer.Option("--output", "-o", metavar="MODEL", help="Folder to write to; without it the model is replaced."),
     ] = None,
-    refit: Annotated[
-        bool, typer.Option("--refit", help="FILE has all examples: fit to them with the settings of the model.")
-    ] = False,
+    refit: Annotated[bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -42,7 +41,7 @@ def update(
 
     with console.progress() as report:
         saved = open_model(model)
-        classifier, extra, known = saved.classifier, saved.classifier.extra_, set(saved.names)
+        classifier, extra, known = saved.classifier, saved.classifier.extra_, set(saved.labels.names)
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
@@ -58,22 +57,13 @@ def update(
                 classifier.update_dataset(data, report)
         seconds = time.perf_counter() - start
         classifier.save(target, force=replaced, extra=extra)
-    added = [str(name) for name in classifier.classes_ if str(name) not in known]
-    labels = f"{len(classifier.classes_):,} labels, {len(added):,} of them new"
-    console.say(
-        *(choice_lines(classifier) if refit else []),
-        f"The model has now seen {classifier.n_train_:,} examples and has {labels}.",
-        saved_line(target, seconds, "Updated"),
-    )
+    added = [name for name in map(str, classifier.classes_) if name not in known]
+    n_train, n_labels = classifier.n_train_, len(classifier.classes_)
+    console.say(*(choice_lines(classifier) if refit else []))
+    console.say(f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} of them new.")
+    console.say(saved_line(target, seconds, "Updated"))
     console.result(
-        {
-            "model": str(target),
-            "seconds": seconds,
-            "n_examples": data.n_examples,
-            "n_train": classifier.n_train_,
-            "n_labels": len(classifier.classes_),
-            "added": added,
-            "updates": classifier.settings_.get("updates", []),
-            "refit_due": refit_due(classifier.model_),
-        }
+        {"model": str(target), "seconds": seconds, "n_examples": data.n_examples}
+        | {"n_train": n_train, "n_labels": n_labels, "added": added}
+        | {"updates": classifier.settings_.get("updates", []), "refit_due": refit_due(classifier.model_)}
     )
