@@ -1,4 +1,4 @@
-"""A monotone map from scores to probabilities."""
+"""A rising map from scores to probabilities, learnt from which scores turned out right."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from rembrandt.linalg.blocks import Block
 
 Array = NDArray[Any]
-KNOTS = 256  # at most
-LEAST, MOST = 1e-9, 1 - 1e-6  # of a probability
+KNOTS = 256  # of a map, at most
+LEAST, MOST = 1e-9, 1 - 1e-6  # no score is certain
 
 
 @dataclass(frozen=True)
 class MonotoneMap:
-    """Linear between its knots, constant beyond them."""
+    """Straight between its knots, flat beyond them."""
 
-    scores: Array  # increasing
-    probabilities: Array  # not decreasing
+    scores: Array  # rising
+    probabilities: Array  # not falling
 
     def __call__(self, values: Block) -> Block:
         xp = array_namespace(values)
@@ -33,7 +33,7 @@ class MonotoneMap:
 
 
 def fit_monotone(scores: Array, right: Array, weights: Array) -> MonotoneMap:
-    """Fit the map by isotonic regression, with at most a few hundred knots."""
+    """The rising map nearest to what came, in squares: isotonic regression, at no more than a few hundred knots."""
     from sklearn.isotonic import IsotonicRegression
 
     fitted = IsotonicRegression(y_min=LEAST, y_max=MOST, out_of_bounds="clip").fit(scores, right, weights)
@@ -41,7 +41,7 @@ def fit_monotone(scores: Array, right: Array, weights: Array) -> MonotoneMap:
     if len(x) > KNOTS:
         kept = np.unique(np.linspace(0, len(x) - 1, KNOTS).astype(np.int64))
         x, y = x[kept], y[kept]
-    # Knots must differ in single precision too.
+    # Knots must stay apart in single precision, which models may be in.
     apart = np.append(True, np.diff(x.astype(np.float32)) > 0)
     x, y = x[apart], y[apart]
     if len(x) < 2:
