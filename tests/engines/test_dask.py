@@ -72,6 +72,10 @@ def test_the_same_bits_as_in_one_process(store, workers):
             assert_array_equal(embed(there, settings).V, embed(here, settings).V)
 
 
+def test_the_dashboard_is_local(client):
+    assert "127.0.0.1" in client.dashboard_link
+
+
 def test_bytes_are_counted(client, store):
     engine = engine_of(store, DaskExecutor(client))
     Z = np.zeros((engine.d, 6), np.float32)
