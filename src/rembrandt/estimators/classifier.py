@@ -23,8 +23,7 @@ from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.fitting import fit_model
-from rembrandt.model.model import Model
+from rembrandt.fitting import fit_model, with_calibration
 from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.recipe import (
@@ -394,7 +393,7 @@ class RembrandtClassifier(Prediction):
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
-        self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
+        self.model_ = replace(with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
@@ -422,18 +421,14 @@ class RembrandtClassifier(Prediction):
         """What the model depends on; texts are in the features."""
         settings = {name: as_json(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(settings["random_state"], int):
-            raise SettingsError(
-                "a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state"
-            )
+            raise SettingsError("a checkpoint needs a number as random_state: fits must be repeatable", "random_state")
         if self.regressor is not None:
             raise SettingsError("a checkpoint cannot store a fitted regressor; fit with regressor=None", "regressor")
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
-        weights = None if data.weights is None else array_digest(data.weights)
-        return fingerprint(
-            data.X.shape, data.X.digest(), array_digest(data.Y), array_digest(data.classes), weights, settings
-        )
+        digests = [None if array is None else array_digest(array) for array in (data.Y, data.classes, data.weights)]
+        return fingerprint(data.X.shape, data.X.digest(), *digests, settings)
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
@@ -453,11 +448,3 @@ class RembrandtClassifier(Prediction):
 
 def _targets(data: Dataset) -> Targets:
     return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-
-
-def _with_calibration(model: Model, tried: Model | None) -> Model:
-    """Copy what a calibration trial learned to the model that was fitted to all examples."""
-    if tried is None:
-        return model
-    settings = model.settings | {"calibration": tried.settings["calibration"]}
-    return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
