@@ -427,8 +427,9 @@ class RembrandtClassifier(Prediction):
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
-        digests = [None if array is None else array_digest(array) for array in (data.Y, data.classes, data.weights)]
-        return fingerprint(data.X.shape, data.X.digest(), *digests, settings)
+        labels, names = array_digest(data.Y), array_digest(data.classes)
+        weights = None if data.weights is None else array_digest(data.weights)
+        return fingerprint(data.X.shape, data.X.digest(), labels, names, weights, settings)
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
