@@ -19,6 +19,7 @@ from rembrandt.data.targets import Targets, joined_labels, named_like, read_targ
 from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.estimators.base import dataset_targets
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
@@ -143,6 +144,8 @@ class RembrandtClassifier(Prediction):
         Titles of labels whose names are identifiers.
     extra_ : dict
         What was saved with the model.
+    tallies_ : dict
+        Passes over a store and bytes moved, by stage of the fit; empty for rows in memory.
 
     Examples
     --------
@@ -253,7 +256,7 @@ class RembrandtClassifier(Prediction):
         """
         X = data.texts if data.X is None else data.X
         with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: _targets(data), data.weights, report, checkpoints, watch, recipe)
+            self._fit(X, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -278,7 +281,7 @@ class RembrandtClassifier(Prediction):
             raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
         own = type(self)(**self.get_params(deep=False))
         X = data.texts if data.X is None else data.X
-        examples, _ = own._read(X, lambda: _targets(data), data.weights, report)
+        examples, _ = own._read(X, lambda: dataset_targets(data), data.weights, report)
         recipe = resolve(own.get_params(deep=False), examples)
         return choose(examples, recipe, self.budget, place_for(self.device, examples.X), report, watch)
 
@@ -445,7 +448,3 @@ class RembrandtClassifier(Prediction):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _targets(data: Dataset) -> Targets:
-    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")

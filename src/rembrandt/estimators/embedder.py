@@ -81,6 +81,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Largest number of conjugate gradient iterations; 1 when the solver is exact.
     n_features_in_ : int
         Number of features seen during fit.
+    tallies_ : dict
+        Passes over a store and bytes moved; empty for rows in memory.
 
     References
     ----------
