@@ -59,13 +59,13 @@ def documents() -> tuple[Dataset, Dataset]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, documents: tuple[Dataset, Dataset]) -> Path:
     """Projects, a vocabulary with one subject that no document has, and documents with labels as URIs."""
-    place = tmp_path_factory.mktemp("annif")
+    path = tmp_path_factory.mktemp("annif")
     train, test = documents
-    (place / "projects.cfg").write_text(PROJECTS)
-    (place / "train.tsv").write_text(corpus(train) + "a document about nothing\t\n")
-    (place / "test.tsv").write_text(corpus(test))
-    (place / "vocabulary.tsv").write_text(vocabulary([*train.label_names, "new"]))
-    return place
+    (path / "projects.cfg").write_text(PROJECTS)
+    (path / "train.tsv").write_text(corpus(train) + "a document about nothing\t\n")
+    (path / "test.tsv").write_text(corpus(test))
+    (path / "vocabulary.tsv").write_text(vocabulary([*train.label_names, "new"]))
+    return path
 
 
 def vocabulary(labels: list[str]) -> str:

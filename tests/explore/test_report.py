@@ -71,7 +71,7 @@ def test_explained_predictions_add_up_and_mark_their_text(contents):
     for example in contents["explained"]:
         for prediction in example["predictions"]:
             total = prediction["base"] + sum(value for _, _, value in prediction["segments"])
-            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five places
+            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
             assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
 
 

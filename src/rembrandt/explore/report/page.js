@@ -333,7 +333,7 @@ function labelMap(map) {
   canvas.addEventListener("pointerdown", (event) => { dragging = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); canvas.classList.add("moving"); });
   canvas.addEventListener("pointerup", () => { dragging = null; canvas.classList.remove("moving"); });
   canvas.addEventListener("pointermove", (event) => {
-    const place = canvas.getBoundingClientRect();
+    const bounds = canvas.getBoundingClientRect();
     if (dragging) {
       shiftX += event.clientX - dragging[0];
       shiftY += event.clientY - dragging[1];
@@ -342,14 +342,14 @@ function labelMap(map) {
       paint();
       return;
     }
-    const found = nearestTo(event.clientX - place.left, event.clientY - place.top);
+    const found = nearestTo(event.clientX - bounds.left, event.clientY - bounds.top);
     if (found !== hovered) { hovered = found; say(found >= 0 ? found : chosen); paint(); }
   });
   canvas.addEventListener("pointerleave", () => { hovered = -1; say(chosen); paint(); });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const place = canvas.getBoundingClientRect();
-    zoomAt(event.clientX - place.left, event.clientY - place.top, Math.exp(-event.deltaY * 0.0015));
+    const bounds = canvas.getBoundingClientRect();
+    zoomAt(event.clientX - bounds.left, event.clientY - bounds.top, Math.exp(-event.deltaY * 0.0015));
     say(-1);
   }, { passive: false });
   canvas.addEventListener("dblclick", () => { chosen = -1; say(-1); home(); paint(); });
