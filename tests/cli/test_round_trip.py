@@ -28,7 +28,9 @@ def test_fit_chooses_on_held_out_data_what_is_left_open(data: Path, run: Run, tm
 def test_scorers_and_their_weights_are_options(data: Path, run: Run, tmp_path: Path) -> None:
     given = ("--scorers", "trees=1,centroids=1,embedding=2", "--n-trees", "1", "--tree-cost", "1", "--tree-power", "2")
     said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *given).out
-    assert "trees 25% (1, cost 1, power 2); centroids 25%; embedding 50% (rank 20" in said and "trials" not in said
+    assert (
+        "trees 25% (n_trees 1, cost 1, power 2); centroids 25%; embedding 50% (rank 20" in said and "trials" not in said
+    )
     answer = run("evaluate", tmp_path / "model", data / "test.tsv", "--json").json
     assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
     refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, "--scorers", "trees,forest")
@@ -37,7 +39,7 @@ def test_scorers_and_their_weights_are_options(data: Path, run: Run, tmp_path: P
 
 def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
-    assert "Scorers: trees (1, cost 0.3, power 3)." in said and "trials" not in said
+    assert "Scorers: trees (n_trees 1, cost 0.3, power 3)." in said and "trials" not in said
     given = ("--preset", "fast", "--tree-cost", "3", "--n-trees", "2", "--json")
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
     assert answer["settings"]["trees"]["cost"] == 3 and answer["settings"]["trees"]["n_trees"] == 2

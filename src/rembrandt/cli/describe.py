@@ -58,7 +58,7 @@ def recipe_words(facts: Mapping[str, Any]) -> str:
     embedding += ["rows of unit length"] if facts["normalize"] else []
     embedding += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
     words = {"embedding": f" ({', '.join(embedding)})"}
-    words["trees"] = f" ({trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
+    words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
     scorers = zip(facts["scorers"], facts["blend"], strict=True)
     return "; ".join(
         f"{name}{'' if weight == 1 else f' {weight:.0%}'}{words.get(name, '')}" for name, weight in scorers

@@ -38,7 +38,7 @@ class Settings:
     kernel: Annotated[Kernel, option("Kernel of the decoder.", MODEL)] = "auto"
     calibrate: Annotated[bool, flag("--calibrate", "Calibrate probabilities on held-out examples.", MODEL)] = False
     threshold: Annotated[
-        Any, parsed("Least probability of a predicted label; or best micro or macro F1.", MODEL, "P|micro|macro")
+        Any, parsed("Least probability of predicted labels; micro, macro: for the best F1.", MODEL, "P|micro|macro")
     ] = 0.5
     growable: Annotated[bool, flag("--growable", "Keep what rembrandt update needs.", MODEL)] = False
     seed: options.Seed = 0
