@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.engines.protocol import NumpyProducts
+from rembrandt.engines.protocol import Engine
 from rembrandt.engines.shard_products import Data, Product, Shard, partial
 from rembrandt.engines.tally import Tally
 
@@ -56,7 +56,7 @@ class LocalExecutor:
         """Nothing is kept between tasks."""
 
 
-class ShardedEngine(NumpyProducts):
+class ShardedEngine(Engine):
     """An engine over shards; see `Engine`."""
 
     def __init__(
@@ -84,7 +84,7 @@ class ShardedEngine(NumpyProducts):
     def tally(self) -> Tally:
         return self.executor.tally
 
-    def product(self, left: str, right: str, Q: Array) -> Array:
+    def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:

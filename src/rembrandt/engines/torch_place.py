@@ -23,7 +23,7 @@ from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_descent import TorchDescent
 from rembrandt.engines.torch_hinge import TorchHinge
 from rembrandt.engines.torch_memory import halving, too_small
-from rembrandt.engines.torch_products import Csr, Tensor, multiply, tensor
+from rembrandt.engines.torch_products import Csr, Tensor, tensor
 from rembrandt.engines.torch_ranking import TorchRanker
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
@@ -86,10 +86,10 @@ class TorchPlace(ArrayPlace):
         return out
 
     def times(self, Y: sparse.csr_array, V: Tensor) -> Tensor:
-        return multiply(Csr.of(as_csr(Y), V.device, V.dtype), V)
+        return Csr.of(as_csr(Y), V.device, V.dtype) @ V
 
     def times_t(self, Y: sparse.csr_array, U: Tensor) -> Tensor:
-        return multiply(Csr.of(as_csr(Y), U.device, U.dtype).transposed(), U)
+        return Csr.of(as_csr(Y), U.device, U.dtype).T @ U
 
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         return spans(n, max(8192, ROW_BYTES // (8 * max(1, width))))
