@@ -20,7 +20,7 @@ from scipy import sparse
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.engines.shard_products import Data, OpenShard, opened
-from rembrandt.engines.shards import RUNS, Executor, cut_in_runs
+from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.whitening import WhitenedRows, Whitening
 from rembrandt.features.fourier import FourierMap
@@ -50,11 +50,6 @@ class Projection:
     def size(self) -> int:
         """Number of features after the map."""
         return int(self.W.shape[1]) if self.fourier is None else self.fourier.size
-
-    @property
-    def nbytes(self) -> int:
-        more = () if self.fourier is None else (self.fourier.frequencies, self.fourier.offsets)
-        return sum(part.nbytes for part in (self.W, self.V, *more) if part is not None)
 
     def left_out(self, H: Array, Y: sparse.csr_array) -> Array:
         """Take the rows' own labels out of their projection."""
@@ -87,9 +82,7 @@ class ProjectedRows:
 
     @cached_property
     def data(self) -> Data:
-        store = self.X.store
-        runs = cut_in_runs(len(store.shards), RUNS)
-        return Data(store.shards, store.d, store.c, runs, normalize=self.X.is_normalized, constant=True)
+        return data_of(self.X)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -144,6 +137,11 @@ class ProjectedRows:
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         H = project(self.X[rows], self.projection.W)
         return H if self.Y is None else self.projection.left_out(H, self.Y[rows])
+
+
+def data_of(X: StoredRows) -> Data:
+    """Describe the shards of a store, with all features and a constant one."""
+    return Data(X.store.shards, X.store.d, X.store.c, normalize=X.is_normalized, constant=True)
 
 
 def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:

@@ -8,19 +8,16 @@ tree depend on the number of shards alone, so the result has the same bits in al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shard_products import Data, Product, Shard, partial
+from rembrandt.engines.shard_products import Data, Product, partial
 from rembrandt.engines.tally import Tally
 
 Array = NDArray[Any]
-
-RUNS = 8  # partial sums: at most as many workers share a product
 
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
 
@@ -59,23 +56,10 @@ class LocalExecutor:
 class ShardedEngine(Engine):
     """An engine over shards; see `Engine`."""
 
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        n_features: int,
-        n_labels: int,
-        *,
-        executor: Executor | None = None,
-        columns: Array | None = None,
-        normalize: bool = False,
-        constant: bool = False,
-        runs: int = RUNS,
-    ) -> None:
-        self.executor = executor or LocalExecutor()
-        cut = cut_in_runs(len(shards), runs)
-        self.data = Data(list(shards), n_features, n_labels, cut, columns, normalize, constant)
-        self.n = sum(shard.n for shard in shards)
-        self.d, self.c = self.data.d, n_labels
+    def __init__(self, data: Data, executor: Executor | None = None) -> None:
+        self.data, self.executor = data, executor or LocalExecutor()
+        self.n = sum(shard.n for shard in data.shards)
+        self.d, self.c = data.d, data.n_labels
         self.dtype = np.dtype(np.float32)
         found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
         self._sums = dict(zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True))
@@ -99,12 +83,6 @@ class ShardedEngine(Engine):
     def _total(self, product: str, block: Array | None) -> Array:
         with self.tally.one_pass():
             return self.executor.total(product, self.data, block)
-
-
-def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
-    """Cut consecutive shards into at most ``runs`` runs of about equal length."""
-    cuts = np.linspace(0, n_shards, min(runs, n_shards) + 1).round().astype(int).tolist()
-    return tuple(range(a, b) for a, b in pairwise(cuts))
 
 
 def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:

@@ -32,11 +32,6 @@ class _Fit:
     key: str
     problem: LogisticProblem  # without rows and labels, which a worker reads itself
 
-    @property
-    def nbytes(self) -> int:
-        p = self.problem
-        return int(p.whitening.mean.nbytes + p.whitening.T.nbytes + p.weights.nbytes + p.rates.nbytes)
-
 
 @dataclass(frozen=True)
 class _Order:
@@ -45,10 +40,6 @@ class _Order:
     rows: Array
     kept: list[Array | None]
     scale: float
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.rows.nbytes + sum(0 if kept is None else kept.nbytes for kept in self.kept))
 
 
 class SharedDescent(NumpyDescent):

@@ -42,10 +42,6 @@ class Examples:
         digest = hashlib.sha256(f"{rows.digest()} {path}".encode() + np.ascontiguousarray(order).tobytes())
         return cls(path, rows.is_normalized, order, digest.hexdigest())
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.order.nbytes)
-
     def read(self) -> sparse.csr_array:
         rows = StoredRows(Store(self.path))
         return unit_rows((rows.normalized() if self.is_normalized else rows)[:])[self.order]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,10 +15,9 @@ from rembrandt.data.rows import Rows
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.descent import Descent, LogisticProblem
 from rembrandt.engines.hinge import HingeSolver
-from rembrandt.engines.place import ArrayPlace, Place
+from rembrandt.engines.place import Place
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import Ranker
-from rembrandt.engines.tally import Tally
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_descent import TorchDescent
 from rembrandt.engines.torch_hinge import TorchHinge
@@ -35,13 +34,13 @@ SPARSE_ROWS = 1 << 18  # rows that are moved to the device at a time to be proje
 
 
 @dataclass(frozen=True)
-class TorchPlace(ArrayPlace):
+class TorchPlace(Place):
     """One or more devices. Blocks are on the first; the labels of a decoder are shared among all."""
 
     devices: tuple[torch.device, ...]
     compute: torch.dtype  # of the decoder's large products; sums and weights are in float32
-    hinge_speed: float = 30.0
-    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)
+    hinge_speed: ClassVar[float] = 30.0
+    on_host: ClassVar[bool] = False
 
     @property
     def device(self) -> str:
@@ -50,9 +49,6 @@ class TorchPlace(ArrayPlace):
     @property
     def first(self) -> torch.device:
         return self.devices[0]
-
-    def in_memory(self) -> Place:
-        return self
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -106,13 +102,9 @@ class TorchPlace(ArrayPlace):
     def prediction_rows(self, n_labels: int) -> int:
         return PREDICTION_ROWS
 
-    @property
-    def on_host(self) -> bool:
-        return False
-
     def available(self) -> int:
         if self.first.type != "cuda":
-            return memory.available()
+            return super().available()
         return min(_free(device) for device in self.devices)
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
