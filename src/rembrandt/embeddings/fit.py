@@ -1,6 +1,7 @@
 """From an engine to an embedding: choose the solver, search, project."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -68,10 +69,7 @@ def embed(engine: Engine, recipe: Recipe, report: Report = silent) -> Embedding:
     There may be fewer than ``n_components`` directions; see `warn_if_fewer`.
     """
     k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
-    if max(engine.d, engine.c) <= SMALL:
-        with own_threads():
-            found = _embed(engine, recipe, k, report)
-    else:
+    with own_threads() if max(engine.d, engine.c) <= SMALL else nullcontext():
         found = _embed(engine, recipe, k, report)
     if found.residual > POOR_RESIDUAL:
         warnings.warn(

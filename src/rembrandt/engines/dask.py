@@ -114,10 +114,12 @@ class DaskExecutor:
         self._workers()  # waits for the first worker
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        return self._retry(lambda: self._total(product, data, block))
+        with self.tally.one_pass():
+            return self._retry(lambda: self._total(product, data, block))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        return self._retry(lambda: self._in_shares(task, pieces, shared))
+        with self.tally.one_pass():
+            return self._retry(lambda: self._in_shares(task, pieces, shared))
 
     def forget(self, *names: str) -> None:
         """Free the values that workers keep under these names; see `on_worker`."""

@@ -88,10 +88,6 @@ class ProjectedRows:
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], int(self.projection.W.shape[1])
 
-    @property
-    def n_labels(self) -> int:
-        return self.X.store.c
-
     def left_out(self, share: float, Y: sparse.csr_array, V: Array) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
         V = np.ascontiguousarray(V, dtype=self.dtype)
@@ -100,16 +96,14 @@ class ProjectedRows:
     def statistics(self, fourier: FourierMap | None, labels: bool, report: Report) -> RidgeStatistics:
         """Compute the moments of the mapped rows and, with ``labels``, their products with the store's labels."""
         seen = replace(self.projection, fourier=fourier)
-        D, c = seen.size, self.n_labels if labels else 0
+        D, c = seen.size, self.X.store.c if labels else 0
         report("ridge decoder", 0, 2)
-        with self.executor.tally.one_pass():
-            moments = self.executor.total(_moments, self.data, seen)
+        moments = self.executor.total(_moments, self.data, seen)
         report("ridge decoder", 1, 2)
         cross, counts = np.empty((c, D), dtype=self.dtype), np.empty(c)
         if labels:
             blocks = label_blocks(c)
-            with self.executor.tally.one_pass():
-                found = self.executor.in_shares(_cross, blocks, self.data, seen)
+            found = self.executor.in_shares(_cross, blocks, self.data, seen)
             while found:  # frees each copy
                 block = blocks[len(found) - 1]
                 cross[block], counts[block] = found.pop()
@@ -121,8 +115,7 @@ class ProjectedRows:
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of a row."""
-        with self.executor.tally.one_pass():
-            return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(1, self.shape[0])
+        return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(1, self.shape[0])
 
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
@@ -147,7 +140,7 @@ def data_of(X: StoredRows) -> Data:
 def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
     """Write the rows of all shards to a temporary file; the bits are the same in every process."""
     n = sum(shard.n for shard in data.shards)
-    return RowsOnDisk.streamed(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
+    return RowsOnDisk(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
 
 
 def whitened(whitening: Whitening, H: RowsOnDisk) -> Any:

@@ -23,7 +23,7 @@ Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each 
 
 
 class Executor(Protocol):
-    """Computes sums over runs, and independent pieces of work."""
+    """Computes sums over runs, and independent pieces of work; each call is one pass over the data."""
 
     tally: Tally
 
@@ -44,10 +44,12 @@ class LocalExecutor:
         self.tally = Tally()
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
+        with self.tally.one_pass():
+            return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        return list(task(pieces, *shared))
+        with self.tally.one_pass():
+            return list(task(pieces, *shared))
 
     def forget(self, *names: str) -> None:
         """Nothing is kept between tasks."""
@@ -58,15 +60,12 @@ class ShardedEngine(Engine):
 
     def __init__(self, data: Data, executor: Executor | None = None) -> None:
         self.data, self.executor = data, executor or LocalExecutor()
+        self.tally = self.executor.tally
         self.n = sum(shard.n for shard in data.shards)
         self.d, self.c = data.d, data.n_labels
         self.dtype = np.dtype(np.float32)
         found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
         self._sums = dict(zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True))
-
-    @property
-    def tally(self) -> Tally:
-        return self.executor.tally
 
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
@@ -81,8 +80,7 @@ class ShardedEngine(Engine):
         return self._total("cross_matrix", None)
 
     def _total(self, product: str, block: Array | None) -> Array:
-        with self.tally.one_pass():
-            return self.executor.total(product, self.data, block)
+        return self.executor.total(product, self.data, block)
 
 
 def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:

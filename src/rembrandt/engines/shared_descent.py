@@ -47,7 +47,7 @@ class SharedDescent(NumpyDescent):
 
     def __init__(self, problem: LogisticProblem) -> None:
         H: ProjectedRows = problem.H
-        super().__init__(problem, None, label_blocks(H.n_labels))
+        super().__init__(problem, None, label_blocks(H.X.store.c))
         self.H, self.executor = H, H.executor
         digest = hashlib.sha256("".join(shard.key for shard in H.data.shards).encode())
         for array in (H.projection.W, H.projection.V, problem.whitening.T):
@@ -74,8 +74,7 @@ class SharedDescent(NumpyDescent):
         return super().result()
 
     def _on_workers(self, task: Any, pieces: list[Any], order: _Order) -> list[Any]:
-        with self.executor.tally.one_pass():
-            return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
+        return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
 
 
 def _epoch(

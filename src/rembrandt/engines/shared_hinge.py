@@ -58,8 +58,7 @@ class SharedHinge:
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         stage = f"{nodes.size:,} tree nodes"
         report(stage, 0, 1)
-        with self.executor.tally.one_pass():
-            found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
+        found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
         report(stage, 1, 1)
         return nodes.joined(found, self.n_features)
 

@@ -1,5 +1,6 @@
 """Devices that torch drives: GPUs, or the CPU in tests of the same code."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -133,14 +134,11 @@ def torch_place(device: str) -> TorchPlace | None:
 
 
 def _device(name: str, given: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
+    if re.fullmatch("(cpu|cuda)(:[0-9]+)?", name) is None:
         raise SettingsError(
-            f"device={given!r} is not a device: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
-        ) from error
-    if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1' or 'auto'", "device")
+            f"device={given!r} is not supported: use 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+        )
+    device = torch.device(name)
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
