@@ -27,6 +27,7 @@ from rembrandt.data.generated import sparse_problem
 from rembrandt.data.store import Store
 from rembrandt.embeddings import embed
 from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.linalg.sparse import append_constant
 from rembrandt.progress import bars
@@ -107,7 +108,7 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
     if kind == "memory":
         engine: Any = CpuEngine(append_constant(data.X[:]), data.Y)
     else:
-        engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+        engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     Z = np.random.default_rng(0).standard_normal((engine.d, COMPONENTS + OVERSAMPLES), dtype=np.float32)
     engine.gram(Z)  # compiles, and transposes data in memory
     seconds = []
@@ -122,7 +123,7 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
 def _embedding(iterations: int, path: Path) -> dict[str, Any]:
     store = Store(path)
     start = time.perf_counter()
-    engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     k = min(COMPONENTS, store.c // 2)
     embedding = EmbeddingSettings(n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg")
     with bars() as report:

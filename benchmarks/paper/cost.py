@@ -79,7 +79,7 @@ def measure(shape: Shape) -> dict[str, float]:
     """Return the seconds of one pass and of one orthogonalization."""
     X, Y = sparse_problem(shape.n, FEATURES, shape.c, RANK, labels_each=shape.labels_each)
     engine = CpuEngine(X, Y)
-    strength = relative(1.0, engine.feature_norms())
+    strength = relative(1.0, engine.column_sums("X", squared=True))
     # A fixed number of iterations without a preconditioner: products with the data and a few vectors.
     identity = SpectralPreconditioner.nothing(engine.d)
     solver = ConjugateGradientRidge(engine.gram, strength, identity, tol=0.0, max_iter=ITERATIONS)
