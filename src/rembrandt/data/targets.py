@@ -88,20 +88,6 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     return Y, new if len(new) else known[:0]
 
 
-def new_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """``y`` as a 0/1 matrix over the labels in it that are not ``known``, and their names, of the same type."""
-    if classes is None and _is_matrix(_unwrapped(y)):
-        raise DataError("y is a matrix; give classes, the names of its columns")
-    again = np.isin(np.asarray([] if classes is None else list(classes)), known)
-    if again.any():
-        named = np.asarray(list(classes))[again][0]
-        raise DataError(f"the model has label {named!r} already; give labels that it does not know")
-    Y, names = joined_labels(y, classes, known)
-    if len(names) == 0:
-        raise DataError("y has no label that the model does not know; there is nothing to add")
-    return Y[:, len(known) :], names
-
-
 def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
     """Labels of a file in the type of a model's own: strings, or whole numbers."""
     if known.dtype.kind in "USO":
