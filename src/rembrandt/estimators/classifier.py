@@ -430,10 +430,13 @@ class RembrandtClassifier(Prediction):
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
-        weights = None if data.weights is None else array_digest(data.weights)
-        return fingerprint(
-            data.X.shape, data.X.digest(), array_digest(data.Y), array_digest(data.classes), weights, settings
-        )
+        digests = {
+            "values of the features": data.X.digest(),
+            "labels": array_digest(data.Y),
+            "label names": array_digest(data.classes),
+            "weights": None if data.weights is None else array_digest(data.weights),
+        }
+        return fingerprint(data.X.shape, digests, settings)
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
