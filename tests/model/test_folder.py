@@ -168,7 +168,7 @@ def test_bad_json(model):
 
 
 def test_format_1_is_refused_with_the_advice_to_fit_again():
-    with pytest.raises(ModelError, match=r"format version 1, which Rembrandt .* no longer reads; fit the model again"):
+    with pytest.raises(ModelError, match=r"format version 1, and Rembrandt .* reads version 2; fit the model again"):
         load_folder(FORMAT_1)
     with pytest.raises(ModelError, match="fit the model again"):
         load(FORMAT_1)
@@ -176,7 +176,7 @@ def test_format_1_is_refused_with_the_advice_to_fit_again():
 
 def test_newer_and_impossible_versions(model):
     rewrite_card(model, format_version=FORMAT_VERSION + 1, library_version="9.1")
-    refused(model, "not older than 9.1")
+    refused(model, "install Rembrandt 9.1")
     for version in (0, -1, "1", None):
         rewrite_card(model, format_version=version)
         refused(model, "format version")

@@ -108,8 +108,6 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         raise DataError(message, path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
-    if kind != "npz" and not path.is_file():
-        raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
     if kind != "npz" and not head(path, 1):
         raise DataError("the file is empty; expected at least one example", path)
     kind = detect(path) if kind == "auto" else kind

@@ -67,11 +67,9 @@ class Manifest:
             raise DataError(f"it does not describe a {FORMAT}; check the path", path)
         version, library = facts.pop("format_version", None), facts.pop("library_version", None)
         if version != FORMAT_VERSION:
-            newer = isinstance(version, int) and version > FORMAT_VERSION
-            remedy = f"install Rembrandt {library} or newer, or convert the data again"
             raise DataError(
                 f"it has format version {version}, and this version of Rembrandt reads version {FORMAT_VERSION}; "
-                + (remedy if newer else "convert the data again"),
+                f"convert the data again, or install Rembrandt {library}",
                 path,
             )
         try:

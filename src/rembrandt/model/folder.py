@@ -89,16 +89,10 @@ def _read_card(folder: Path) -> dict[str, Any]:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise ModelError(f"{folder / _CARD} does not describe a {FORMAT}; check the path")
     version = card.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise damaged(folder / _CARD, f"it has format version {version!r}")
-    if version < FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has format version {version}, which Rembrandt {__version__} no longer reads; fit the model again"
-        )
-    if version > FORMAT_VERSION:
-        raise ModelError(
-            f"{folder} has format version {version}, but Rembrandt {__version__} reads up to {FORMAT_VERSION}; "
-            f"install a version not older than {card.get('library_version')}"
+            f"{folder} has format version {version}, and Rembrandt {__version__} reads version {FORMAT_VERSION}; "
+            f"fit the model again, or install Rembrandt {card.get('library_version')}"
         )
     try:
         weights = card["files"][_WEIGHTS]
