@@ -38,15 +38,10 @@ def labelled_documents(
     row = np.repeat(np.arange(n), words_each)
     source = rng.choice(3, row.size, p=(0.55, 0.33, 0.12))
     word_label = Y.indices[Y.indptr[row] + (rng.random(row.size) * np.diff(Y.indptr)[row]).astype(np.int64)]
-    words = np.where(
-        source == 0,
-        zipf(rng, language, row.size),
-        np.where(
-            source == 1,
-            language + topic[row] * per_topic + zipf(rng, per_topic, row.size),
-            language + n_topics * per_topic + word_label * per_label + zipf(rng, per_label, row.size),
-        ),
-    )
+    of_language = zipf(rng, language, row.size)
+    of_topic = language + topic[row] * per_topic + zipf(rng, per_topic, row.size)
+    of_label = language + n_topics * per_topic + word_label * per_label + zipf(rng, per_label, row.size)
+    words = np.choose(source, (of_language, of_topic, of_label))
     vocabulary = _pseudo_words(language + n_topics * per_topic + n_labels * per_label, rng)
     spelled = vocabulary[words].reshape(n, words_each)
     names = [f"topic-{i // labels_per_topic:02d}/label-{i % labels_per_topic:03d}" for i in range(n_labels)]

@@ -53,18 +53,14 @@ def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
     for _, element in ElementTree.iterparse(source):
         if element.tag != "PubmedArticle":
             continue
+        pmid = element.findtext("MedlineCitation/PMID", "")
         article = element.find("MedlineCitation/Article")
         date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
         if article is not None and date is not None:
             year = date.findtext("Year") or date.findtext("MedlineDate", "")[:4]
             abstract = " ".join(_one_line(part) for part in article.findall("Abstract/AbstractText"))
             headings = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
-            row = [
-                element.findtext("MedlineCitation/PMID", ""),
-                year,
-                _one_line(article.find("ArticleTitle")),
-                abstract,
-            ]
+            row = [pmid, year, _one_line(article.find("ArticleTitle")), abstract]
             yield row, {heading.get("UI", ""): _one_line(heading) for heading in headings}
         element.clear()
 

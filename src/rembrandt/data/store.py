@@ -104,9 +104,9 @@ class Store:
         if not self.manifest.shards:
             raise DataError("there are no examples in it; convert data with at least one", self.path)
         self.shards = [MappedShard(self.path / entry.file, entry) for entry in self.manifest.shards]
-        missing = next((shard.path for shard in self.shards if not shard.path.is_file()), None)
-        if missing is not None:
-            raise DataError(f"this shard of the store is missing; {REMEDY}", missing)
+        for shard in self.shards:
+            if not shard.path.is_file():
+                raise DataError(f"this shard of the store is missing; {REMEDY}", shard.path)
         self.n = sum(entry.n for entry in self.manifest.shards)
         self.d, self.c = self.manifest.n_features, self.manifest.n_labels
 
