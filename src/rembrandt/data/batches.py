@@ -98,10 +98,10 @@ class _Collected:
         self.batches.clear()  # the pieces are as large as the whole
         Y, names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
         Y.data[:] = 1.0
-        known = columns.feature_names, columns.n_features
-        X, feature_names, repeated = (
-            _assembled(features, self.features, *known, values) if features else (None, None, 0)
-        )
+        X, feature_names, repeated = None, None, 0
+        if features:
+            known = columns.feature_names, columns.n_features
+            X, feature_names, repeated = _assembled(features, self.features, *known, values)
         return Dataset.build(
             Y,
             X,
