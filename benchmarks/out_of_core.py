@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.generated import sparse_problem
 from benchmarks.resident import peak_bytes
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
-from rembrandt.data.generated import sparse_problem
 from rembrandt.data.store import Store
 from rembrandt.embeddings import embed
 from rembrandt.engines.cpu import CpuEngine
@@ -48,8 +48,9 @@ def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) 
         start = time.perf_counter()
         store = write_store(examples(n, rows, scale), root / "store")
         size = sum(shard.entry.bytes for shard in store.shards)
+        nonzeros = sum(sum(shard.entry.nonzeros) for shard in store.shards)
         print(
-            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {store.nonzeros:,} non-zeros, "
+            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {nonzeros:,} non-zeros, "
             f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in {time.perf_counter() - start:.0f} s",
             flush=True,
         )

@@ -87,7 +87,7 @@ def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "pla
     try:
         n = max(4000, int(1_000_000 * scale))
         store = write_store(examples(n, max(500, n // 8), 10 * scale), folder / "store")
-        found: dict[str, Any] = {"examples": n, "nonzeros": store.nonzeros}
+        found: dict[str, Any] = {"examples": n, "nonzeros": sum(sum(shard.entry.nonzeros) for shard in store.shards)}
         costs = measure(store)
         found["costs"] = vars(costs)
         if "workers" in parts:

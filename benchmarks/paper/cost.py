@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from benchmarks.generated import sparse_problem
 from benchmarks.paper.experiment import Row, Step
 from benchmarks.paper.fits import best_time
-from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings.fit import relative
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.cpu import CpuEngine

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.generated import sparse_problem
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
-from rembrandt.data.generated import sparse_problem
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines import projected

@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.generated import sparse_problem
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.convert import convert
-from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings import embed
 from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import ShardedEngine

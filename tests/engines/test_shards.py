@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.generated import sparse_problem
 from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.data.convert import convert
-from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings import embed
 from rembrandt.engines import protocol, shard_products
 from rembrandt.engines.centring import Centred

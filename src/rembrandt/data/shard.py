@@ -85,13 +85,12 @@ class MappedShard:
     Besides the checksum every index is checked, because compiled code follows indices without bounds checks.
     """
 
-    def __init__(self, path: Path, entry: Entry, verify: bool = True) -> None:
+    def __init__(self, path: Path, entry: Entry) -> None:
         self.path, self.entry = path, entry
-        self._verify = verify
         self._file: ArrayFile | None = None
 
     def __reduce__(self) -> Any:
-        return open_shard, (self.path.absolute(), self.entry, self._verify)  # a worker may run in another folder
+        return open_shard, (self.path.absolute(), self.entry)  # a worker may run in another folder
 
     @property
     def key(self) -> str:
@@ -137,7 +136,7 @@ class MappedShard:
             self._file.release()
 
     def _open(self) -> ArrayFile:
-        file = self._mapped(self._verify)
+        file = self._mapped(verify=True)
         self._check(file.arrays)
         file.release()
         return file
@@ -182,10 +181,10 @@ class MappedShard:
 
 
 @lru_cache(maxsize=512)
-def open_shard(path: Path, entry: Entry, verify: bool) -> MappedShard:
+def open_shard(path: Path, entry: Entry) -> MappedShard:
     """A shard that another process sent.
 
     Dask sends a shard with every task. The cache returns the one that this worker has open, so that the checksum and
     the indices of a shard are checked once per process instead of once per task.
     """
-    return MappedShard(path, entry, verify)
+    return MappedShard(path, entry)

@@ -109,13 +109,11 @@ class Model:
 
     def top_probabilities(self, X: Matrix, k: int, allowed: Labels | None = None) -> tuple[Labels, Array, Array]:
         """Return the ``k`` best labels of each row, their scores and their probabilities."""
-        parts = []
+        parts: list[Any] = [tuple(np.empty((0, k), dtype) for dtype in (np.int64, np.float32, np.float32))]
         for block in self._blocks(X.shape[0]):
             rows = self._prepared(X[block])
             labels, scores = self._best(rows, k, allowed, None)
             parts.append((labels, scores, self._probabilities_at(rows, labels)))
-        if not parts:
-            return np.empty((0, k), np.int64), np.empty((0, k), np.float32), np.empty((0, k), np.float32)
         labels, scores, probabilities = (np.vstack(each) for each in zip(*parts, strict=True))
         return labels, scores, probabilities
 
