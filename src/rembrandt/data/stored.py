@@ -16,7 +16,6 @@ from rembrandt.linalg.sparse import as_csr, normalize_rows
 
 if TYPE_CHECKING:
     from rembrandt.data.store import Store
-    from rembrandt.features.text import TextFeatures
 
 
 class StoredRows:
@@ -41,11 +40,6 @@ class StoredRows:
     @property
     def X(self) -> StoredRows:
         return self
-
-    @property
-    def text(self) -> TextFeatures | None:
-        """The transformer that turned texts into these features."""
-        return self.store.text
 
     @property
     def n_empty(self) -> None:
