@@ -93,7 +93,7 @@ class SavedModel:
         import numpy as np
 
         rows: Any = data.X
-        if self.classifier.text_ is not None and not _same_terms(rows.store.text, self.classifier.text_):
+        if self.classifier.text_ is not None and not _same_terms(rows.text, self.classifier.text_):
             remedy = f"convert it with --like {self.path}"
             raise DataError(f"its text features are not those of {self.path}; {remedy}", source)
         if data.feature_names is not None or rows.shape[1] >= self.classifier.n_features_in_:

@@ -16,6 +16,7 @@ from rembrandt.linalg.sparse import as_csr, normalize_rows
 
 if TYPE_CHECKING:
     from rembrandt.data.store import Store
+    from rembrandt.features.text import TextFeatures
 
 
 class StoredRows:
@@ -40,6 +41,11 @@ class StoredRows:
     @property
     def X(self) -> StoredRows:
         return self
+
+    @property
+    def text(self) -> TextFeatures | None:
+        """The transformer that turned texts into these features."""
+        return self.store.text
 
     @property
     def n_empty(self) -> None:

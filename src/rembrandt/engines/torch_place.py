@@ -78,7 +78,7 @@ class TorchPlace(ArrayPlace):
         out = torch.empty((rows.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)
 
         def work(span: slice) -> None:
-            X = rows[span]
+            X: Any = rows[span]
             out[span] = self.times(X, W[:-1]) if is_sparse(X) else tensor(X, self.first).to(W.dtype) @ W[:-1]
             out[span] += W[-1]
 
