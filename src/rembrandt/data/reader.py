@@ -127,9 +127,7 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
 
         return repository_parts(path, options.label_names, options.n_features, report, rows)
     if options.label_names is not None or options.n_features is not None:
-        raise DataError(
-            f"a {kind} file names its own labels and features; use Dataset.align_labels to match them", path
-        )
+        raise DataError(f"a {kind} file names its own labels and features; match them with Dataset.align_labels", path)
     if kind == "vw":
         from rembrandt.data.vw import vw_parts
 

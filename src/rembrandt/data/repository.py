@@ -47,9 +47,7 @@ def repository_parts(
     most_labels, most_features = (header.n_labels, header.n_features) if header else (MOST_LABELS, MOST_FEATURES)
     if header:
         if names is not None and len(names) < most_labels:
-            raise DataError(
-                f"{len(names):,} label names were given for {most_labels:,} labels; give one for each", path, 1
-            )
+            raise DataError(f"{len(names):,} label names for {most_labels:,} labels; give one for each", path, 1)
         names = names or _names_beside(path, "labels.txt", most_labels) or [str(i) for i in range(most_labels)]
         if (n_features or 0) <= most_features:
             feature_names = _names_beside(path, "features.txt", most_features)

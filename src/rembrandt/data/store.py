@@ -150,10 +150,8 @@ class Store:
         """The weight of each example, or None when no shard has weights."""
         if not any(entry.has_weights for entry in self.manifest.shards):
             return None
-        found = (shard.rows(self.d, self.c).weights for shard in self.shards)
-        return np.concatenate(
-            [np.ones(s.n, np.float32) if w is None else w for s, w in zip(self.shards, found, strict=True)]
-        )
+        parts = [(shard.n, shard.rows(self.d, self.c).weights) for shard in self.shards]
+        return np.concatenate([np.ones(n, np.float32) if own is None else own for n, own in parts])
 
 
 def is_store(path: str | Path) -> bool:

@@ -240,7 +240,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self._check_parameters()
         self._set(unpack_strings("terms", arrays), np.array(arrays["idf"], dtype=np.float32))
         if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_:
-            raise DataError("the saved terms are not distinct, or not as many as their weights; save them again")
+            raise DataError(
+                "the saved terms are not distinct, or not as many as their weights; save the features again"
+            )
         return self
 
     def _set(self, names: list[str], idf: NDArray[np.float32]) -> None:

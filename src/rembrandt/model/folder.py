@@ -32,9 +32,7 @@ def save_folder(
     try:
         text = json.dumps(_checked(metadata), allow_nan=False)
     except (TypeError, ValueError) as cause:
-        raise ModelError(
-            f"the metadata is not JSON ({cause}); use only strings, finite numbers, lists and dicts"
-        ) from cause
+        raise ModelError(f"the metadata is not JSON ({cause}); use strings, finite numbers, lists, dicts") from cause
     with atomic_folder(Path(path), why_not_a_model if force else None) as folder:
         size, sha256 = write_arrays(folder / _WEIGHTS, arrays)
         card = {

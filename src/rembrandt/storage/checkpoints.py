@@ -219,12 +219,10 @@ def _difference(there: Fingerprint, here: Fingerprint) -> str:
     """Describe the first difference between two fits."""
     if there.get("version") != here["version"]:
         return f"it was started by Rembrandt {there.get('version')}, and this is version {here['version']}"
-    for count in ("examples", "features"):
-        if there.get(count) != here[count]:
-            return f"it has {there.get(count):,} {count}, and this fit has {here[count]:,}"
     for part in here:
         if part != "settings" and there.get(part) != here[part]:
-            return f"its {part} differ from those given"
+            counts = f"it has {there.get(part)} {part}, and this fit has {here[part]}"
+            return counts if part in ("examples", "features") else f"its {part} differ from those given"
     then, now = there.get("settings", {}), here["settings"]
     changed = [name for name in now | then if then.get(name) != now.get(name)]
     return ", ".join(f"it has {name}={then.get(name)!r}, this fit has {name}={now.get(name)!r}" for name in changed)
