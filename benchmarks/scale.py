@@ -27,7 +27,7 @@ from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import embed
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.shard_products import Data
-from rembrandt.engines.shards import LocalExecutor, ShardedEngine, tree_cut
+from rembrandt.engines.shards import Executor, ShardedEngine, tree_cut
 from rembrandt.progress import silent
 from rembrandt.recipe import EmbeddingSettings, Recipe
 
@@ -138,7 +138,7 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
     start = time.perf_counter()
     expected = embed(here, settings)
     rows = [_row("this process", here.tally, time.perf_counter() - start, expected.sigma, expected.sigma)]
-    decoder = _decoder(store, expected.W, LocalExecutor(), rows, "this process", None)
+    decoder = _decoder(store, expected.W, Executor(), rows, "this process", None)
     for workers in (1, 2, 4):
         with cluster(workers=workers) as client:
             engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True), DaskExecutor(client))

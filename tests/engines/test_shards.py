@@ -14,8 +14,8 @@ from rembrandt.embeddings import embed
 from rembrandt.engines import protocol, shard_products
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
-from rembrandt.engines.shard_products import Data
-from rembrandt.engines.shards import ShardedEngine, cut_in_runs, tree_sum
+from rembrandt.engines.shard_products import Data, cut_in_runs
+from rembrandt.engines.shards import ShardedEngine, tree_sum
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import LabelEmbedder
 from rembrandt.linalg.sparse import append_constant, normalize_rows

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.shard_products import Data, Product, cut_in_runs, partial
-from rembrandt.engines.shards import Task, tree_cut
-from rembrandt.engines.tally import Tally
+from rembrandt.engines.shards import Executor, Task, tree_cut
 from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.threads import cpu_count
 
@@ -103,12 +102,12 @@ def _forget(names: Sequence[str], dask_worker: Any) -> None:
         dask_worker.__dict__.get("rembrandt_values", {}).pop(name, None)
 
 
-class DaskExecutor:
+class DaskExecutor(Executor):
     """Computes runs of shards, and shares of independent pieces, on the workers of a cluster."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self.client = client
-        self.tally = Tally()
         self.address = client.scheduler.address
         self._sent: dict[type, tuple[Any, _Copies]] = {}  # the last value broadcast of each type
         self._workers()  # waits for the first worker

@@ -8,7 +8,7 @@ tree depend on the number of shards alone, so the result has the same bits in al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,44 +22,31 @@ Array = NDArray[Any]
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
 
 
-class Executor(Protocol):
-    """Computes sums over runs, and independent pieces of work; each call is one pass over the data."""
-
-    tally: Tally
-
-    def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
-
-    def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
-
-    def forget(self, *names: str) -> None:
-        """Free the values that workers keep under these names."""
-
-
-class LocalExecutor:
-    """Computes in this process, one shard after the other."""
+class Executor:
+    """Computes sums over runs, and independent pieces of work, in this process; each call is one pass over the data."""
 
     def __init__(self) -> None:
         self.tally = Tally()
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
+        """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
         with self.tally.one_pass():
             return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
+        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
         with self.tally.one_pass():
             return list(task(pieces, *shared))
 
     def forget(self, *names: str) -> None:
-        """Nothing is kept between tasks."""
+        """Free the values that workers keep under these names; this process keeps none."""
 
 
 class ShardedEngine(Engine):
     """An engine over shards; see `Engine`."""
 
     def __init__(self, data: Data, executor: Executor | None = None) -> None:
-        self.data, self.executor = data, executor or LocalExecutor()
+        self.data, self.executor = data, executor or Executor()
         self.tally = self.executor.tally
         self.n = sum(shard.n for shard in data.shards)
         self.d, self.c = data.d, data.n_labels

@@ -21,7 +21,7 @@ from rembrandt.engines.hinge import HingeSolver
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shards import Executor, LocalExecutor, ShardedEngine
+from rembrandt.engines.shards import Executor, ShardedEngine
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
@@ -93,7 +93,7 @@ class StoredPlace(Place):
         return executor
 
     def _executor(self) -> Executor:
-        return LocalExecutor()
+        return Executor()
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class DaskPlace(StoredPlace):
     scheduler: str | None = None
     workers: int | None = None
     weight_copies: ClassVar[int] = 9
-    _open: list[tuple[ExitStack, Any]] = field(default_factory=list, compare=False)
+    _open: list[tuple[ExitStack, Executor]] = field(default_factory=list, compare=False)
     _sessions: list[None] = field(default_factory=list, compare=False)
 
     @contextmanager
@@ -136,8 +136,7 @@ class DaskPlace(StoredPlace):
             with ExitStack() as stack:
                 client = stack.enter_context(cluster(self.scheduler, self.workers))
                 self._open.append((stack.pop_all(), DaskExecutor(client)))
-        executor: Executor = self._open[0][1]
-        return executor
+        return self._open[0][1]
 
 
 def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRows:

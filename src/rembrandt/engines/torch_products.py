@@ -100,9 +100,8 @@ class Csr:
         """``A Z`` in the precision of ``Z``."""
         if self.values.numel() == 0 or Z.shape[1] == 0:
             return torch.zeros((self.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
-        found: Tensor
         if Z.is_cuda and Z.dtype == torch.float32 and self.values.dtype == torch.float32 and has_triton():
-            found = self.split @ Z
+            found: Tensor = self.split @ Z
             return found
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
@@ -110,5 +109,4 @@ class Csr:
             matrix = torch.sparse_csr_tensor(
                 self.starts, self.columns, self.values.to(Z.dtype), size=self.shape, check_invariants=False
             )
-        found = matrix @ Z
-        return found
+        return matrix @ Z
