@@ -13,26 +13,28 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, fitting
+from rembrandt import RembrandtClassifier, TreeSettings
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
 from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
+from rembrandt.scorers import embedding_fit
 from rembrandt.storage import arrays
 from rembrandt.storage.checkpoints import checkpoints_in
-from tests.estimators.problems import blobs, several
+from tests.estimators.problems import SETTLED, blobs, settled, several
 
-SETTLED = {"decoder_ridge": 0.1, "normalize": False, "random_state": 0}
-LOGISTIC = SETTLED | {"decoder": "logistic", "kernel": "gaussian", "n_random_features": 40, "max_epochs": 7}
+KERNEL = {"kernel": "gaussian", "kernel_scale": 1.0, "n_random_features": 40}
+LOGISTIC = settled(decoder="logistic", decoder_ridge=0.1, max_epochs=7, **KERNEL)
 FITS = {
     "logistic": (blobs(240, 6, 8), LOGISTIC),
     "independent": (several(240, 8), LOGISTIC | {"kernel": None}),
     "open choices": (several(160, 8), {"decoder": "ridge", "kernel": None, "random_state": 1}),
-    "centred": (several(240, 8), SETTLED | {"decoder": "transpose", "center": True}),
+    "centred": (several(240, 8), settled(decoder="transpose", decoder_ridge=0.1, center=True)),
     "whitened labels": (several(240, 8), LOGISTIC | {"method": "cca", "n_components": 5}),
-    "sparse part": (
+    "blend": (
         several(160, 40),
-        SETTLED | {"decoder": "ridge", "kernel": None, "sparse": True, "sparse_pairs": 1e3, "sparse_trees": 2},
+        SETTLED
+        | {"scorers": {"trees": 1, "embedding": 1}, "trees": TreeSettings(n_trees=2, pairs=1e3, cost=1.0, power=3.0)},
     ),
 }
 
@@ -53,12 +55,6 @@ class Clock:
             self.epochs.append(done)
         if self.ticks > self.until:
             raise Killed
-
-
-@pytest.fixture(autouse=True)
-def every_part(monkeypatch):
-    """A sparse part has its share."""
-    monkeypatch.setattr("rembrandt.blending.SHARES", (0.5,))
 
 
 def fit(kind, folder=None, clock=None, overhead=float("inf"), **more):
@@ -106,8 +102,8 @@ def test_stopped_at_random_moments_it_gives_the_same_bits(kind, tmp_path):
         assert again.ticks <= clock.ticks
     assert_same(undisturbed, fit(kind, folder, ended := Clock()), tmp_path)
     assert ended.ticks == 0  # all of it was done
-    if kind == "sparse part":
-        assert [len(tree.levels) for tree in undisturbed.model_.forest.trees] == [2, 2]
+    if kind == "blend":
+        assert [len(tree.levels) for tree in undisturbed.model_.scorers["trees"].trees] == [2, 2]
 
 
 def test_stopped_again_and_again(tmp_path):
@@ -215,8 +211,8 @@ def test_what_follows_from_another_embedding_is_not_used(tmp_path, monkeypatch):
     folder = tmp_path / "kept"
     stopped("logistic", folder, 8)
     files(folder, "embedding")[0].unlink()
-    rounded = fitting.fit_used_features
-    monkeypatch.setattr(fitting, "fit_used_features", lambda *given: turned(rounded(*given)))  # as another device may
+    rounded = embedding_fit.embed_labels
+    monkeypatch.setattr(embedding_fit, "embed_labels", lambda *given: turned(rounded(*given)))  # as another device may
     undisturbed = fit("logistic")
     resumed = fit("logistic", folder, clock := Clock())
     assert_same(undisturbed, resumed, tmp_path)
@@ -261,7 +257,7 @@ def test_other_data_or_settings_are_refused(tmp_path):
         ({"y": y + 1}, "label names differ"),
         ({"weights": heavier}, "weights differ"),
         ({"weights": None}, "weights differ"),
-        ({"max_epochs": 9}, "it has max_epochs=7, this fit has max_epochs=9"),
+        ({"decoder_ridge": 0.2}, "it has decoder_ridge=0.1, this fit has decoder_ridge=0.2"),
         ({"random_state": 3}, "random_state=3"),
     ]
     for given, words in cases:
@@ -269,7 +265,7 @@ def test_other_data_or_settings_are_refused(tmp_path):
             call(**given)
         assert "choose another folder" in str(refused.value)
     assert [path.read_bytes() for path in files(tmp_path)] == kept
-    with pytest.raises(SettingsError, match="random_state to be a number"):
+    with pytest.raises(SettingsError, match="a number as random_state"):
         call(random_state=None)
 
 

@@ -287,8 +287,14 @@ class _Search:
     def _record(self, seconds: float) -> dict[str, Any]:
         """Return where a trial was made and how long it took."""
         rung = self.rungs[self.number]
-        where = {"rung": self.number + 1, "rows": rung.rows, "cuts": len(rung.fit)}
-        return where | {"held_out": sum(map(len, rung.held)), "seconds": seconds}
+        where = {
+            "rung": self.number + 1,
+            "rows": rung.rows,
+            "cuts": len(rung.fit),
+            "held_out": sum(map(len, rung.held)),
+        }
+        # Without a budget a model depends on the data and the seed alone, so times are no part of it.
+        return where | ({"seconds": seconds} if self.budget < inf else {})
 
     def _tell(self, n: int, ended: str | None = None, untried: int = 0) -> None:
         """Report the progress."""
