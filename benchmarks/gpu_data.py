@@ -1,8 +1,8 @@
-"""Data of the shape of LSHTC with something to learn in it, made on a device in seconds.
+"""Generated data with the shape of LSHTC and learnable labels, made on a device in seconds.
 
-1.78 M examples of 1.62 M features, 68 M non-zeros, 325,056 labels, three an example. Features and labels are
-Zipf-shaped. Labels come in groups of eight; an example's labels are of one group. Its features are those of its labels,
-of their group, and background, weighted as tf-idf does and of length one.
+1.78 M examples with 1.62 M features and 68 M non-zeros; 325,056 labels, three for each example. Features and labels
+have Zipf distributions. Labels form groups of eight, and the labels of an example belong to one group. The features of
+an example come from its labels, their group and a background distribution. They have tf-idf weights and unit length.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,16 @@ import torch
 from scipy import sparse
 
 ROWS, FEATURES, LABELS = 1_780_000, 1_620_000, 325_056
-DRAWS = 42  # features drawn for an example; some twice
+DRAWS = 42  # features drawn for an example, with repetitions
 OWN, SHARED, GROUP = 16, 32, 8  # features of a label, of a group, and labels of a group
-HEAD = 200  # how many labels share the head: the first has 1/HEAD of what 1/rank would give it
-STEP = 1 << 18  # examples made at a time
+HEAD = 200  # offset of the ranks: the frequency of label r is proportional to 1 / (r + HEAD)
+STEP = 1 << 18  # examples generated at a time
 
 
 @dataclass(frozen=True)
 class Data:
+    """Training and held-out examples."""
+
     X: sparse.csr_array
     Y: sparse.csr_array
     held_X: sparse.csr_array
@@ -28,7 +30,7 @@ class Data:
 
 
 def generate(scale: float, device: torch.device, seed: int = 0, held_out: float = 0.01) -> Data:
-    """Training examples and a held-out part."""
+    """Generate training examples and a held-out part."""
     n, d, c = (max(least, round(scale * full)) for full, least in ((ROWS, 500), (FEATURES, 200), (LABELS, 40)))
     draw = _Draws(d, c, device, seed)
     held = max(100, round(held_out * n))
@@ -53,12 +55,12 @@ class _Draws:
         self.shared = self._zipf((-(-c // GROUP), SHARED), d, d // 200 + 1)
 
     def examples(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sorted keys of the features and labels of ``n`` examples: row times columns, plus the column."""
+        """Draw ``n`` examples; return the sorted keys of features and labels, row × number of columns + column."""
         first = self._zipf((n, 1), self.c, HEAD)
         group = first // GROUP
         second = self._below(GROUP - 1, (n, 1))
         third = (second + 1 + self._below(GROUP - 2, (n, 1))) % (GROUP - 1)
-        others = group * GROUP + (first + 1 + torch.cat([second, third], dim=1)) % GROUP  # neither the first nor equal
+        others = group * GROUP + (first + 1 + torch.cat([second, third], dim=1)) % GROUP  # three different labels
         labels = torch.cat([first, others], dim=1).clamp(max=self.c - 1)
         chosen = torch.gather(labels, 1, self._below(3, (n, DRAWS)))
         features = self.own[chosen, self._below(OWN, (n, DRAWS))]
@@ -68,7 +70,7 @@ class _Draws:
         return _keys(features, self.d), _keys(labels, self.c)
 
     def _zipf(self, shape: tuple[int, int], size: int, head: int) -> torch.Tensor:
-        """Whole numbers below ``size`` with a density of 1/(number + head)."""
+        """Draw integers below ``size`` with probabilities proportional to 1 / (number + head)."""
         u = torch.rand(shape, generator=self.generator, device=self.device, dtype=torch.float64)
         return (head * ((size + head) / head) ** u - head).long().clamp(0, size - 1)
 
@@ -90,5 +92,5 @@ def _csr(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape:
     starts[1:] = torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0)
     arrays: Any = (values.float().cpu().numpy(), columns.int().cpu().numpy(), starts.cpu().numpy().astype(np.int32))
     matrix = sparse.csr_array(arrays, shape=shape)
-    matrix.has_canonical_format = True  # sorted and without duplicates: a check would read all of it
+    matrix.has_canonical_format = True  # the keys were sorted and unique; a check would read all data
     return matrix

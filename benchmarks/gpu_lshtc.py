@@ -36,7 +36,7 @@ from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
 from rembrandt.fitting import fit_model
-from rembrandt.metrics import error, precision_at_k, top_k
+from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.model.model import Model
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.blend import Blend
@@ -47,12 +47,12 @@ PARTS = ("embed", "epoch", "job", "inference", "precision", "aloi", "pubmed")
 
 
 class Bench:
-    """One device, one scale; data and embeddings are made once."""
+    """All parts on one device at one scale; data and embeddings are computed once."""
 
     def __init__(self, device: str, scale: float, tol: float, epochs: int) -> None:
         place = place_for(device)
         if not isinstance(place, TorchPlace):
-            raise SystemExit(f"--device {device} is not one that torch drives; use cuda, or cpu,cpu to try the code")
+            raise SystemExit(f"--device {device} does not use torch; use cuda, or cpu,cpu without a GPU")
         self.place, self.scale, self.tol, self.epochs = place, scale, tol, epochs
 
     @cached_property
@@ -60,7 +60,7 @@ class Bench:
         start = time.perf_counter()
         data = generate(self.scale, self.place.first)
         shape = f"{data.X.shape[0]:,} × {data.X.shape[1]:,}, {data.X.nnz:,} non-zeros, {data.Y.shape[1]:,} labels"
-        print(f"data: {shape}, made in {time.perf_counter() - start:.1f} s", flush=True)
+        print(f"data: {shape}, generated in {time.perf_counter() - start:.1f} s", flush=True)
         return data
 
     @cached_property
@@ -68,11 +68,11 @@ class Bench:
         return Examples(as_rows(self.data.X), self.data.Y, np.arange(self.data.Y.shape[1]), multiclass=False)
 
     def small(self, full: int) -> int:
-        """A size that shrinks with the data, so that a trial stays a trial."""
+        """Return a size that decreases with the scale of the data."""
         return max(8, round(full * min(1.0, self.scale**0.5)))
 
     def timed(self, work: Callable[..., Any], *given: Any, **more: Any) -> tuple[Any, float, float | None]:
-        """What ``work`` returns, its seconds, and the most memory in use meanwhile in GB."""
+        """Return the result of ``work``, its seconds, and the peak memory of the device in GB."""
         cuda = self.place.first.type == "cuda"
         if cuda:
             torch.cuda.synchronize()
@@ -86,7 +86,7 @@ class Bench:
 
     @cached_property
     def roofline(self) -> dict[str, float]:
-        """The best this device was measured to do: bytes and operations in a second."""
+        """Measured peak of the device: bytes and operations per second."""
         cuda = self.place.first.type == "cuda"
         size = 8192 if cuda else 256
         A = torch.randn(size, size, device=self.place.first, dtype=torch.bfloat16)
@@ -97,7 +97,7 @@ class Bench:
         return {"bytes_per_second": 2 * len(source) / copy, "flops_per_second": 10 * 2 * size**3 / times}
 
     def embed(self) -> dict[str, Any]:
-        """The embedding as the paper has it, and as the authors' log does."""
+        """Measure the embedding with the settings of the paper and with those of the authors' log."""
         results = {}
         for name, k, n_iter, max_iter in (("k = 500, q = 1", 500, 1, 10), ("k = 800, q = 2", 800, 2, 50)):
             settings = EmbeddingSettings(n_iter=n_iter, max_iter=max_iter, tol=self.tol, solver="pcg")
@@ -121,7 +121,7 @@ class Bench:
             work = engine.work()
             results[name] = {
                 "seconds": seconds,
-                "seconds_to_V": stages[1] - began,  # the rest is the regression of YV, and its leverage
+                "seconds_to_V": stages[1] - began,  # the rest is the regression of YV and its leverage
                 "placing_seconds": placing,
                 "gigabytes": memory,
                 "residual": found.residual,
@@ -133,7 +133,7 @@ class Bench:
         return results
 
     def epoch(self) -> dict[str, Any]:
-        """One pass of the logistic fit over all labels, on 4,000 features: random ones and 500 linear."""
+        """Measure one pass of the logistic fit over all labels, on 500 linear and 3,500 random features."""
         H, fourier = self._mapped
         w = np.ones(H.shape[0])
         rates = np.clip(np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w), 0.5 / len(w), 1)
@@ -183,7 +183,7 @@ class Bench:
         return H, draw("gaussian", H, self.small(4000) - H.shape[1])
 
     def job(self) -> dict[str, Any]:
-        """The authors' whole job: k = 800, 4,000 features, 20 epochs at most, stopped by held-out rows."""
+        """Measure the complete fit of the authors: k = 800, 4,000 features, at most 20 epochs with early stopping."""
         self.__dict__.pop("_mapped", None)
         k = self.small(800)
         settings = EmbeddingSettings(n_iter=2, max_iter=50, tol=self.tol, leave_out=0.5)
@@ -204,7 +204,7 @@ class Bench:
         }
 
     def _logistic(self, k: int, features: int, settings: EmbeddingSettings) -> Recipe:
-        """Algorithm 3 with random Fourier features."""
+        """Return the recipe of Algorithm 3 with random Fourier features."""
         settings = replace(settings, kernel_scale=1.0, n_random_features=features, max_epochs=self.epochs)
         return Recipe(n_components=k, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
 
@@ -213,7 +213,7 @@ class Bench:
         return {f"p@{k}": precision_at_k(self.data.held_Y, labels, k) for k in (1, 3, 5)}
 
     def inference(self) -> dict[str, Any]:
-        """Examples answered in a second: rows go to the device, five labels come back."""
+        """Measure the rate of prediction: rows are copied to the device, five labels are copied back."""
         k, c, d = self.small(500), self.data.Y.shape[1], self.data.X.shape[1]
         rng = np.random.default_rng(0)
         decoder = Decoder(
@@ -236,7 +236,7 @@ class Bench:
         }
 
     def precision(self) -> dict[str, Any]:
-        """The decoder's products in float32 and in bfloat16: what that changes, on a smaller set of the same kind."""
+        """Compare decoders fitted with products in float32 and in bfloat16, on smaller data of the same kind."""
         scale = min(self.scale, 0.03)
         small = Bench(self.place.device, scale, self.tol, self.epochs)
         results = {}
@@ -248,7 +248,7 @@ class Bench:
         return results
 
     def aloi(self) -> dict[str, Any]:
-        """The paper's first set: the embedding once everything is warm, and 12,000 random features end to end."""
+        """Measure ALOI: the embedding after a warm-up, and a complete fit with 12,000 random features."""
         train, test = self._known("aloi")
         examples = Examples(as_rows(train.X), train.Y, np.arange(train.Y.shape[1]), multiclass=True)
         settings = EmbeddingSettings(tol=1e-3, kernel_scale=1.0, n_random_features=12_000, leave_out=0.0)
@@ -267,10 +267,10 @@ class Bench:
         (embedded, decoder), results["warm_seconds"], memory = self.timed(train_it)
         H = embedded.project(as_rows(test.X), self.place)
         found = torch.cat([decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)])
-        return results | {"error": error(test.Y, found.cpu().numpy()[:, None]), "gigabytes": memory}
+        return results | {"error": 1 - precision_at_k(test.Y, found.cpu().numpy()[:, None], 1), "gigabytes": memory}
 
     def pubmed(self) -> dict[str, Any]:
-        """From texts to a measured model, with two presets."""
+        """Measure PubMed-MeSH from texts to predictions, with two presets."""
         train, test = self._known("pubmed-mesh")
         results = {}
         for preset in ("balanced", "best"):
@@ -302,7 +302,7 @@ class Counted(TorchEngine):
         return super().product(left, right, Q)
 
     def work(self) -> dict[str, float]:
-        """Operations, and bytes at least: blocks read and written, entries read for every 128 columns of a block."""
+        """Return the operations, and the bytes if entries are read once for every 128 columns of a block."""
         size = {"X": self.d, "Y": self.c}
         nonzeros = {"X": len(self.X.values), "Y": len(self.Y.values)}
         flops = moved = gathered = 0.0
@@ -315,19 +315,18 @@ class Counted(TorchEngine):
 
 
 def main(given: list[str] | None = None) -> dict[str, Any]:
+    """Run the parts, and print and store their results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the data: 0.01 for a trial")
-    parser.add_argument(
-        "--tol", type=float, default=0.0, help="where a column of the regressions stops; 0: never early"
-    )
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the data relative to LSHTC")
+    parser.add_argument("--tol", type=float, default=0.0, help="relative residual at which a regression stops early")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("bench-results/gpu_lshtc.json"))
     options = parser.parse_args(given)
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(PARTS):
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
     bench = Bench(options.device, options.scale, options.tol, options.epochs)
     cuda = bench.place.first.type == "cuda"
     results: dict[str, Any] = {

@@ -1,10 +1,10 @@
-"""An embedding of data that is never in memory: its rate beside that of data in memory, and its peak memory.
+"""An embedding of data on disk: speed compared with data in memory, and peak memory.
 
 python -m benchmarks.out_of_core [--scale 1] [--folder /tmp]
 
-At --scale 1: a store of 5,000,000 generated examples of 40 words each and 200,000 labels, embedded at k = 100. The rate
-is compared on a part of it that fits in memory. Every measurement is a process of its own; its peak is the largest
-resident set that the system saw, pages of mapped files included.
+With --scale 1, a store of 5,000,000 generated examples with 40 words each and 200,000 labels is embedded at k = 100.
+The speed is compared on a part that fits in memory. Every measurement has its own process. Its peak is the largest
+resident memory, including the pages of mapped files.
 """
 
 import argparse
@@ -39,46 +39,46 @@ COMPONENTS, OVERSAMPLES = 100, 20
 
 
 def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) -> dict[str, Any]:
-    """Generate the stores, measure, and print."""
-    place = Path(tempfile.mkdtemp(dir=folder, prefix="rembrandt-out-of-core-"))
+    """Generate the stores, measure both kinds of data, and print the results."""
+    root = Path(tempfile.mkdtemp(dir=folder, prefix="rembrandt-out-of-core-"))
     try:
         n = max(2000, int(EXAMPLES * scale))
         rows = max(500, min(ROWS, n // 4))
         start = time.perf_counter()
-        store = write_store(examples(n, rows, scale), place / "store")
+        store = write_store(examples(n, rows, scale), root / "store")
         size = sum(shard.entry.bytes for shard in store.shards)
         print(
             f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {store.nonzeros:,} non-zeros, "
             f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in {time.perf_counter() - start:.0f} s",
             flush=True,
         )
-        small = store if len(store.shards) <= 4 else write_store(examples(3 * rows, rows, scale), place / "small")
+        small = store if len(store.shards) <= 4 else write_store(examples(3 * rows, rows, scale), root / "small")
         rates = {kind: _child("passes", kind, small.path) for kind in ("memory", "store")}
-        ratio, busy = (rates["memory"][unit] / rates["store"][unit] for unit in ("seconds", "processor"))
-        print(f"{f'one pass of XᵀX Z, {small.n:,} examples':<44}{'s':>8}{'processor s':>13}{'peak GB':>10}")
+        ratio, busy = (rates["memory"][unit] / rates["store"][unit] for unit in ("seconds", "cpu"))
+        print(f"{f'one pass of XᵀX Z, {small.n:,} examples':<44}{'s':>8}{'CPU s':>13}{'peak GB':>10}")
         for kind, found in rates.items():
-            took = f"{found['seconds']:>8.2f}{found['processor']:>13.2f}"
+            took = f"{found['seconds']:>8.2f}{found['cpu']:>13.2f}"
             print(f"{'  from ' + kind:<44}{took}{found['peak'] / 1e9:>10.2f}")
-        print(f"  the store runs at {ratio:.2f} of the rate in memory, {busy:.2f} by processor seconds", flush=True)
+        print(f"  rate from the store relative to memory: {ratio:.2f}, by CPU seconds {busy:.2f}", flush=True)
         whole = _child("embed", str(iterations), store.path)
         print(
-            f"embedding of all, k = {whole['components']}: {whole['seconds']:.0f} s, {whole['passes']} passes of "
-            f"{whole['per_pass']:.1f} s, relative residual {whole['residual']:.1e}, peak {whole['peak'] / 1e9:.2f} GB"
+            f"embedding of all examples, k = {whole['components']}: {whole['seconds']:.0f} s, {whole['passes']} passes "
+            f"of {whole['per_pass']:.1f} s, residual {whole['residual']:.1e}, peak {whole['peak'] / 1e9:.2f} GB"
         )
         return {
             "examples": n,
             "bytes": size,
             "ratio": ratio,
-            "processor_ratio": busy,
+            "cpu_ratio": busy,
             "rates": rates,
             "embedding": whole,
         }
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(root)
 
 
 def examples(n: int, rows: int, scale: float) -> Iterator[Dataset]:
-    """Shards of text-shaped examples: counts of Zipf words, labels that go with groups of them."""
+    """Yield shards of generated examples: counts of words with a Zipf distribution, and labels of groups of words."""
     shrink = min(1.0, max(scale, 0.01))
     d, c = int(FEATURES * shrink), int(LABELS * shrink)
     names = [str(i) for i in range(c)]
@@ -96,7 +96,7 @@ def _child(what: str, how: str, path: Path) -> dict[str, Any]:
 
 
 def _measure(what: str, how: str, path: Path) -> dict[str, Any]:
-    """What a child process does, and its peak memory."""
+    """Run one measurement in this process; return it with the peak memory."""
     found = _passes(how, path) if what == "passes" else _embedding(int(how), path)
     return found | {"peak": peak_bytes()}
 
@@ -109,14 +109,14 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
     else:
         engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
     Z = np.random.default_rng(0).standard_normal((engine.d, COMPONENTS + OVERSAMPLES), dtype=np.float32)
-    engine.gram(Z)  # compiles, and lays out what is in memory
+    engine.gram(Z)  # compiles, and transposes data in memory
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter(), time.process_time()
         engine.gram(Z)
         seconds.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    wall, processor = np.median(seconds, axis=0).tolist()
-    return {"seconds": wall, "processor": processor}
+    wall, cpu = np.median(seconds, axis=0).tolist()
+    return {"seconds": wall, "cpu": cpu}
 
 
 def _embedding(iterations: int, path: Path) -> dict[str, Any]:

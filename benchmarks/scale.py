@@ -1,12 +1,11 @@
-"""What a product costs here, on one to four workers, and from that on clusters that we do not have.
+"""The cost of products on this machine and on one to four Dask workers, and a simulation of larger clusters.
 
 python -m benchmarks.scale [--scale 0.1] [--part costs|workers|plan]
 
-*costs* measures a product by the width of its block, in processor seconds (other programs do not change those much).
-*workers* runs the same embedding, and the same ridge decoder, on one, two and four processes of a Dask cluster, once
-with a worker killed in the middle of a pass, and counts bytes. *plan* plays a pass through for clusters of known size:
-every worker's runs, the way of the block to the workers and the tree of partial sums, with the costs measured and the
-networks' published rates.
+*costs* measures the CPU seconds of a product by the width of its block. *workers* runs the same embedding and the same
+ridge decoder on one, two and four processes of a Dask cluster, once with a worker killed during a pass, and counts the
+bytes transferred. *plan* simulates a pass on clusters of given sizes: the computation of each worker, the broadcast of
+the block and the tree of partial sums, with the measured costs and the published rates of the networks.
 """
 
 import argparse
@@ -32,17 +31,17 @@ from rembrandt.progress import silent
 from rembrandt.recipe import EmbeddingSettings, Recipe
 
 WIDTHS = (1, 8, 32, 120)
-DIRECTIONS = 64  # that the preconditioner flattens
+DIRECTIONS = 64  # of the preconditioner
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Processor seconds of ``XᵀX Z`` for each non-zero: some for the visit, some for each column of the block."""
+    """CPU seconds of ``XᵀX Z`` for each non-zero: a constant, and a part for each column of the block."""
 
     visit: float
     column: float
-    add: float  # for each number added to another in a tree
-    dense: float  # for each operation of a tall dense product, as the preconditioner has them
+    add: float  # for each addition in a tree of partial sums
+    dense: float  # for each operation of a dense product, as in the preconditioner
 
     def product(self, nonzeros: float, width: float) -> float:
         return nonzeros * (self.visit + self.column * width)
@@ -50,14 +49,14 @@ class Costs:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines of one kind; the network's rate is what its maker publishes for one machine."""
+    """Machines of one kind, with the published network rate of one machine."""
 
     name: str
     machines: int
     cores: int
     memory: float  # GB
-    network: float  # GB/s each way
-    disk: float  # GB/s that a machine reads shards at
+    network: float  # GB/s in each direction
+    disk: float  # GB/s of reading shards on one machine
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,7 @@ class Problem:
     words: float = 40
     labels_each: float = 5
     width: int = 120
-    passes: int = (
-        33  # of width columns: two applications of five iterations and a solve, and the preconditioner's three
-    )
+    passes: int = 33  # two applications of the operator with five iterations, a solve, and the preconditioner
 
 
 CLUSTERS = (
@@ -84,7 +81,7 @@ CLUSTERS = (
 
 
 def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "plan")) -> dict[str, Any]:
-    """Measure, and print the tables."""
+    """Run the parts and print their tables."""
     folder = Path(tempfile.mkdtemp(prefix="rembrandt-scale-"))
     try:
         n = max(4000, int(1_000_000 * scale))
@@ -106,36 +103,36 @@ def measure(store: Store) -> Costs:
     engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
     nonzeros = sum(shard.entry.nonzeros[0] for shard in store.shards)
     print(f"{store.n:,} examples, {nonzeros:,} non-zeros, {store.d:,} features")
-    print(f"{'columns':>8}{'processor s':>14}{'ns per non-zero':>18}")
+    print(f"{'columns':>8}{'CPU s':>14}{'ns per non-zero':>18}")
     seconds = []
     for width in WIDTHS:
         Z = np.ones((engine.d, width), np.float32)
         engine.gram(Z)
-        seconds.append(min(_processor_seconds(lambda Z=Z: engine.gram(Z)) for _ in range(3)))
+        seconds.append(min(_cpu_seconds(lambda Z=Z: engine.gram(Z)) for _ in range(3)))
         print(f"{width:>8}{seconds[-1]:>14.3f}{1e9 * seconds[-1] / nonzeros:>18.1f}", flush=True)
     column, visit = np.polyfit(WIDTHS, np.array(seconds) / nonzeros, 1)
     block = np.ones((1 << 16, 120), np.float32)
-    added = min(_processor_seconds(lambda: block + block) for _ in range(5)) / block.size
+    added = min(_cpu_seconds(lambda: block + block) for _ in range(5)) / block.size
     basis = np.ones((1 << 16, DIRECTIONS), np.float32)
-    dense = min(_processor_seconds(lambda: basis.T @ block) for _ in range(5)) / (2 * DIRECTIONS * block.size)
+    dense = min(_cpu_seconds(lambda: basis.T @ block) for _ in range(5)) / (2 * DIRECTIONS * block.size)
     costs = Costs(max(float(visit), 0.0), float(column), added, dense)
-    print(f"a non-zero costs {1e9 * costs.visit:.1f} ns to visit and {1e9 * costs.column:.2f} ns for each column")
+    print(f"each non-zero costs {1e9 * costs.visit:.1f} ns, and {1e9 * costs.column:.2f} ns for each column")
     return costs
 
 
-def _processor_seconds(work: Any) -> float:
+def _cpu_seconds(work: Any) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def on_workers(store: Store) -> list[dict[str, Any]]:
-    """The same embedding and decoder in this process and on a cluster of one, two and four."""
+    """Measure the same embedding and decoder in this process and on clusters of one, two and four workers."""
     from rembrandt.engines.dask import DaskExecutor, cluster
 
     embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
     settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
-    print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s a pass':>10}{'MB out':>9}{'across':>9}{'back':>9}{'differs by':>14}")
+    print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s/pass':>10}{'MB sent':>9}{'between':>9}{'back':>9}{'difference':>14}")
     here = ShardedEngine(store.shards, store.d, store.c, constant=True)
     start = time.perf_counter()
     expected = embed(here, settings)
@@ -163,7 +160,7 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
 
 
 def _decoder(store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], name: str, expected: Any) -> Any:
-    """The ridge decoder of these projections, by blocks of labels; its row."""
+    """Fit the ridge decoder of the projected rows, add its row to the table, and return its weights."""
     start = time.perf_counter()
     statistics = ProjectedRows.of(store.dataset().X, W, executor).statistics(None, True, silent)
     found = fit_ridge(statistics, 0.1).weights
@@ -182,7 +179,7 @@ def _row(name: str, tally: Any, seconds: float, found: Any, expected: Any) -> di
 
 
 def _Killing(client: Any, pid: int, at: int = 60) -> Any:
-    """An executor that kills a worker when the ``at``-th piece of work has been handed out."""
+    """Return an executor that kills a worker after it has submitted ``at`` tasks."""
     from rembrandt.engines.dask import DaskExecutor
 
     class Killing(DaskExecutor):
@@ -199,7 +196,7 @@ def _Killing(client: Any, pid: int, at: int = 60) -> Any:
 
 
 def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
-    """Simulate one pass on every cluster, and print what it needs."""
+    """Simulate one pass on every cluster, and print its time and memory."""
     problem = problem or Problem()
     print(
         f"\n{problem.examples:.0e} examples × {problem.labels:.0e} labels, {problem.features:.0e} features, "
@@ -222,14 +219,14 @@ def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
 
 
 def simulate(costs: Costs, problem: Problem, cluster: Cluster) -> dict[str, Any]:
-    """One pass of ``XᵀX Z``: when each worker is done, and when the sum is on the driver."""
+    """Simulate one pass of ``XᵀX Z`` until the sum is on the driver."""
     W = cluster.machines
     nonzeros = problem.examples * problem.words
     stored = problem.examples * (8 * (problem.words + problem.labels_each) + 16)
     block = 4.0 * problem.features * problem.width
     rate = cluster.network * 1e9
     compute = costs.product(nonzeros / W, problem.width) / cluster.cores
-    # From machine to machine down a tree, as Dask replicates; up the tree partial sums travel and are added.
+    # The block is copied down a tree of machines, as Dask replicates; partial sums are added on the way up.
     down = np.ceil(np.log2(W + 1)) * block / rate if W > 1 else 0.0
     done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
     network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
@@ -252,7 +249,7 @@ def simulate(costs: Costs, problem: Problem, cluster: Cluster) -> dict[str, Any]
 
 
 def _tree(ready: list[float], first: int, last: int, step: float) -> float:
-    """When the sum of the workers ``first`` to ``last`` is ready; ``step``: to send one partial sum and add it."""
+    """Return when the sum of workers ``first`` to ``last`` is ready; ``step`` is the time to send and add one."""
     if last - first == 1:
         return ready[first]
     middle = first + tree_cut(last - first)

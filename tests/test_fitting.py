@@ -204,6 +204,10 @@ class TestMemory:
         assert check_memory(data, replace(RECIPE, kernel="gaussian")) > small
         assert check_memory(examples(*directions(n=5000)), RECIPE) > small
 
+    def test_what_is_open_in_an_embedding_that_is_not_there_needs_nothing(self):
+        data = examples(*directions())
+        assert check_memory(data, recipe("trees", kernel="auto")) == check_memory(data, recipe("trees"))
+
     def test_a_fit_that_does_not_fit_is_refused_before_it_begins(self, monkeypatch):
         data = examples(*directions())
         stages = []

@@ -1,37 +1,44 @@
-"""A fit that would not fit in memory is refused before it begins."""
+"""A fit that does not fit in memory is refused before it begins."""
 
+import inspect
 import os
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from rembrandt import LabelEmbedder, RembrandtClassifier, memory
+from rembrandt.engines.place import CpuPlace
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.memory import Shape, available, check, estimate
-from rembrandt.recipe import DECODERS
-from rembrandt.scorers import embedding_fit, tree_fit
+from rembrandt.recipe import DECODERS, EmbeddingSettings
+from tests.estimators.problems import settled
 
 SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, decoder="ridge")
 ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
 
 
 def test_trees_count_and_can_be_left_out():
-    trees = replace(SMALL, together=10**12)
-    assert estimate(trees)["total"] > estimate(SMALL)["total"]
+    with_trees = replace(SMALL, together=10**12)
+    assert estimate(with_trees)["total"] > estimate(SMALL)["total"]
     with pytest.raises(MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)") as refused:
-        check(trees)
-    assert "scorers" in refused.value.parameters
-
-
-def test_a_fit_without_an_embedding_is_not_told_to_shrink_it():
-    trees = replace(SMALL, k=0, width=0, mapped=0, decoder="transpose", together=10**12)
-    assert estimate(trees)["embedding"] == estimate(trees)["decoder"] == 0
+        check(with_trees)
+    assert refused.value.parameters == ("n_components", "decoder", "scorers")
+    alone = replace(with_trees, k=0, width=0, mapped=0, decoder="transpose")
+    assert estimate(alone)["embedding"] == estimate(alone)["decoder"] == 0
     with pytest.raises(MemoryEstimateError) as refused:
-        check(trees)
-    assert refused.value.parameters == ("scorers",) and "n_components" not in str(refused.value)
+        check(alone)
+    assert refused.value.parameters == ("scorers",), "there is no embedding to make smaller"
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_what_is_advised_are_parameters(decoder):
+    known = {*inspect.signature(RembrandtClassifier).parameters, *(field.name for field in fields(EmbeddingSettings))}
+    with pytest.raises(MemoryEstimateError) as refused:
+        check(replace(ABSURD, decoder=decoder, together=10**12))
+    assert set(refused.value.parameters) <= known
 
 
 def test_a_small_problem_needs_little():
@@ -59,7 +66,7 @@ def test_the_decoder_weights_are_counted(decoder, more):
     assert estimate(shape)["decoder"] >= 4 * shape.mapped * shape.c
 
 
-def test_the_refusal_names_the_estimate_and_what_lowers_it():
+def test_the_refusal_has_the_estimate_and_advice():
     with pytest.raises(MemoryEstimateError) as refused:
         check(ABSURD)
     text = str(refused.value)
@@ -82,47 +89,43 @@ def test_systems_without_proc_or_sysconf(tmp_path, monkeypatch):
     assert available(tmp_path) == 3000
 
 
-def test_no_remedy_is_named_that_is_taken_already():
+def test_no_advice_that_is_followed_already():
     with pytest.raises(MemoryEstimateError) as refused:
         check(replace(ABSURD, decoder="transpose", mapped=ABSURD.k))
     assert "decoder='transpose'" not in str(refused.value)
     assert "n_random_features" not in str(refused.value)
 
 
-def test_what_is_free_is_what_the_machine_has_at_most():
+def test_free_memory_is_plausible():
     assert 0 < available() <= 2**50
 
 
-@pytest.fixture
-def nothing_free(monkeypatch):
-    """A machine without memory, on which neither an embedding nor trees may begin."""
-
-    def begun(*_, **__):
-        raise AssertionError("the fit began")
-
-    monkeypatch.setattr(memory, "available", lambda: 1000)
-    monkeypatch.setattr(embedding_fit, "embed", begun)
-    monkeypatch.setattr(tree_fit, "_fit_tree", begun)
-
-
-SETTLED = {"decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": False}
+def problem():
+    X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    return X, np.arange(240) % 3
 
 
 @pytest.mark.parametrize(
     "estimator",
     [
-        RembrandtClassifier(n_components=2, **SETTLED),
+        RembrandtClassifier(**settled(n_components=2)),
         RembrandtClassifier(),
         RembrandtClassifier(preset="fast"),
         RembrandtClassifier(preset="best"),
+        RembrandtClassifier(budget=60.0),
         LabelEmbedder(2),
     ],
-    ids=["settled", "balanced", "fast", "best", "embedder"],
+    ids=["settled", "balanced", "fast", "best", "search", "embedder"],
 )
-def test_nothing_begins_that_will_not_fit(nothing_free, estimator):
-    X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
+def test_nothing_begins_that_does_not_fit(monkeypatch, estimator):
+    def begun(*_, **__):
+        raise AssertionError("the fit began")
+
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(CpuPlace, "engine", begun)
+    monkeypatch.setattr(CpuPlace, "hinge", begun)
     with pytest.raises(MemoryEstimateError, match="GiB is free"):
-        estimator.fit(X, np.arange(240) % 3)
+        estimator.fit(*problem())
 
 
 def test_an_absurd_shape_is_refused():
@@ -130,14 +133,13 @@ def test_an_absurd_shape_is_refused():
     X = sparse.random_array((60, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
     Y = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) * 10**4)), shape=(60, 10**6))
     with pytest.raises(MemoryEstimateError, match=r"a smaller n_components \(now 100000\)"):
-        RembrandtClassifier(n_components=100_000, **SETTLED).fit(X, Y)
+        RembrandtClassifier(**settled(n_components=100_000)).fit(X, Y)
 
 
 def test_a_device_has_a_memory_of_its_own(monkeypatch):
-    """A fit that a device cannot hold is refused by its name, with the estimate."""
+    """The refusal names the device."""
     from rembrandt.engines.torch_place import TorchPlace
 
     monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
-    X = sparse.random_array((240, 10), density=0.5, rng=np.random.default_rng(0)).tocsr()
     with pytest.raises(MemoryEstimateError, match=r"needs about .* 0.0 GiB is free on cpu,cpu"):
-        RembrandtClassifier(n_components=2, **SETTLED, device="cpu,cpu").fit(X, np.arange(240) % 3)
+        RembrandtClassifier(**settled(n_components=2, device="cpu,cpu")).fit(*problem())

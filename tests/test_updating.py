@@ -1,41 +1,33 @@
-"""Examples that come after the fit: a model in a frozen embedding is that of ridge on all rows."""
+"""More examples and labels for a fitted model: the decoder becomes that of ridge on all rows, in the same embedding."""
 
-import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from rembrandt.growing import outside, refit_due
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
-from rembrandt.data import Dataset
-from rembrandt.decoders.moments import Moments, learn_rows
-from rembrandt.decoders.ridge import fit_ridge
-from rembrandt.engines.place import CPU
+from rembrandt.data import Dataset, catalogue
+from rembrandt.data.convert import convert
+from rembrandt.data.rows import as_rows
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.features.fourier import draw
-from tests.estimators.problems import SETTLED
+from rembrandt.fitting import fit_model
+from rembrandt.metrics import precision_at_k
+from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.updating import outside, refit_due, update_model
+from tests.estimators.problems import directions, examples, settled
 
-GROWABLE = SETTLED | {"growable": True}
 KERNEL = {"kernel": "gaussian", "n_random_features": 60}
-
-
-def problem(n=500, labels=12, d=16, seed=0, several=True):
-    """Texts' rows in small: each label adds a direction of its own."""
-    rng = np.random.default_rng(seed)
-    Y = (
-        (rng.random((n, labels)) < 0.12).astype(np.float32)
-        if several
-        else np.eye(labels, dtype=np.float32)[rng.integers(0, labels, n)]
-    )
-    return (Y @ np.random.default_rng(5).standard_normal((labels, d)) + 0.3 * rng.standard_normal((n, d))), Y
+GROWABLE = settled(growable=True)
+TREES = TreeSettings(n_trees=1, cost=1.0, power=3.0)
+ignore_due = pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
 
 
 def dense_ridge(Phi, Y, strength, w):
-    """Ridge with a free intercept by its equations, nothing shared with the code under test."""
+    """Solve ridge with a free intercept by its equations; nothing is shared with the code under test."""
     mu, nu = w @ Phi / w.sum(), w @ Y / w.sum()
     A = (Phi - mu).T * w @ (Phi - mu)
     A += strength * np.trace(A) / w.sum() * np.eye(len(A))
@@ -43,176 +35,289 @@ def dense_ridge(Phi, Y, strength, w):
     return Q, nu - mu @ Q
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    parts=st.lists(st.integers(1, 40), min_size=1, max_size=4),
-    labels=st.integers(1, 12),
-    new=st.integers(0, 4),
-    kernel=st.booleans(),
-    weighted=st.booleans(),
-    strength=st.sampled_from([1e-3, 0.1, 1.0]),
-)
-def test_any_number_of_parts_gives_the_decoder_of_all_rows(seed, parts, labels, new, kernel, weighted, strength):
-    rng = np.random.default_rng(seed)
-    n, k, c = 30 + sum(parts), 4, labels + new
-    H = rng.standard_normal((n, k)) + 3 * rng.standard_normal(k)
-    Y = (rng.random((n, c)) < 0.3).astype(float)
-    Y[:30, labels:] = 0  # new labels come with the later rows
-    w = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
-    fourier = draw("gaussian", H[:30], 7) if kernel else None
-    first = sparse.csr_array(Y[:30, :labels])
-    statistics = CPU.statistics(H[:30], first, fourier, w[:30])
-    decoder, seen = fit_ridge(statistics, strength), Moments.of(statistics)
-    start = 30
-    for size in parts:
-        rows = slice(start, start + size)
-        found = learn_rows(decoder, H[rows], sparse.csr_array(Y[rows]), seen, strength, w[rows])
-        decoder, seen = found.decoder, found.moments
-        start += size
-    Q, bias = dense_ridge(decoder.features(H), Y, strength, w)
-    assert_allclose(decoder.weights, Q, rtol=1e-6, atol=1e-7 * np.abs(Q).max() + 1e-12)
-    assert_allclose(decoder.bias, bias, rtol=1e-6, atol=1e-7)
-    assert seen.total == pytest.approx(w.sum())
+def lists_of(Y):
+    return [np.flatnonzero(row).tolist() for row in Y]
 
 
-def lots():
-    """Rows of ten labels, then more rows with these and two new ones."""
-    X, Y = problem()
-    old = Y.copy()
-    old[:400, 10:] = 0
-    return X, old
+class TestExact:
+    @settings(max_examples=40, deadline=None)
+    @given(
+        seed=st.integers(0, 2**32 - 1),
+        parts=st.lists(st.integers(1, 40), min_size=1, max_size=4),
+        labels=st.integers(2, 12),
+        new=st.integers(0, 4),
+        kernel=st.sampled_from([None, "gaussian"]),
+        weighted=st.booleans(),
+        normalize=st.booleans(),
+        strength=st.sampled_from([1e-3, 0.1, 1.0]),
+    )
+    def test_updates_in_parts_give_the_ridge_decoder_of_all_rows(
+        self, seed, parts, labels, new, kernel, weighted, normalize, strength
+    ):
+        rng = np.random.default_rng(seed)
+        n, c = 30 + sum(parts), labels + new
+        X = rng.standard_normal((n, 6)) + 3 * rng.standard_normal(6)
+        Y = (rng.random((n, c)) < 0.3).astype(np.float32)
+        Y[0, :labels], Y[:30, labels:] = 1, 0  # new labels come with the later rows
+        w = rng.choice([0.5, 1.0, 1.5, 2.0], n) if weighted else None  # exact in float32, as labels are
+        recipe = Recipe(
+            blend=(1.0,),
+            n_components=4,
+            decoder_ridge=strength,
+            kernel=kernel,
+            normalize=normalize,
+            embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=7),
+            growable=True,
+        )
+        first = examples(X[:30], sparse.csr_array(Y[:30, :labels]), None if w is None else w[:30])
+        model = start = fit_model(first, recipe)
+        at = 30
+        for size in parts:
+            rows, names = slice(at, at + size), np.arange(model.n_labels, c)
+            weights = None if w is None else w[rows]
+            model = update_model(model, as_rows(X[rows]), sparse.csr_array(Y[rows]), names, weights)
+            at += size
+        H = start.embedding.project(X)
+        w = np.ones(n) if w is None else w
+        Q, bias = dense_ridge(start.embedding.decoder.features(H), Y, strength, w)
+        found = model.embedding
+        largest = np.abs(Q).max()
+        assert_allclose(found.decoder.weights, Q, rtol=1e-5, atol=1e-6 * largest + 1e-12)
+        assert_allclose(found.decoder.bias, bias, rtol=1e-5, atol=1e-6 * (1 + largest))
+        assert found.moments.total == pytest.approx(w.sum())
+        assert (model.n_train, model.n_labels) == (n, c) and found.vectors.shape[0] == c
+        assert_array_equal(model.label_counts, Y.sum(axis=0))
+
+    @ignore_due
+    @pytest.mark.parametrize("more", [{}, KERNEL, {"normalize": True}], ids=["linear", "kernel", "normalized"])
+    def test_an_updated_classifier_is_saved_and_updated_again(self, more, tmp_path):
+        X, Y = directions()
+        Y[:400, 10:] = 0
+        classifier = RembrandtClassifier(**settled(growable=True, **more)).fit(X[:400], sparse.csr_array(Y[:400, :10]))
+        start = classifier.build_shortlist().model_
+        classifier.partial_fit(X[400:450], Y[400:450], classes=range(12)).save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        for one in (again, classifier):
+            one.partial_fit(X[450:], lists_of(Y[450:]))
+        features = start.embedding.decoder.features(start.embedding.project(X))
+        Q, bias = dense_ridge(features, Y, 0.01, np.ones(len(X)))
+        for one in (again, classifier):
+            found = one.model_.embedding
+            assert_allclose(found.decoder.weights, Q, rtol=1e-6, atol=1e-8)
+            assert_allclose(found.decoder.bias, bias, rtol=1e-6, atol=1e-8)
+            assert one.n_train_ == 500 and one.classes_.tolist() == list(range(12))
+            assert_array_equal(one.label_counts_, Y.sum(axis=0))
+            assert [each["n_examples"] for each in one.settings_["updates"]] == [50, 50]
+            assert_array_equal(one.embedding_[:10], start.embedding.vectors)
+            assert_array_equal(found.projection, start.embedding.projection)
+            assert found.index is None, "the index was of other weights"
+
+    @ignore_due
+    def test_many_small_updates_in_float32_stay_near_one_large_update(self):
+        X, Y = directions(n=900)
+        X = X.astype(np.float32)
+        start = RembrandtClassifier(**settled(growable=True, **KERNEL)).fit(X[:300], sparse.csr_array(Y[:300]))
+        scores = []
+        for size in (600, 10):
+            one = RembrandtClassifier(**start.get_params())
+            one.__dict__ |= vars(start)
+            for rows in range(300, 900, size):
+                one.partial_fit(X[rows : rows + size], sparse.csr_array(Y[rows : rows + size]))
+            scores.append(one.decision_function(X))
+        assert_allclose(scores[1], scores[0], atol=2e-5)
+
+    @ignore_due
+    def test_rows_on_disk_update_as_rows_in_memory(self, tmp_path):
+        X, Y = directions(n=120, labels=3, d=5, multiclass=True)
+        y = Y.argmax(axis=1)
+        (tmp_path / "rows.svm").write_text(
+            "".join(f"{c} {' '.join(f'{j}:{v:.3f}' for j, v in enumerate(row))}\n" for c, row in zip(y, X, strict=True))
+        )
+        stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=50).dataset()
+        classifiers = []
+        for data in (stored, replace(stored, X=stored.X[:])):
+            one = RembrandtClassifier(**GROWABLE).fit_dataset(replace(stored, X=stored.X[:]))
+            classifiers.append(one.update_dataset(data))
+        assert classifiers[0].n_train_ == 240
+        first, second = (one.decision_function(stored.X[:]) for one in classifiers)
+        assert_allclose(first, second, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
-@pytest.mark.parametrize("more", [{}, KERNEL], ids=["linear", "kernel"])
-def test_a_classifier_updated_is_ridge_on_the_rows_of_the_fit_and_the_new(more, tmp_path):
-    X, Y = lots()
-    classifier = RembrandtClassifier(**GROWABLE | more).fit(X[:400], sparse.csr_array(Y[:400, :10]))
-    classifier.model_ = model = classifier.model_.with_shortlist()
-    classifier.partial_fit(X[400:450], Y[400:450], classes=range(12))
-    classifier.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    for one in (again, classifier):
-        one.partial_fit(X[450:], [np.flatnonzero(row).tolist() for row in Y[450:]])
-    Q, bias = dense_ridge(model.decoder.features(model.project(X)), Y, 0.01, np.ones(len(X)))
-    for one in (again, classifier):
-        assert_allclose(one.model_.decoder.weights, Q, rtol=1e-6, atol=1e-8)
-        assert_allclose(one.model_.decoder.bias, bias, rtol=1e-6, atol=1e-8)
-        assert one.n_train_ == 500 and one.classes_.tolist() == list(range(12))
-        assert_array_equal(one.label_counts_, Y.sum(axis=0))
-        assert [each["n_examples"] for each in one.settings_["updated"]] == [50, 50]
-        assert_array_equal(one.embedding_[:10], model.embedding)
-        assert not one.model_.has_shortlist, "it was of the weights that there were"
-    assert_array_equal(classifier.projection_, model.projection)
+class TestLabels:
+    def test_new_labels_are_found_and_old_ones_still(self):
+        X, Y = directions()
+        new = Y[:, 10:].any(axis=1)
+        classifier = RembrandtClassifier(**GROWABLE).fit(X[~new], sparse.csr_array(Y[~new][:, :10]))
+        test, truth = directions(seed=1)
+        old = ~truth[:, 10:].any(axis=1)
+
+        def found(rows):
+            return np.take_along_axis(truth[rows], classifier.top_columns(test[rows], 1)[0], axis=1).mean()
+
+        before = found(old)
+        with pytest.warns(RembrandtWarning, match="outside the embedding"):
+            classifier.partial_fit(X[new], lists_of(Y[new]))
+        assert classifier.classes_.tolist() == list(range(12))
+        # The embedding has no direction for new labels: they use those that the old ones share.
+        assert found(old) > before - 0.05 and found(~old) > 0.4
+        likely = classifier.predict_proba(test)[:, 10:]
+        assert likely[truth[:, 10:] == 1].mean() > 3 * likely[truth[:, 10:] == 0].mean()
+        # The vector of a new label is near the projected rows that have it, as those of the fit are.
+        scores = classifier.model_.embedding.project(test) @ classifier.embedding_.T
+        assert scores[:, 10][truth[:, 10] == 1].mean() > scores[:, 10][truth[:, 10] == 0].mean() + 0.3
+
+    def test_integers_in_lists_survive_a_second_call(self):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**settled())
+        for rows in (slice(0, 300), slice(300, 400), slice(400, 500)):
+            classifier.partial_fit(X[rows], lists_of(Y[rows]))
+        assert classifier.classes_.dtype.kind == "i" and classifier.classes_.tolist() == list(range(12))
+        assert_array_equal(classifier.label_counts_, Y.sum(axis=0))
+
+    def test_strings_in_lists_survive_a_second_call(self):
+        X, Y = directions()
+        names = [[f"label {j}" for j in each] for each in lists_of(Y)]
+        classifier = RembrandtClassifier(**settled()).partial_fit(X[:400], names[:400])
+        classifier.partial_fit(X[400:], names[400:])
+        assert set(classifier.classes_) == {f"label {j}" for j in range(12)}
+        assert classifier.score(X, names) > 0.7
+
+    def test_the_first_call_is_a_fit_and_more_examples_help(self):
+        X, Y = directions(n=1500)
+        settings = EmbeddingSettings(n_random_features=60)
+        classifier = RembrandtClassifier(kernel="gaussian", embedding=settings, random_state=0)
+        names = [[f"label {j}" for j in each] for each in lists_of(Y)]
+        classifier.partial_fit(X[:60], names[:60])
+        assert classifier.settings_["decoder"] == "ridge", "an open decoder is one that can be updated"
+        assert not classifier.growable, "parameters stay as they were given"
+        before = classifier.score(X[1000:], names[1000:])
+        with pytest.warns(RembrandtWarning, match="900 of the 960 examples .* fit again"):
+            classifier.partial_fit(X[60:960], names[60:960])
+        assert classifier.score(X[1000:], names[1000:]) > before
+        assert "fit again" in refit_due(classifier.model_)
+
+    def test_classes_may_be_named_before_their_examples(self):
+        X, Y = directions(multiclass=True)
+        y = Y.argmax(axis=1)
+        classifier = RembrandtClassifier(**settled(**KERNEL)).partial_fit(X[:40], 1 * (X[:40, 0] > 0), range(12))
+        assert classifier.classes_.tolist() == list(range(12))
+        with pytest.warns(RembrandtWarning, match="outside the embedding"):
+            classifier.partial_fit(X, y)
+        assert classifier.score(X, y) > 0.3
+        other = RembrandtClassifier(**settled()).partial_fit(X[:99], np.eye(12)[y[:99]], [f"c{i}" for i in range(12)])
+        assert other.classes_[0] == "c0" and other.predict(X[:2]).shape == (2, 12)
+        assert other.predict(X[:2]).dtype == np.float64
+
+    def test_texts_use_the_vocabulary_of_the_fit(self):
+        texts = ["red apple", "green apple", "red car", "fast car"] * 10
+        tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
+        classifier = RembrandtClassifier(**settled(**KERNEL)).partial_fit(texts, tags)
+        words = classifier.n_features_in_
+        with pytest.warns(RembrandtWarning, match="fit again"):  # half of the new labels have no direction
+            classifier.partial_fit(["fast boat", "red boat"] * 5, [["vehicle", "boat"]] * 10)
+        assert classifier.n_features_in_ == words and set(classifier.classes_) == {"fruit", "vehicle", "boat"}
+        assert classifier.predict_topk(["fast"], k=2)[0][0, 0] == "vehicle"
+
+    @ignore_due
+    def test_thresholds_of_new_labels_are_those_of_an_average_one(self):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**settled(growable=True, threshold="macro")).fit(X, sparse.csr_array(Y))
+        before = classifier.model_.threshold
+        classifier.partial_fit(X, np.hstack([Y, Y[:, :2]]), classes=range(14))
+        assert_array_equal(classifier.model_.threshold, np.append(before, [np.median(before)] * 2))
+        assert classifier.predict(X).shape == (500, 14)
+
+    @ignore_due
+    def test_a_calibration_is_kept(self):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**settled(growable=True, calibrate=True)).fit(X, sparse.csr_array(Y))
+        before = classifier.model_.blend
+        assert classifier.partial_fit(X, Y).model_.blend is before
 
 
-@pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
-def test_many_small_updates_in_float32_stay_with_one_large():
-    X, Y = problem(n=900)
-    X = X.astype(np.float32)
-    start = RembrandtClassifier(**GROWABLE | KERNEL).fit(X[:300], sparse.csr_array(Y[:300]))
-    scores = []
-    for size in (600, 10):
-        one = RembrandtClassifier(**start.get_params())
-        one.__dict__ |= vars(start)
-        for rows in range(300, 900, size):
-            one.partial_fit(X[rows : rows + size], sparse.csr_array(Y[rows : rows + size]))
-        scores.append(one.decision_function(X))
-    assert_allclose(scores[1], scores[0], atol=2e-5)
+class TestRefitDue:
+    def test_the_part_of_new_labels_that_the_embedding_misses(self):
+        X, Y = directions()
+        model = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y)).model_
+        assert outside(model, model.label_counts) == pytest.approx(0, abs=1e-12)
+        assert outside(model, np.append(np.zeros(12, int), 7)) == 1
+        assert outside(model, np.append(model.label_counts, model.label_counts.sum())) == pytest.approx(0.5)
+        assert outside(model, np.zeros(12, int)) == 0
+        assert refit_due(model) is None
 
 
-def test_the_first_call_is_a_fit_and_more_examples_help():
-    X, Y = problem(n=1500)
-    classifier = RembrandtClassifier(random_state=0, **KERNEL)  # the decoder is open: ridge, for it can go on
-    names = np.array([f"label {i}" for i in range(12)])
-    lists = [[names[j] for j in np.flatnonzero(row)] for row in Y]
-    classifier.partial_fit(X[:60], lists[:60])
-    assert classifier.settings_["decoder"] == "ridge" and not classifier.growable
-    before = classifier.score(X[1000:], lists[1000:])
-    with pytest.warns(RembrandtWarning, match="900 of the 960 examples .* fit anew"):
-        classifier.partial_fit(X[60:960], lists[60:960])
-    assert classifier.score(X[1000:], lists[1000:]) > before
-    assert "fit anew" in refit_due(classifier.model_)
-
-
-def test_classes_may_come_before_their_examples():
-    X, y = problem(several=False)
-    y = y.argmax(axis=1)
-    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(X[:40], 1 * (X[:40, 0] > 0), range(12))
-    assert classifier.classes_.tolist() == list(range(12))
-    with pytest.warns(RembrandtWarning, match="outside the embedding"):
-        classifier.partial_fit(X, y)
-    assert classifier.score(X, y) > 0.3
-    other = RembrandtClassifier(**SETTLED).partial_fit(X[:99], np.eye(12)[y[:99]], [f"c{i}" for i in range(12)])
-    assert other.classes_[0] == "c0" and other.predict(X[:2]).shape == (2, 12)
-    assert other.predict(X[:2]).dtype == np.float64
-
-
-def test_texts_go_through_the_words_of_the_fit():
-    texts = ["red apple", "green apple", "red car", "fast car"] * 10
-    tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
-    classifier = RembrandtClassifier(**SETTLED | KERNEL).partial_fit(texts, tags)
-    words = classifier.n_features_in_
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RembrandtWarning)
-        classifier.partial_fit(["fast boat", "red boat"] * 5, [["vehicle", "boat"]] * 10)
-    assert any("fit anew" in str(each.message) for each in said), "half of what came is a label without a direction"
-    assert classifier.n_features_in_ == words and set(classifier.classes_) == {"fruit", "vehicle", "boat"}
-    assert classifier.predict_topk(["fast"], k=2)[0][0, 0] == "vehicle"
-
-
-def test_what_lies_outside_is_what_the_embedding_lacks():
-    X, Y = problem()
-    model = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y)).model_
-    assert outside(model, model.label_counts) == pytest.approx(0, abs=1e-12)
-    new = np.append(np.zeros(12, int), 7)
-    assert outside(model, new) == 1
-    half = np.append(model.label_counts, model.label_counts.sum())
-    assert outside(model, half) == pytest.approx(0.5)
-    assert refit_due(model) is None
-
-
-def test_what_cannot_go_on_says_so():
-    X, Y = problem()
-    Y = sparse.csr_array(Y)
-    refused = {
-        "fit it with growable=True": RembrandtClassifier(**SETTLED).fit(X, Y),
-        "'logistic', which new": RembrandtClassifier(**GROWABLE | {"decoder": "logistic", "max_epochs": 1}).fit(X, Y),
-        "decoder='logistic' does not keep; use decoder='ridge'": RembrandtClassifier(decoder="logistic"),
-        "sparse=True does not keep; use": RembrandtClassifier(sparse=True),
-    }
-    for reason, classifier in refused.items():
-        assert not hasattr(classifier, "partial_fit"), "scikit-learn asks in this way"
-        with pytest.raises(AttributeError) as error:
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("given", "parameter", "advice"),
+        [
+            (settled(), "growable", "fit it with growable=True"),
+            ({"preset": "fast"}, "growable", "trees.*fit again with all examples, or fit with growable=True"),
+            (settled(scorers={"trees": 1, "embedding": 1}, trees=TREES), "growable", "trees.*fit again with all"),
+            (settled(scorers="centroids"), "growable", "centroids.*fit again with all"),
+        ],
+        ids=["plain", "trees", "blend", "centroids"],
+    )
+    def test_a_model_that_cannot_be_updated_says_what_to_do(self, given, parameter, advice):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**given).fit(X, sparse.csr_array(Y))
+        assert not hasattr(classifier, "partial_fit"), "as scikit-learn asks"
+        with pytest.raises(SettingsError, match=advice) as refused:
+            classifier.update_dataset(Dataset.from_arrays(X, Y))
+        assert refused.value.parameters == (parameter,)
+        with pytest.raises(AttributeError) as hidden:
             classifier.partial_fit(X, Y)
-        assert isinstance(error.value.__cause__, SettingsError) and reason in str(error.value.__cause__)
-        if hasattr(classifier, "model_"):
-            with pytest.raises(SettingsError, match=reason):
-                classifier.update_dataset(Dataset.from_arrays(X, Y))
+        assert str(hidden.value.__cause__) == str(refused.value)
+
+    @pytest.mark.parametrize("given", [{"decoder": "logistic"}, {"decoder": "transpose"}, {"scorers": ("trees",)}])
+    def test_an_unfitted_classifier_that_cannot_be_updated_says_so(self, given):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**given)
+        assert not hasattr(classifier, "partial_fit")
+        with pytest.raises(AttributeError) as hidden:
+            classifier.partial_fit(X, Y)
+        assert "decoder='ridge'" in str(hidden.value.__cause__)
+
+    def test_another_decoder_than_ridge_is_refused_with_advice(self):
+        X, Y = directions()
+        fitted = RembrandtClassifier(**settled(growable=True, decoder="transpose")).fit(X, sparse.csr_array(Y))
+        with pytest.raises(SettingsError, match=r"transpose decoder.*decoder='ridge'") as refused:
+            fitted.update_dataset(Dataset.from_arrays(X, Y))
+        assert refused.value.parameters == ("decoder",)
+
+    @pytest.mark.parametrize(
+        ("y", "more", "message"),
+        [
+            (np.ones((3, 2)), {}, "give classes"),
+            (np.ones((3, 2)), {"classes": [1, 1]}, "twice"),
+            (["a", "b", "c"], {}, "same type"),
+            ([1, 2], {}, "X has 3 rows and y has 2"),
+            ([[], [], []], {}, "no example has a label"),
+            ([1, 2, 3], {"sample_weight": np.zeros(3)}, "non-zero"),
+            ([1, 2, 3], {"sample_weight": -np.ones(3)}, "negative"),
+        ],
+        ids=["no names", "a name twice", "strings", "rows", "no labels", "zero weights", "negative weights"],
+    )
+    def test_what_is_given_is_checked(self, y, more, message):
+        X, Y = directions()
+        classifier = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y))
+        with pytest.raises(ValueError, match=message):
+            classifier.partial_fit(X[:3], y, **more)
+        assert classifier.n_train_ == 500
+
+    def test_several_labels_a_row_for_a_model_of_one(self):
+        X, Y = directions(multiclass=True)
+        classifier = RembrandtClassifier(**GROWABLE).fit(X, Y.argmax(axis=1))
+        with pytest.raises(DataError, match="several labels"):
+            classifier.partial_fit(X[:2], [[1, 2], [3]])
 
 
-@pytest.mark.parametrize(
-    ("rows", "y", "more", "message"),
-    [
-        (3, np.ones((3, 2)), {}, "give classes"),
-        (3, np.ones((3, 2)), {"classes": [1, 1]}, "twice"),
-        (3, ["a", "b", "c"], {}, "same type"),
-        (3, [1, 2], {}, "one label entry"),
-        (3, [[], [], []], {}, "no example has a label"),
-        (3, [1, 2, 3], {"sample_weight": np.zeros(3)}, "non-zero"),
-        (3, [1, 2, 3], {"sample_weight": -np.ones(3)}, "negative"),
-    ],
-)
-def test_what_is_given_is_checked(rows, y, more, message):
-    X, Y = problem()
-    classifier = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y))
-    with pytest.raises(ValueError, match=message):
-        classifier.partial_fit(X[:rows], y, **more)
-
-
-def test_one_class_a_row_stays_so():
-    X, Y = problem(several=False)
-    classifier = RembrandtClassifier(**GROWABLE).fit(X, Y.argmax(axis=1))
-    with pytest.raises(DataError, match="several labels"):
-        classifier.partial_fit(X[:2], [[1, 2], [3]])
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["bibtex", "delicious"])
+def test_on_real_sets_an_update_is_nearly_a_fit_to_all(name, real_data):
+    train, test = (catalogue.load(name, split, folder=real_data) for split in ("train", "test"))
+    late = np.arange(train.n_examples) % 11 == 10
+    params = settled(growable=True, normalize=True, decoder_ridge=0.1, n_components=60)
+    whole = RembrandtClassifier(**params).fit_dataset(train)
+    updated = RembrandtClassifier(**params).fit_dataset(train.rows(~late)).update_dataset(train.rows(late))
+    found = [precision_at_k(test.Y, one.top_columns(test.X, 1)[0], 1) for one in (whole, updated)]
+    assert abs(found[0] - found[1]) < 0.01

@@ -88,7 +88,7 @@ def score(data: Path, labels: Any) -> dict[str, float]:
     counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
     ks = [k for k in (1, 3, 5) if (labels[:, k - 1] >= 0).any()]
     missing = np.load(data / "missing_test.npy")
-    return evaluate(Y, labels, None, counts, Y_train.shape[0], ks=ks, missing_labels=missing)
+    return evaluate(Y, labels, counts, Y_train.shape[0], ks=ks, missing_labels=missing)
 
 
 def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float) -> dict[str, Any]:

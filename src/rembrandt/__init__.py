@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "LabelEmbedder": "rembrandt.estimators",
     "RembrandtClassifier": "rembrandt.estimators",
+    "EmbeddingSettings": "rembrandt.recipe",
+    "TreeSettings": "rembrandt.recipe",
     "TextFeatures": "rembrandt.features.text",
     "Dataset": "rembrandt.data",
     "read": "rembrandt.data",

@@ -24,8 +24,8 @@ class Measured:
     ----------
     data : Dataset
         The examples, with one label column for each label of the model.
-    labels, scores : ndarray of shape (n_samples, 5)
-        Predicted columns and their scores, best first.
+    labels : ndarray of shape (n_samples, 5)
+        Predicted columns, best first.
     model, popular : dict of str to float
         Measures of the model and of the most popular labels; see `rembrandt.metrics.evaluate`.
     examples_per_second : float
@@ -36,7 +36,6 @@ class Measured:
 
     data: Dataset
     labels: NDArray[np.int64]
-    scores: NDArray[Any]
     model: dict[str, float]
     popular: dict[str, float]
     examples_per_second: float
@@ -97,16 +96,15 @@ def measure(
     # A first prediction loads compiled code, which should not count as prediction time.
     model.top_k(classifier.dataset_rows(known.rows([0])), k, worth=worth)
     start = time.perf_counter()
-    labels, scores = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
+    labels, _ = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     return Measured(
         known,
         labels,
-        scores,
-        model=evaluate(known.Y, labels, scores, counts, n_train, **rest),
-        popular=evaluate(known.Y, *most_popular(counts, known.n_examples, k), counts, n_train, **rest),
+        model=evaluate(known.Y, labels, counts, n_train, **rest),
+        popular=evaluate(known.Y, most_popular(counts, known.n_examples, k), counts, n_train, **rest),
         examples_per_second=known.n_examples / seconds,
         deciles=coverage_by_decile(known.Y, labels, counts),
     )

@@ -85,6 +85,14 @@ def calibrated(model: Model, recipe: Recipe, held: Examples, report: Report = si
     return replace(model, settings=model.settings | {"calibration": facts})
 
 
+def with_calibration(model: Model, tried: Model | None) -> Model:
+    """Copy the calibration and the threshold of a trial to the model that was fitted to all examples."""
+    if tried is None:
+        return model
+    settings = model.settings | {"calibration": tried.settings["calibration"]}
+    return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
+
+
 def held_out_pairs(model: Model, held: Examples, seed: int, report: Report = silent) -> Pairs:
     """Score the best labels of each held-out row, and a random sample of the others with weights for the rest."""
     rng = np.random.default_rng(seed)

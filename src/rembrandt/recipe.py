@@ -178,7 +178,7 @@ PRESETS: dict[str, _PresetValues] = {
     "best": _PresetValues(("trees", "embedding"), n_trees=3, pairs=3e8),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
-    **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel"), "auto"),
+    **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"),
     **dict.fromkeys(("embedding", "regressor")),
     "method": "rembrandt",
 }
@@ -276,6 +276,8 @@ def check(params: Mapping[str, Any]) -> None:
         check(vars(value))
     if params.get("decoder") == "transpose" and params["kernel"] not in (None, "auto"):
         raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
+    if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
+        raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
     if params.get("regressor") is not None:
         _check_regressor(params["regressor"], params["method"])
 

@@ -72,8 +72,8 @@ def updatable_scorer(model: Model) -> EmbeddingScorer:
     fixed = [name for name in model.scorers if name != "embedding"]
     if fixed or model.embedding is None:
         raise SettingsError(
-            f"this model has {' and '.join(fixed)}, which cannot be updated without the training examples; fit again with "
-            "all examples, or fit with growable=True for a model that can be updated",
+            f"this model has {' and '.join(fixed)}, which cannot be updated without the training examples; fit again "
+            "with all examples, or fit with growable=True for a model that can be updated",
             "growable",
         )
     if model.embedding.moments is None:
@@ -112,8 +112,8 @@ def refit_due(model: Model) -> str | None:
         )
     if rows > ADDED * (model.n_train - rows):
         return (
-            f"{rows:,} of the {model.n_train:,} examples were added by updates after the embedding was fitted; fit again "
-            "with all of them"
+            f"{rows:,} of the {model.n_train:,} examples were added by updates after the embedding was fitted; fit "
+            "again with all of them"
         )
     return None
 

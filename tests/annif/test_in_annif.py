@@ -59,13 +59,13 @@ def documents() -> tuple[Dataset, Dataset]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, documents: tuple[Dataset, Dataset]) -> Path:
     """Projects, a vocabulary with one subject that no document has, and documents with labels as URIs."""
-    place = tmp_path_factory.mktemp("annif")
+    path = tmp_path_factory.mktemp("annif")
     train, test = documents
-    (place / "projects.cfg").write_text(PROJECTS)
-    (place / "train.tsv").write_text(corpus(train) + "a document about nothing\t\n")
-    (place / "test.tsv").write_text(corpus(test))
-    (place / "vocabulary.tsv").write_text(vocabulary([*train.label_names, "new"]))
-    return place
+    (path / "projects.cfg").write_text(PROJECTS)
+    (path / "train.tsv").write_text(corpus(train) + "a document about nothing\t\n")
+    (path / "test.tsv").write_text(corpus(test))
+    (path / "vocabulary.tsv").write_text(vocabulary([*train.label_names, "new"]))
+    return path
 
 
 def vocabulary(labels: list[str]) -> str:
@@ -74,7 +74,7 @@ def vocabulary(labels: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def run(python: Path, folder: Path) -> Run:
-    """Annif's commands in that folder: through the launcher, or as Annif comes."""
+    """Annif's commands in that folder: through rembrandt annif, or without it."""
 
     def call(*arguments: str, stock: bool = False, code: int = 0, text: str | None = None) -> Run:
         start = [str(python.parent / "annif")] if stock else [str(python), "-m", "rembrandt", "annif"]
@@ -135,7 +135,7 @@ def test_eval_in_two_processes_measures_what_we_measure(
 def test_a_stock_annif_asks_the_service(
     run: Run, trained: Path, folder: Path, documents: tuple[Dataset, Dataset]
 ) -> None:
-    """Annif as it comes, configured for its `http` backend, gets what our backend gives it."""
+    """Annif with its own `http` backend gets what our backend gives it."""
     text = documents[1].texts[0]
     with served({"subjects": trained}) as address:
         section = PROJECTS[: PROJECTS.index("backend=")].replace("ours", "asked")

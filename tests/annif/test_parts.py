@@ -3,16 +3,13 @@
 import importlib.util
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rembrandt.annif.documents import concatenate, load_documents, save_documents
+from rembrandt.annif.documents import as_dataset, load_documents, save_documents
 from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.cli.app import app
-from rembrandt.data import Dataset
 from rembrandt.errors import ModelError, SettingsError
-from rembrandt.model.folder import save_folder
 
 OURS = {
     "n_components": "50",
@@ -50,24 +47,18 @@ def test_misspelled_settings_are_found() -> None:
 
 
 def test_stored_documents_are_loaded(tmp_path: Path) -> None:
-    data = Dataset.from_arrays(texts=["a b", "", "ü\n\tz"], Y=[["u:1", "u:2"], ["u:2"], ["u:3"]])
+    documents = [("a b", ["u:1", "u:2"]), ("", ["u:2"]), ("ü\n\tz \ud800", ["u:3"])]
+    path = tmp_path / "kept.jsonl"
     for _ in range(2):  # a second time replaces the first
-        save_documents(tmp_path / "kept", data)
-    back = load_documents(tmp_path / "kept")
-    assert back.texts == data.texts and back.label_names == data.label_names and back.task == "multilabel"
-    assert (back.Y != data.Y).nnz == 0
-    save_folder(tmp_path / "other", {"x": np.zeros(1)}, {})
-    with pytest.raises(ModelError, match="not documents"):
-        load_documents(tmp_path / "other")
-
-
-def test_concatenated_documents_have_all_labels() -> None:
-    first = Dataset.from_arrays(texts=["a", "b"], Y=[["x"], ["y"]])
-    second = Dataset.from_arrays(texts=["c"], Y=[["z", "x"]])
-    both = concatenate(first, second)
-    assert both.texts == ["a", "b", "c"] and both.task == "multilabel"
-    sets = [{both.label_names[label] for label in both.Y[[row]].indices} for row in range(3)]
-    assert sets == [{"x"}, {"y"}, {"z", "x"}]
+        save_documents(path, documents)
+    assert load_documents(path) == documents
+    data = as_dataset(documents)
+    assert data.label_names == ["u:1", "u:2", "u:3"] and data.task == "multilabel"
+    assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    for damaged in (b'["a b", ["u:1"', b'{"a": 1}', b"3"):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelError, match="train again"):
+            load_documents(path)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("annif") is not None, reason="annif is installed here")

@@ -1,4 +1,4 @@
-"""The benchmark of the GPU, tried on the processor: its data has the shape it says, and every part runs."""
+"""The GPU benchmark on the CPU: its data has the documented shape, and every part runs."""
 
 import json
 
@@ -11,7 +11,7 @@ from benchmarks import gpu_lshtc
 from tests import devices  # noqa: F401  one thread for torch
 
 
-def test_the_data_has_the_shape_of_lshtc_and_something_to_learn():
+def test_the_data_has_the_shape_of_lshtc_and_learnable_labels():
     data = generate(0.004, torch.device("cpu"))
     n, d = data.X.shape
     assert (n, d, data.Y.shape[1]) == (7120, 6480, 1300)
@@ -40,9 +40,9 @@ def test_every_part_runs(tmp_path):
 def test_an_unknown_part_is_named(capsys):
     with pytest.raises(SystemExit):
         gpu_lshtc.main(["--only", "everything"])
-    assert "no part everything; there are embed, epoch" in capsys.readouterr().err
+    assert "there is no part everything; choose from embed, epoch" in capsys.readouterr().err
 
 
 def test_a_device_without_torch_is_refused():
-    with pytest.raises(SystemExit, match="not one that torch drives"):
+    with pytest.raises(SystemExit, match="does not use torch"):
         gpu_lshtc.main(["--device", "cpu"])

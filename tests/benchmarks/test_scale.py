@@ -1,5 +1,6 @@
-"""The benchmarks of scale run, small, and their simulation behaves as arithmetic says."""
+"""The benchmarks of scale run at a small size, and the simulation depends on its inputs as it should."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,9 +17,15 @@ def test_out_of_core_measures_rate_and_peak():
     assert 5e7 < found["embedding"]["peak"] < 4e9
 
 
-def test_costs_grow_with_the_width_of_a_block():
+def test_costs_are_measured_and_every_cluster_is_planned():
     found = scale.main(scale=0.004, parts=("costs", "plan"))
-    assert found["costs"]["column"] > 0 and len(found["plan"]) == 4
+    assert all(map(math.isfinite, found["costs"].values()))
+    assert [row["cluster"] for row in found["plan"]] == [cluster.name for cluster in CLUSTERS]
+
+
+def test_costs_grow_with_the_width_of_a_block():
+    wide, narrow = (simulate(COSTS, replace(Problem(), width=width), CLUSTERS[1])["compute"] for width in (120, 12))
+    assert narrow < wide < 10 * narrow
 
 
 def test_more_machines_compute_less_and_move_more():

@@ -76,11 +76,12 @@ def test_the_error_of_a_program_is_reported(data, tmp_path):
 
 
 def test_processes_of_a_program_end_with_its_timeout(tmp_path):
-    mark = tmp_path / "still-here"
-    script = f"(sleep 2; touch {mark}) & sleep 30"
+    mark = tmp_path / "alive"
+    script = f"(while true; do touch {mark}; sleep 0.05; done) & sleep 60"
     with (tmp_path / "log").open("w") as log:
-        assert runner._ended(["bash", "-c", script], log, 0.5) is None
-    time.sleep(2.5)
+        assert runner._ended(["bash", "-c", script], log, 1) is None
+    mark.unlink(missing_ok=True)
+    time.sleep(1)
     assert not mark.exists()
 
 

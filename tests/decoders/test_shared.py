@@ -20,8 +20,8 @@ from rembrandt.engines.projected import label_blocks
 from rembrandt.engines.stored_place import DaskPlace, StoredPlace
 from rembrandt.errors import RembrandtError
 from rembrandt.features.fourier import draw
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers.tree_fit import fit_trees
+from tests.scorers.problems import tree_settings
 
 N, D, C, K = 360, 120, 45, 6
 WEIGHTS = np.random.default_rng(5).integers(0, 3, N).astype(np.float32)
@@ -121,7 +121,7 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given):
     fourier, here = maps(whole)[1], StoredPlace()
     H = project(here)
     expected = ridge(H, Y, weights, fourier, here), logistic(H, Y, weights, fourier, here)
-    settings = TreeSettings(pairs=1e3)
+    settings = tree_settings(pairs=1e3)
     trees = fit_trees(H.X, Y, settings, weights=weights, place=here)
     with cluster(workers=3) as client:
         place = DaskPlace(scheduler=client.scheduler.address)

@@ -42,7 +42,7 @@ class TestRidgeAsRegressor(EmbeddingContract):
 
     def fit(self, data, settings):
         regressor = RelativeRidge(settings.ridge)
-        embedding, final = embed_with_regressor(data.X, data.Y, data.weights, regressor, settings)
+        embedding, final = embed_with_regressor(data.X, data.Y, data.weights, replace(settings, regressor=regressor))
         assert_allclose(embedding.W, np.eye(embedding.V.shape[1] + 1)[:, :-1])
         return replace(embedding, W=final.regressor.W)
 
@@ -72,19 +72,20 @@ def test_ritz_finds_eigenvalues_and_survives_what_is_not_symmetric():
 def test_refusals():
     data = latent()
     settings = recipe(n_components=3)
-    with pytest.raises(SettingsError, match="no learning step"):
-        embed_with_regressor(data.X, data.Y, None, RelativeRidge(1), replace(settings, method="plst"))
+    with pytest.raises(SettingsError, match="center=True"):
+        centred = replace(settings, regressor=RelativeRidge(1)).with_embedding(center=True)
+        embed_with_regressor(data.X, data.Y, None, centred)
 
     class OneOutput(RelativeRidge):
         def predict(self, X):
             return super().predict(X)[:, 0]
 
     with pytest.raises(DataError, match="several outputs"):
-        embed_with_regressor(data.X, data.Y, None, OneOutput(1), settings)
+        embed_with_regressor(data.X, data.Y, None, replace(settings, regressor=OneOutput(1)))
 
     class Silent(RelativeRidge):
         def predict(self, X):
             return 0 * super().predict(X)
 
     with pytest.raises(DataError, match="predicts nothing"):
-        embed_with_regressor(data.X, data.Y, None, Silent(1), settings)
+        embed_with_regressor(data.X, data.Y, None, replace(settings, regressor=Silent(1)))

@@ -72,6 +72,10 @@ def test_the_same_bits_as_in_one_process(store, workers):
             assert_array_equal(embed(there, settings).V, embed(here, settings).V)
 
 
+def test_the_dashboard_is_local(client):
+    assert "127.0.0.1" in client.dashboard_link
+
+
 def test_bytes_are_counted(client, store):
     engine = engine_of(store, DaskExecutor(client))
     Z = np.zeros((engine.d, 6), np.float32)
@@ -86,7 +90,7 @@ def test_bytes_are_counted(client, store):
 
 def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
     shards = [type(s)(tmp_path / s.entry.file, s.entry) for s in store.shards]
-    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.bin: .* missing"):
+    with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.safetensors: .* missing"):
         ShardedEngine(shards, store.d, store.c, executor=DaskExecutor(client))
 
 

@@ -120,7 +120,7 @@ def test_estimators_take_the_rows_of_a_store(stored):
     streamed.fit(data.X, data.Y)
     assert_allclose(streamed.singular_values_, whole.singular_values_, rtol=1e-5)
     assert_allclose(streamed.transform(data.X), streamed.transform(X), rtol=1e-5, atol=1e-6)
-    assert streamed.tally_.passes > 0 and whole.tally_ is None
+    assert streamed.tallies_["embedding"].passes > 0 and whole.tallies_ == {}
     with pytest.raises(SettingsError, match="its own labels"):
         LabelEmbedder(n_components=5).fit(data.X, Y[:, :50])
 

@@ -14,16 +14,16 @@ from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.linalg.sparse import as_csr, normalize_rows
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import silent
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import CPU_ONE, PLACES
+from tests.scorers.problems import tree_settings
 from tests.scorers.test_trees import EXACT, words
 
 
 def hinge_weights(X, Y, costs, threshold, place):
     """Fit one level of labels against all examples."""
     everything = sparse.csr_array(np.ones((1, X.shape[0]), np.int8))
-    settings = TreeSettings(threshold=threshold)
+    settings = tree_settings(threshold=threshold)
     nodes = Nodes(as_csr(Y.T), everything, np.zeros(Y.shape[1], np.int64), costs.astype(np.float32), settings)
     return place.hinge(MemoryRows(X), normalize_rows(X), np.arange(X.shape[0])).fit(nodes, silent)
 
@@ -36,7 +36,7 @@ def test_the_minimum_is_that_of_the_compiled_solver(place, cost, weighted, monke
     monkeypatch.setattr(torch_hinge, "MOST", 15)  # several blocks
     X, Y = words(200, 25, 120)
     w = np.random.default_rng(0).random(X.shape[0]) + 0.5 if weighted else np.ones(X.shape[0])
-    [expected] = fit_trees(MemoryRows(X), Y, TreeSettings(cost=cost, **EXACT), weights=w).trees[0].levels
+    [expected] = fit_trees(MemoryRows(X), Y, tree_settings(cost=cost, **EXACT), weights=w).trees[0].levels
     weights, bias = hinge_weights(X, Y, cost * w, 0.0, place())
     assert_allclose(weights.toarray(), expected.weights.toarray(), atol=2e-3)
     assert_allclose(bias, expected.bias, atol=2e-3)
@@ -49,8 +49,8 @@ def test_a_tree_fitted_on_a_device_predicts_as_well(place, pairs):
     X, Y = words(600)
     new, truth = words(300, seed=1)
     place = place()
-    here = fit_trees(MemoryRows(X), Y, TreeSettings(pairs=place.hinge_speed * pairs))  # as many clusters
-    there = fit_trees(MemoryRows(X), Y, TreeSettings(pairs=pairs), place=place)
+    here = fit_trees(MemoryRows(X), Y, tree_settings(pairs=place.hinge_speed * pairs))  # as many clusters
+    there = fit_trees(MemoryRows(X), Y, tree_settings(pairs=pairs), place=place)
     assert len(there.trees[0].levels) == (1 if pairs == 1e9 else 2)
     expected, found = (precision_at_k(truth, trees.top(trees.prepare(new), 1)[0], 1) for trees in (here, there))
     assert found >= expected - 0.01
@@ -70,6 +70,8 @@ def test_small_weights_are_dropped_and_little_memory_means_narrower_blocks(monke
 
 def test_a_classifier_with_trees_fits_on_devices():
     X, Y = words(400)
-    found = RembrandtClassifier(n_components=10, sparse=True, device="cpu,cpu", random_state=0).fit(X, Y.toarray())
-    assert found.blends_
+    found = RembrandtClassifier(scorers=("trees", "embedding"), n_components=10, device="cpu,cpu", random_state=0).fit(
+        X, Y.toarray()
+    )
+    assert any("trees" in trial["scorers"] for trial in found.selection_)
     assert found.score(X, Y.toarray()) > 0.9

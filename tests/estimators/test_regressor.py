@@ -87,5 +87,5 @@ def test_refusals():
         LabelEmbedder(3, regressor=Ridge(), center=True).fit(X, Y)
     with pytest.raises(SettingsError, match="certificate"):
         LabelEmbedder(3, regressor=Ridge(), random_state=0).fit(X, Y).certify(X, Y)
-    with pytest.raises(SettingsError, match="explain"):
+    with pytest.raises(SettingsError, match=r"contributions.*regressor=None"):
         explain(RembrandtClassifier(**PLAIN, regressor=Ridge()).fit(X, Y), X[:2])

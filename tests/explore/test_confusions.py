@@ -1,4 +1,4 @@
-"""Pairs of labels that are mixed up."""
+"""Pairs of labels that are confused."""
 
 import numpy as np
 from scipy import sparse
@@ -35,8 +35,8 @@ def test_counts_agree_with_a_loop_over_rows():
     assert len({frozenset((c.true, c.predicted)) for c in found}) == len(found)
 
 
-def test_a_pair_that_is_mixed_up_comes_before_a_label_that_is_always_said():
-    """Labels 0 and 1 are exchanged; label 2 is said everywhere."""
+def test_a_confused_pair_comes_before_a_label_that_is_always_predicted():
+    """Label 0 is predicted as 1; label 2 is predicted for all other rows."""
     n = 200
     truth = np.zeros((n, 8), int)
     truth[np.arange(n), 3 + np.arange(n) % 5] = 1

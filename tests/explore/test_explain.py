@@ -182,12 +182,12 @@ def test_a_document_adds_up(fitted):
 def test_terms_are_found_where_they_were_written(texts):
     """Every occurrence in lower case is its term, even where lower case is longer than the original."""
     features = TextFeatures(weighting="hashed", n_features=2**20)
-    places = features.fit(texts).locate(texts)
-    for document, column, start, stop in zip(*places, strict=True):
+    spans = features.fit(texts).locate(texts)
+    for document, column, start, stop in zip(*spans, strict=True):
         written = texts[document][start:stop]
         assert column in features.transform([written]).indices
     wanted = features.transform(texts).nonzero()
-    assert set(zip(places.documents, places.columns, strict=True)) == set(zip(*wanted, strict=True))
+    assert set(zip(spans.documents, spans.columns, strict=True)) == set(zip(*wanted, strict=True))
 
 
 def test_features_without_texts_have_names_or_numbers():

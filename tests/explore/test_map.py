@@ -87,7 +87,6 @@ def test_a_vector_of_zeros_gets_a_position():
 
 def test_what_is_written_can_be_read_back():
     import pyarrow.csv
-    import pyarrow.feather
 
     names = ["a,b", 'say "x"', "$\\frac$", "Ärger", "e"]
     labels = LabelMap(
@@ -97,8 +96,7 @@ def test_what_is_written_can_be_read_back():
     for suffix, file in files.items():
         WRITERS[suffix](labels, file)
         file.seek(0)
-    assert pyarrow.csv.read_csv(files[".csv"])["label"].to_pylist() == names
-    table = pyarrow.feather.read_table(files[".arrow"])
+    table = pyarrow.csv.read_csv(files[".csv"])
     assert table["label"].to_pylist() == names and table["x"].to_pylist() == labels.positions[:, 0].tolist()
     arrays = np.load(files[".npz"])
     assert unpack_strings("names", arrays) == names

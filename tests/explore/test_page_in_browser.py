@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws every part, and what a label is called never runs."""
+"""The page in a real browser: every part is drawn, and names of labels are never run as code."""
 
 import re
 import shutil

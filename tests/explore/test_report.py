@@ -1,4 +1,4 @@
-"""The page holds what was measured, loads nothing, and shows labels and texts as text whatever they contain."""
+"""The page contains what was measured, sends no requests, and shows labels and texts as text."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.report import gather, render
-from rembrandt.explore.report.contents import GRID, N_MAPPED, N_NEIGHBOURS, NAME, _cut
+from rembrandt.explore.report.contents import N_MAPPED, N_NEIGHBOURS, NAME, _cut
 from rembrandt.explore.report.page import as_data
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -59,9 +59,9 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
     assert len(contents["metrics"]) == 9 and len(contents["deciles"]) == 10
     assert sum(b["n"] for b in contents["calibration"]["bins"]) == 5 * test.n_examples
-    assert contents["spectrum"]["rank"] == 12 and len(contents["explained"]) == 20
+    assert len(contents["spectrum"]["values"]) == 12 and len(contents["explained"]) == 20
     assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]
-    assert all(0 <= x <= contents["map"]["grid"] for x in contents["map"]["x"] + contents["map"]["y"])
+    assert len(contents["map"]["x"]) == len(contents["map"]["y"]) == 24
     assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
     assert contents["settings"]["method"] == "rembrandt" and "trees" not in contents["settings"]
     assert contents["model"]["scorers"] == {"embedding": 1.0}
@@ -71,7 +71,7 @@ def test_explained_predictions_add_up_and_mark_their_text(contents):
     for example in contents["explained"]:
         for prediction in example["predictions"]:
             total = prediction["base"] + sum(value for _, _, value in prediction["segments"])
-            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five places
+            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
             assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
 
 
@@ -97,8 +97,8 @@ def test_the_page_asks_for_nothing(contents):
 
 def test_the_page_of_many_labels_with_long_names_is_small(contents):
     n = N_MAPPED
-    numbers = {"counts": [10**6] * n, "x": [GRID] * n, "y": [GRID] * n, "recall": [0.99] * n}
-    near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6, "grid": GRID}
+    numbers = {"counts": [10**6] * n, "x": [-123.45] * n, "y": [-123.45] * n, "recall": [0.99] * n}
+    near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6}
     page = render(contents | {"map": {"names": [_cut("ü" * 1000, NAME)] * n} | numbers | near})
     assert 2_000_000 < len(page.encode()) < 5_000_000
 
@@ -141,16 +141,17 @@ def test_classes_and_features_are_reported_too():
     render(contents)
 
 
-@pytest.mark.parametrize("scorers", ["trees", ("trees", "centroids", "embedding")], ids=["fast", "blend"])
-def test_models_of_other_scorers_are_reported_too(problem, scorers):
+@pytest.mark.parametrize(
+    "scorers", [{"trees": 1.0}, {"trees": 0.5, "centroids": 0.25, "embedding": 0.25}], ids=["fast", "blend"]
+)
+def test_models_of_other_scorers_are_reported_too(scorers):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     classifier = RembrandtClassifier("fast", scorers=scorers, n_components=8, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a blend")
-    weights = contents["model"]["scorers"]
-    assert sum(weights.values()) == pytest.approx(1) and len(contents["map"]["x"]) == 20
-    if scorers == "trees":
-        assert weights == {"trees": 1.0} and contents["spectrum"] is None
-        assert "trees" in contents["settings"] and not {"ridge", "embedding"} & contents["settings"].keys()
+    assert contents["model"]["scorers"] == scorers and len(contents["map"]["x"]) == 20
+    if "embedding" in scorers:
+        assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1
     else:
-        assert [*weights] == ["trees", "centroids", "embedding"] and contents["spectrum"]["rank"] == 8
+        assert contents["spectrum"] is None and "trees" in contents["settings"]
+        assert not {"ridge", "embedding"} & contents["settings"].keys()
     render(contents)

@@ -21,12 +21,13 @@ def examples(n, d, seed):
 def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
     n, d = X.shape
     ends = np.append(0, np.cumsum([len(rows) for rows in positives]))
-    place = np.full(d, -1, dtype=np.int32)
-    lists = (ends, np.concatenate(positives), np.array([0, len(pool)]), pool, np.zeros(len(positives), dtype=np.int64))
+    position = np.full(d, -1, dtype=np.int32)
+    of_labels, pools = (ends, np.concatenate(positives)), (np.array([0, len(pool)]), pool)
+    lists = (of_labels, pools, np.zeros(len(positives), dtype=np.int64))
     labels = np.arange(len(positives))
     costs = np.full(n, cost, dtype=np.float32)
-    found = squared_hinge(X.indptr, X.indices, X.data, costs, *lists, labels, passes, 1e-4, threshold, place)
-    assert (place == -1).all(), "work space is left as it was"
+    found = squared_hinge((X.indptr, X.indices, X.data), costs, *lists, labels, passes, 1e-4, threshold, position)
+    assert (position == -1).all(), "work space is left as it was"
     starts = np.append(0, found[0])
     W = sparse.csr_array((found[2], found[1], starts), shape=(len(positives), d)).toarray()
     return W, found[3]

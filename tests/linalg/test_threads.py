@@ -1,10 +1,12 @@
-"""How many threads work."""
+"""The number of threads."""
+
+import os
 
 import pytest
 import scipy.linalg  # noqa: F401  so that BLAS is loaded before it is counted
 from threadpoolctl import threadpool_info
 
-from rembrandt.linalg.threads import at_most, n_threads
+from rembrandt.linalg.threads import at_most, cpu_count, n_threads
 
 
 def blas() -> set[int]:
@@ -22,3 +24,9 @@ def test_fewer_threads_for_a_while(monkeypatch: pytest.MonkeyPatch, asked: str |
     with at_most(0):
         assert (n_threads(), blas()) == before
     assert (n_threads(), blas()) == before
+
+
+def test_cores_are_counted_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS and Windows."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert 1 <= cpu_count.__wrapped__() <= (os.cpu_count() or 1)

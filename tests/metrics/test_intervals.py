@@ -22,7 +22,7 @@ def test_every_measure_lies_in_its_interval_and_the_seed_decides():
     truth = (rng.random((300, 20)) < 0.15).astype(int)
     labels = np.argsort(-(truth + rng.random((300, 20))), axis=1)[:, :5]
     rest = (truth.sum(axis=0), 300)
-    table, terms = evaluate(truth, labels, None, *rest), row_terms(truth, labels, None, *rest)
+    table, terms = evaluate(truth, labels, *rest), row_terms(truth, labels, *rest)
     intervals = bootstrap(terms, 200)
     assert set(terms) - {"hit"} == set(table) - {"error"}
     assert all(low <= table.get(name, table["p@1"]) <= high for name, (low, high) in intervals.items())

@@ -38,9 +38,9 @@ def test_psp_by_hand():
 
 @given(problems(), st.sampled_from([(0.55, 1.5), (0.5, 0.4), (0.6, 2.6)]))
 def test_agrees_with_the_obvious_way(problem, constants):
-    truth, labels, _, counts, n_train = problem
+    truth, labels, counts, n_train = problem
     A, B = constants
-    table = evaluate(truth, labels, None, counts, n_train, A, B)
+    table = evaluate(truth, labels, counts, n_train, A, B)
     assert list(table) == KEYS
     expected = reference.evaluate(truth.toarray(), labels, counts, n_train, A, B, (1, 3, 5))
     for key in KEYS:
@@ -48,35 +48,25 @@ def test_agrees_with_the_obvious_way(problem, constants):
         assert 0.0 <= table[key] <= 1.0 + 1e-12
 
 
-@given(problems())
-def test_column_order_does_not_matter_when_there_are_scores(problem):
-    truth, labels, scores, counts, n_train = problem
-    table = evaluate(truth, labels, scores, counts, n_train)
-    shuffle = np.random.default_rng(0).permutation(labels.shape[1])
-    assert evaluate(truth, labels[:, shuffle], scores[:, shuffle], counts, n_train) == table
-
-
 @given(problems(), st.integers(0, 1000))
 def test_missing_labels_are_columns_never_seen(problem, seed):
     """Leaving out empty columns and counting their labels as missing changes nothing."""
-    truth, labels, scores, counts, n_train = problem
+    truth, labels, counts, n_train = problem
     unseen = np.random.default_rng(seed).random((truth.shape[0], 3)) < 0.4
     wide = sparse.hstack([truth, sparse.csr_array(unseen.astype(np.int8))]).tocsr()
-    expected = evaluate(wide, labels, scores, np.append(counts, [0, 0, 0]), n_train)
-    table = evaluate(truth, labels, scores, counts, n_train, missing_labels=unseen.sum(axis=1))
+    expected = evaluate(wide, labels, np.append(counts, [0, 0, 0]), n_train)
+    table = evaluate(truth, labels, counts, n_train, missing_labels=unseen.sum(axis=1))
     assert table == pytest.approx(expected)
 
 
 def test_most_popular():
-    labels, scores = most_popular([3, 7, 3, 0], 2, 3)
-    assert_array_equal(labels, [[1, 0, 2]] * 2)
-    assert_array_equal(scores, [[7, 3, 3]] * 2)
-    assert_array_equal(most_popular([3, 7], 1, 3)[0], [[1, 0, -1]])
+    assert_array_equal(most_popular([3, 7, 3, 0], 2, 3), [[1, 0, 2]] * 2)
+    assert_array_equal(most_popular([3, 7], 1, 3), [[1, 0, -1]])
 
 
 def test_mismatched_counts_are_refused():
     with pytest.raises(DataError, match="2 propensities for 3 labels"):
-        evaluate(sparse.csr_array((1, 3)), np.array([[0]]), None, [1, 2], 10)
+        evaluate(sparse.csr_array((1, 3)), np.array([[0]]), [1, 2], 10)
     with pytest.raises(DataError, match="n_train"):
         inverse_propensity([1], 0)
 
@@ -88,7 +78,7 @@ def test_a_large_problem_is_never_made_dense():
     labels = (rng.integers(0, c - 5, (n, 1)) + np.arange(5)).astype(np.int32)
     tracemalloc.start()
     try:
-        evaluate(truth, labels, None, np.ones(c, dtype=int), n)
+        evaluate(truth, labels, np.ones(c, dtype=int), n)
         assert tracemalloc.get_traced_memory()[1] < 200e6
     finally:
         tracemalloc.stop()

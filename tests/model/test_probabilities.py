@@ -46,14 +46,14 @@ class TestWhatWasAsked:
         for k, allowed in ((1, None), (7, None), (150, None), (7, np.arange(0, 150, 3)), (7, np.array([4]))):
             labels, scores, found = model.top_probabilities(X, k, allowed)
             expected = np.take_along_axis(every, np.maximum(labels, 0), axis=1)
-            assert_allclose(found, np.where(labels < 0, 0, expected), rtol=1e-4, atol=1e-6)
+            assert_allclose(found, np.where(labels < 0, 0, expected), rtol=1e-3, atol=1e-6)
             for part, whole in zip(model.top_k(X, k, allowed), (labels, scores), strict=True):
                 assert_array_equal(part, whole)
 
     def test_probabilities_of_given_labels_are_those_among_all(self, model):
         labels = np.random.default_rng(0).integers(-1, 150, (50, 6))
         expected = np.take_along_axis(model.probabilities(X), np.maximum(labels, 0), axis=1)
-        assert_allclose(model.probabilities_at(X, labels), np.where(labels < 0, 0, expected), rtol=1e-4, atol=1e-6)
+        assert_allclose(model.probabilities_at(X, labels), np.where(labels < 0, 0, expected), rtol=1e-3, atol=1e-6)
 
     def test_they_are_probabilities(self, model):
         P = model.probabilities(X)

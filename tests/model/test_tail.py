@@ -45,8 +45,8 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
         hidden = np.full_like(everything, -np.inf)
         hidden[:, slice(None) if allowed is None else allowed] = 0
         labels, scores = there.top_k(X, 5, allowed, worth=worth)
-        assert_allclose(scores, top_k(everything + hidden, 5)[1], rtol=1e-4)
-        assert_allclose(np.take_along_axis(everything, labels, axis=1), scores, rtol=1e-4)
+        assert_allclose(scores, top_k(everything + hidden, 5)[1], rtol=1e-4, atol=1e-6)
+        assert_allclose(np.take_along_axis(everything, labels, axis=1), scores, rtol=1e-4, atol=1e-6)
 
 
 def test_with_several_labels_a_row_the_score_is_the_probability_times_worth(case):

@@ -11,12 +11,12 @@ from rembrandt.data.rows import MemoryRows
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.metrics import precision_at_k, top_k
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers import tree_fit
 from rembrandt.scorers import trees as trees_module
 from rembrandt.scorers.protocol import Scorer
 from rembrandt.scorers.tree_fit import LARGEST, cluster_depths, fit_trees
 from rembrandt.scorers.trees import Trees
+from tests.scorers.problems import tree_settings
 
 EXACT = {"tolerance": 1e-5, "passes": 2000, "threshold": 0.0}
 
@@ -33,7 +33,7 @@ def words(n=300, c=40, d=200, seed=0):
 
 
 def fitted(X, Y, weights=None, **settings) -> Trees:
-    return fit_trees(MemoryRows(X), Y, TreeSettings(**settings), weights=weights)
+    return fit_trees(MemoryRows(X), Y, tree_settings(**settings), weights=weights)
 
 
 def test_a_classifier_is_the_one_that_liblinear_finds() -> None:
@@ -95,15 +95,13 @@ class TestScores:
 
     def test_contributions_add_up_to_the_score(self, trees):
         X, _ = words(5, seed=2)
-        rows, dense = trees.prepare(X), by_definition(trees, X)
+        dense, labels = by_definition(trees, X), np.arange(0, 40, 7)
         empty = by_definition(trees, sparse.csr_array((1, 200), dtype=np.float32))[0]
         for row in range(5):
-            for label in range(0, 40, 7):
-                added, base = trees.explain(rows, row, label)
-                assert added.shape == (trees.n_features,)
-                assert base == pytest.approx(empty[label], rel=1e-5)
-                assert base + added.sum() == pytest.approx(dense[row, label], rel=1e-4, abs=1e-7)
-                assert set(np.flatnonzero(added)) <= set(X[[row]].indices)
+            base, values = trees.explain(X[[row]], labels)
+            assert values.shape == (X[[row]].nnz, len(labels))
+            np.testing.assert_allclose(base, empty[labels], rtol=1e-5)
+            np.testing.assert_allclose(base + values.sum(axis=0), dense[row, labels], rtol=1e-4, atol=1e-7)
 
     def test_arrays_and_back(self, trees):
         scorer: Scorer = trees
@@ -159,7 +157,7 @@ def test_trees_have_their_own_seeds() -> None:
     X, Y = words()
     both = fitted(X, Y, pairs=2000.0, n_trees=2).trees
     assert not np.array_equal(both[0].labels.parent, both[1].labels.parent)
-    again = fit_trees(MemoryRows(X), Y, TreeSettings(pairs=2000.0), seed=101).trees[0]
+    again = fit_trees(MemoryRows(X), Y, tree_settings(pairs=2000.0), seed=101).trees[0]
     np.testing.assert_array_equal(again.labels.weights.data, both[1].labels.weights.data)
 
 

@@ -131,7 +131,7 @@ class TestWithoutABudget:
         assert {one.kernel for one in found} == {None, "gaussian"} and {one.ridge for one in found} == {1.0}
 
     def test_a_trial_has_one_tree(self):
-        found = listed(budget=False, trees=TreeSettings())[0]
+        found = listed(budget=False, trees=TreeSettings(n_trees=3))[0]
         assert found.n_trees == (1,) and {one.trees.n_trees for one in found.trees} == {1}
 
 

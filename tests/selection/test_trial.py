@@ -12,6 +12,7 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import fit_model
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.selection import trial as module
 from rembrandt.selection.trial import FEWEST, Measures, Trial, calibration_trial, mean
 from tests.estimators.problems import blobs, examples, skewed, words
 
@@ -114,47 +115,55 @@ class TestMeasures:
 
 
 class TestShared:
-    def test_smaller_ranks_are_the_first_columns_of_larger_ones(self):
+    @pytest.fixture
+    def embedded(self, monkeypatch):
+        """Ranks of the embeddings that were computed."""
+        ranks, original = [], module.embed_labels
+
+        def spy(data, recipe, place):
+            ranks.append(recipe.n_components)
+            return original(data, recipe, place)
+
+        monkeypatch.setattr(module, "embed_labels", spy)
+        return ranks
+
+    def test_smaller_ranks_are_the_first_columns_of_larger_ones(self, embedded):
         large, small = replace(USUAL, n_components=25), replace(USUAL, n_components=15)
         own, shared = trial(), trial()
-        own.embed(small)
-        shared.embed(large)
-        assert shared.is_embedded(small) and not own.is_embedded(large)
-        first, second = (one.scorer(small) for one in (own, shared))
-        large = shared.scorer(large)
-        assert_allclose(second.vectors, large.vectors[:, :15])
-        assert_allclose(second.projection, large.projection[:, :15])
+        first, larger, second = own.scorer(small), shared.scorer(large), shared.scorer(small)
+        assert embedded == [15, 25]
+        assert_allclose(second.vectors, larger.vectors[:, :15])
+        assert_allclose(second.projection, larger.projection[:, :15])
         assert_allclose(own.measure(first).p, shared.measure(second).p, atol=0.03)
 
-    def test_embeddings_of_other_ridges_and_scalings_are_others(self):
+    def test_an_embedding_serves_all_decoders(self, embedded):
         one = trial()
-        one.embed(USUAL)
-        assert one.is_embedded(replace(USUAL, decoder="logistic", kernel="gaussian"))
-        assert not one.is_embedded(replace(USUAL, ridge=3.0))
-        assert not one.is_embedded(replace(USUAL, normalize=False))
+        for candidate in (USUAL, EMBEDDINGS["kernel"], EMBEDDINGS["logistic"], replace(USUAL, decoder_ridge=1.0)):
+            one.scorer(candidate)
+        assert embedded == [8]
+        for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):
+            one.scorer(candidate)
+        assert embedded == [8, 8, 8, 9]
 
     def test_the_order_of_candidates_changes_nothing(self):
         wanted = [
             replace(USUAL, decoder_ridge=0.1),
             replace(USUAL, decoder_ridge=0.3),
-            replace(USUAL, n_components=5),
             USUAL.with_embedding(leave_out=0.0),
             replace(USUAL, normalize=False),
             EMBEDDINGS["kernel"],
             replace(EMBEDDINGS["kernel"], decoder_ridge=0.3),
         ]
         one, other = trial(), trial()
-        other.embed(USUAL)  # the larger rank first, so that both have the same columns
-        one.embed(USUAL)
         found = {c: one.measure(one.scorer(c)) for c in wanted}
         assert found == {c: other.measure(other.scorer(c)) for c in reversed(wanted)}
 
-    def test_memory_is_checked_before_anything_is_embedded(self, monkeypatch):
-        one = trial()
+    @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
+    def test_memory_is_checked_before_anything_is_fitted(self, monkeypatch, embedded, name):
         monkeypatch.setattr(memory, "available", lambda: 1000)
         with pytest.raises(MemoryEstimateError):
-            one.embed(USUAL)
-        assert not one.is_embedded(USUAL)
+            trial().scorer((EMBEDDINGS | OTHERS)[name])
+        assert embedded == []
 
 
 class TestCalibration:

@@ -5,7 +5,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ def fit(data: Dataset, path: Path, **more: Any) -> Path:
     classifier.label_titles_ = {data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"}
     classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}})
     return path
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds; give up after a time that only a failure takes."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 async def simple_map(model: Any) -> Any:

@@ -16,7 +16,7 @@ from rembrandt.serve.registry import ServedModel
 
 def test_every_label_gets_a_position(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openTSNE")
-    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "1")  # so few labels are no work for several
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "1")
     served = ServedModel("words", model)
     positions: Any = asyncio.run(compute_map(served))
     assert positions.shape == (len(served.labels.index.names), 2) and np.isfinite(positions).all()
@@ -42,8 +42,8 @@ def test_the_document_has_the_state_of_a_map(model: Path) -> None:
         maps = LabelMaps(compute)
         before = maps.document(served, 3)
         maps.start(served)
-        await asyncio.sleep(0.01)
-        after = maps.document(served, 3)
+        while (after := maps.document(served, 3))["state"] == "working":
+            await asyncio.sleep(0.001)
         served.version += " and a newer one"
         newer = maps.document(served, 3)
         await maps.close()

@@ -1,8 +1,7 @@
 """The web page in a real browser."""
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from rembrandt.data import Dataset
-from tests.serve.conftest import HOSTILE, TOKEN, served
+from tests.serve.conftest import HOSTILE, TOKEN, served, until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser here: install Debian's package chromium")
@@ -42,14 +41,6 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     assert troubles == []
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for a condition; Playwright's own way evaluates strings in the page, which its policy forbids."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_text_is_classified_and_explained(page: Any, address: str, documents: Dataset, client: httpx.Client) -> None:
     text = "🜁 " + (documents.texts or [])[0]
     expected = client.post("/v1/predict", json={"texts": [text], "top_k": 10, "explain": True}).json()["predictions"][0]
@@ -60,7 +51,7 @@ def test_a_text_is_classified_and_explained(page: Any, address: str, documents: 
     assert page.locator("button.label .name").all_text_contents() == [one["name"] for one in expected]
     page.locator("button.label").nth(1).click()
     assert page.locator("#why-title").text_content() == f"Why {expected[1]['name']}"
-    assert page.locator(".reading").text_content() == text  # with the marks in it, not a letter is lost
+    assert page.locator(".reading").text_content() == text  # the marks do not change the text
     marks = page.locator("mark").all_text_contents()
     assert marks == [text[start:stop] for start, stop, _ in expected[1]["explanation"]["segments"]]
     strongest = expected[1]["explanation"]["words"][0]
@@ -69,11 +60,11 @@ def test_a_text_is_classified_and_explained(page: Any, address: str, documents: 
     until(lambda: page.locator("#why-title").text_content() == f"Why {expected[2]['name']}")
 
 
-def test_labels_are_searched_and_looked_at(page: Any, address: str, documents: Dataset) -> None:
+def test_labels_are_searched_and_shown(page: Any, address: str, documents: Dataset) -> None:
     page.goto(f"{address}/#/labels")
     page.get_by_label("Find a label").fill("<img")
     until(lambda: page.locator(".found a").count() == 1)
-    assert page.locator(".found .name").text_content() == HOSTILE  # as text: it is no image
+    assert page.locator(".found .name").text_content() == HOSTILE  # shown as text, not as an image
     page.get_by_label("Find a label").press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector(".label-page h2")
@@ -84,7 +75,7 @@ def test_labels_are_searched_and_looked_at(page: Any, address: str, documents: D
     until(lambda: str(page.locator(".label-page .id").text_content()).startswith(topic))
 
 
-def test_the_map_is_walked(page: Any, address: str, documents: Dataset, client: httpx.Client) -> None:
+def test_the_map_is_zoomed_and_searched(page: Any, address: str, documents: Dataset, client: httpx.Client) -> None:
     page.goto(f"{address}/#/map")
     page.wait_for_selector(".map[data-ready]")
     canvas = page.locator("canvas")
@@ -98,14 +89,14 @@ def test_the_map_is_walked(page: Any, address: str, documents: Dataset, client: 
     page.locator("aside .found button").first.click()
     page.wait_for_selector(".panel h2")
     assert page.locator(".panel h2").text_content() == label
-    page.wait_for_timeout(700)  # the flight
+    page.wait_for_timeout(700)  # the map moves to the label
     box = canvas.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # it flew to the middle
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # where the label is now
     until(page.locator(".tip").is_visible)
     assert page.locator(".tip b").text_content() == label
 
 
-def test_the_model_describes_itself(page: Any, address: str) -> None:
+def test_the_model_is_described(page: Any, address: str) -> None:
     page.goto(f"{address}/#/model")
     page.wait_for_selector(".chart .line")
     assert "P@1" in page.locator("main").text_content()
@@ -129,10 +120,10 @@ def test_dark_and_light(page: Any, browser: Any, address: str) -> None:
     with browser.new_context(color_scheme="dark") as context:
         other = context.new_page()
         other.goto(address)
-        assert other.evaluate(paper) == dark  # as the system asks
+        assert other.evaluate(paper) == dark  # as the system prefers
 
 
-def test_errors_are_shown_to_the_person(page: Any, address: str) -> None:
+def test_errors_are_shown(page: Any, address: str) -> None:
     page.goto(address)
     page.get_by_label("What is this text about?").fill("word " * 50_000)
     page.get_by_role("alert").wait_for()

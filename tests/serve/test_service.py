@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
-from tests.serve.conftest import TOKEN, fit, served, started, texts_of
+from tests.serve.conftest import TOKEN, fit, served, started, texts_of, until
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,18 @@ def test_jobs_that_wait_become_one_batch() -> None:
 
 
 def test_a_full_queue_and_a_timeout_are_errors() -> None:
-    free = threading.Event()
+    started, free = threading.Event(), threading.Event()
 
     def work(jobs: Sequence[Job]) -> list[int]:
-        free.wait(5)
+        started.set()
+        free.wait(30)
         return [job.value for job in jobs]
 
     async def main() -> None:
         batcher = Batcher(work, Limits(queue=3, timeout=0.3), Metrics())
         under_way = [asyncio.create_task(batcher.submit(Job(0)))]
-        await asyncio.sleep(0.05)
+        while not started.is_set():
+            await asyncio.sleep(0.001)
         under_way += [asyncio.create_task(batcher.submit(Job(i))) for i in range(1, 4)]
         await asyncio.sleep(0)
         with pytest.raises(RequestError) as full:
@@ -134,16 +135,16 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         old = client.get("/v1/models").json()["models"][0]["version"]
+        until(lambda: bool(answers))
         fit(data, path, n_components=6)
         reloaded = client.post("/v1/models/swapped/reload").json()
-        time.sleep(0.2)
+        until(lambda: answers[-1][1] == reloaded["version"])
         stop.set()
         for thread in threads:
             thread.join()
         assert reloaded["rank"] == 6 and reloaded["version"] != old
         assert {status for status, _ in answers} == {200}
         assert {version for _, version in answers} == {old, reloaded["version"]}
-        assert answers[-1][1] == reloaded["version"]
 
         (path / "weights.safetensors").write_bytes(b"damaged")
         refused = client.post("/v1/models/swapped/reload")
@@ -167,8 +168,7 @@ def test_accepted_requests_are_answered_at_shutdown(model: Path) -> None:
         ThreadPoolExecutor(8) as pool,
     ):
         asked = [pool.submit(client.post, "/v1/predict", json=body) for _ in range(8)]
-        while accepted(client.get("/metrics").text) < 8 * 20:
-            time.sleep(0.01)
+        until(lambda: accepted(client.get("/metrics").text) >= 8 * 20)
         process.send_signal(signal.SIGTERM)
         assert [each.result().status_code for each in asked] == [200] * 8
         out, err = process.communicate(timeout=30)

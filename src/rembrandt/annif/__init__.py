@@ -1,5 +1,6 @@
 """A backend for Annif, the tool for automated subject indexing."""
 
+from importlib import import_module
 from typing import Any
 
 
@@ -7,7 +8,7 @@ def register() -> None:
     """Add the backend ``rembrandt`` to Annif in this process; Annif has no plug-in interface."""
     import annif.backend
 
-    annif.backend._backend_fns["rembrandt"] = _backend
+    annif.backend._backend_fns["rembrandt"] = lambda: import_module("rembrandt.annif.backend").RembrandtBackend
 
 
 def create_app(*arguments: Any, **options: Any) -> Any:
@@ -16,9 +17,3 @@ def create_app(*arguments: Any, **options: Any) -> Any:
 
     register()
     return annif.create_app(*arguments, **options)
-
-
-def _backend() -> Any:
-    from rembrandt.annif.backend import RembrandtBackend
-
-    return RembrandtBackend

@@ -1,10 +1,10 @@
 """The backend class that Annif calls to train, learn and suggest.
 
-A project's folder gets two subfolders: the model, with the URIs of subjects as labels, which every command of Rembrandt
-can read; and the training documents, for ``learn`` and ``train --cached``.
+A project's folder gets the model, with the URIs of subjects as labels, which every command of Rembrandt can read, and
+the training documents, for ``learn`` and ``train --cached``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,8 @@ from annif.suggestion import SuggestionBatch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.annif.documents import concatenate, load_documents, read_corpus, save_documents
+from rembrandt.annif.documents import Document, as_dataset, load_documents, read_corpus, save_documents
 from rembrandt.annif.settings import classifier_from, unknown_settings
-from rembrandt.data import Dataset
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import RembrandtClassifier, load
 from rembrandt.linalg.threads import at_most
@@ -34,7 +33,7 @@ class RembrandtBackend(AnnifLearningBackend):
     name = "rembrandt"
 
     MODEL = "rembrandt-model"
-    DOCUMENTS = "rembrandt-documents"
+    DOCUMENTS = "rembrandt-documents.jsonl"
 
     _classifier: RembrandtClassifier | None = None
     _subjects: NDArray[np.int64]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
@@ -53,24 +52,25 @@ class RembrandtBackend(AnnifLearningBackend):
         with self._annif_errors(), at_most(jobs), bars() as report:
             classifier = classifier_from(params)
             if corpus != "cached":
-                data = self._read(corpus, "train with", report)
-            elif self._documents.is_dir():
-                data = load_documents(self._documents)
+                documents = self._read(corpus, "train with", report)
+            elif self._documents.is_file():
+                documents = load_documents(self._documents)
             else:
                 raise NotSupportedException("no documents are stored from an earlier run; train with documents")
-            self._save(classifier.fit_dataset(data, report), data)
+            self._save(classifier.fit_dataset(as_dataset(documents), report), documents)
 
     def _learn(self, corpus: Any, params: dict[str, Any]) -> None:
         with self._annif_errors(), bars() as report:
             classifier = self._load(params)
-            stored = load_documents(self._documents)
-            if stored.n_examples != classifier.n_train_:
+            documents = load_documents(self._documents)
+            if len(documents) != classifier.n_train_:
                 raise RembrandtError(
-                    f"{self._documents} has {stored.n_examples} documents but the model was trained on "
+                    f"{self._documents} has {len(documents)} documents but the model was trained on "
                     f"{classifier.n_train_}; train the project again"
                 )
-            data = concatenate(stored, self._read(corpus, "learn from", report))
-            self._save(classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_)), data)
+            documents += self._read(corpus, "learn from", report)
+            recipe = Recipe.from_json(classifier.settings_)
+            self._save(classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents)
 
     def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> Any:
         classifier, subjects = self._classifier, self._subjects
@@ -101,13 +101,13 @@ class RembrandtBackend(AnnifLearningBackend):
         """Return the words of the project's analyzer (stems, lemmas), or the text if the project has none."""
         return " ".join(self.project.analyzer.tokenize_words(text)) if self.project.analyzer_spec else text
 
-    def _read(self, corpus: Any, purpose: str, report: Report) -> Dataset:
+    def _read(self, corpus: Any, purpose: str, report: Report) -> list[Document]:
         if corpus.is_empty():
             raise NotSupportedException(f"there are no documents to {purpose}")
-        data, n_ignored = read_corpus(corpus, self.project.subjects, self._analyze, report)
+        documents, n_ignored = read_corpus(corpus, self.project.subjects, self._analyze, report)
         if n_ignored:
             self.warning(f"{n_ignored} documents have no subject of the vocabulary and are ignored")
-        return data
+        return documents
 
     def _load(self, params: dict[str, Any]) -> RembrandtClassifier:
         if not self.is_trained:
@@ -115,27 +115,23 @@ class RembrandtBackend(AnnifLearningBackend):
         with self._annif_errors():
             return load(self._model, device=str(params.get("device", "cpu")))
 
-    def _save(self, classifier: RembrandtClassifier, data: Dataset) -> None:
+    def _save(self, classifier: RembrandtClassifier, documents: list[Document]) -> None:
         """Save the model and then the documents; if only the model is saved, `learn` sees that they do not match."""
+        self._use(classifier)
         subjects, language = self.project.subjects, self.project.vocab_lang
         classifier.label_titles_ = {
             uri: subjects[number].labels[language]
-            for uri, number in zip(data.label_names, self._numbers(data.label_names), strict=True)
+            for uri, number in zip(classifier.classes_.tolist(), self._subjects.tolist(), strict=True)
             if number >= 0 and language in subjects[number].labels
         }
         classifier.save(self._model, force=True)
-        save_documents(self._documents, data)
-        self._use(classifier)
-        self.info(f"trained on {data.n_examples} documents with {data.n_labels} subjects")
+        save_documents(self._documents, documents)
+        self.info(f"trained on {len(documents)} documents with {len(classifier.classes_)} subjects")
 
     def _use(self, classifier: RembrandtClassifier) -> None:
         self._classifier = classifier
-        self._subjects = np.array(self._numbers(classifier.classes_.tolist()), dtype=np.int64)
-
-    def _numbers(self, uris: Iterable[str]) -> list[int]:
-        """Return the vocabulary's number of each URI, -1 if it has none."""
-        found = (self.project.subjects.by_uri(uri, warnings=False) for uri in uris)
-        return [-1 if number is None else number for number in found]
+        found = (self.project.subjects.by_uri(uri, warnings=False) for uri in classifier.classes_.tolist())
+        self._subjects = np.array([-1 if number is None else number for number in found], dtype=np.int64)
 
     @contextmanager
     def _annif_errors(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ In a ``.cfg`` file every value is a string; in TOML values may be numbers and bo
 """
 
 from collections.abc import Callable, Mapping
+from configparser import ConfigParser
 from typing import Any
 
 from rembrandt.errors import SettingsError
@@ -11,18 +12,10 @@ from rembrandt.estimators import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
 from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
-_BOOLEANS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
-
 # Settings that Annif itself reads from a project's section.
 _ANNIF_SETTINGS = frozenset(
     ("name", "language", "backend", "vocab", "analyzer", "transform", "access", "allow_learn", "limit", "description")
 )
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in _BOOLEANS:
-        raise ValueError
-    return _BOOLEANS[text.lower()]
 
 
 def _or_auto(convert: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -58,7 +51,7 @@ _TREES: Table = {"n_trees": ("n_trees", int), "tree_pairs": ("pairs", float), "t
 _TEXT: Table = {
     "terms": ("analyzer", str),  # `analyzer` is a setting of Annif
     "ngrams": ("ngram_range", _range),
-    "hashed": ("weighting", lambda text: "hashed" if _boolean(text) else "tfidf"),
+    "hashed": ("weighting", lambda text: "hashed" if ConfigParser.BOOLEAN_STATES[text.lower()] else "tfidf"),
     "min_df": ("min_count", int),
     "max_features": ("max_features", int),
 }
@@ -85,6 +78,6 @@ def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
         parameter, convert = table[name]
         try:
             found[parameter] = convert(str(settings[name]).strip())
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             raise SettingsError(f"{name}={settings[name]} is not valid; see docs/annif.md for its values") from error
     return found

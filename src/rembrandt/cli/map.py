@@ -15,7 +15,7 @@ def map(
     model: options.ModelFolder,
     output: Annotated[
         list[Path],
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz, .arrow or .png file; may be repeated."),
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz or .png file; may be repeated."),
     ],
     *,
     labels: Annotated[int | None, options.option("Only so many of the most frequent labels.", min=4)] = None,

@@ -64,7 +64,7 @@ def convert(
     if append and not is_store(folder):
         raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
     with locked(folder):
-        writer = _Writer(folder, _begun(folder, wanted, append), report)
+        writer = _Writer(folder, _start(folder, wanted, append), report)
         writer.choose_text_features(text_features, files, parts)
         first_input = len(writer.manifest.inputs) - len(files)
         for number, path in enumerate(files, first_input):
@@ -77,7 +77,7 @@ def write_store(parts: Iterable[Dataset], output: str | Path, report: Report = s
     """Write datasets to a new store, one shard for each, and open it."""
     folder = Path(output)
     with locked(folder):
-        writer = _Writer(folder, _begun(folder, ({"path": "a program"},), append=False), report)
+        writer = _Writer(folder, _start(folder, ({"path": "a program"},), append=False), report)
         writer.write(0, folder, parts)
         writer.finish()
     return Store(folder)
@@ -143,11 +143,13 @@ class _Writer:
     ) -> tuple[Dataset, ShardData, tuple[int, int]]:
         """A part over the labels and named features of the store, which grow; called in the order of the parts."""
         if (part.X is None) != (self.text is not None):
-            raise DataError("it has texts and the store features, or the other way round; make a store for it", path)
+            kinds = "texts and the store has features" if part.X is None else "features and the store has texts"
+            raise DataError(f"it has {kinds}; make a store for it", path)
         if source == (0, 0) and part.feature_names is not None:
             self.features = LabelIndex()
         if part.X is not None and (self.features is None) != (part.feature_names is None):
-            raise DataError("its features have names and those of the store have not, or the other way round", path)
+            which = "the file" if self.features is None else "the store"
+            raise DataError(f"only the features of {which} have names; make a store for it", path)
         X: Any = part.X
         n_labels, new_features = len(self.labels), []
         Y = move_columns(part.Y, self.labels.add(part.label_names), len(self.labels))
@@ -182,18 +184,20 @@ def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures |
     }
 
 
-def _begun(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Manifest:
+def _start(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Manifest:
     """The manifest to continue: a new one, that of a stopped conversion, or that of a store to add to."""
     remove_partial_files(folder)
     store = Manifest.read(folder) if (folder / MANIFEST).is_file() else None
-    begun = Manifest.read(folder, PROGRESS) if (folder / PROGRESS).is_file() else None
-    if store is not None and not append and begun is None:
+    unfinished = Manifest.read(folder, PROGRESS) if (folder / PROGRESS).is_file() else None
+    if store is not None and not append and unfinished is None:
         raise OutputExistsError(f"{folder} is a store already; choose another folder, or add to it with --append")
-    if begun is not None and (store is None or len(begun.inputs) > len(store.inputs)):
-        last = [{key: value for key, value in one.items() if key != "done"} for one in begun.inputs[-len(wanted) :]]
+    if unfinished is not None and (store is None or len(unfinished.inputs) > len(store.inputs)):
+        last = [
+            {key: value for key, value in one.items() if key != "done"} for one in unfinished.inputs[-len(wanted) :]
+        ]
         if last == list(wanted):
-            return begun
-    if store is None and begun is not None:
+            return unfinished
+    if store is None and unfinished is not None:
         raise OutputExistsError(
             f"{folder} is an unfinished conversion of other files, or these have changed since; run the command that "
             "started it, choose another folder, or delete it"

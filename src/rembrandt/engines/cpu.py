@@ -35,17 +35,12 @@ class CpuEngine(NumpyProducts):
         parts = [A.t @ self._weighted(matmul(B.A, Q[:, columns])) for columns in spans(Q.shape[1], step)]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
-    def feature_norms(self) -> NDArray[np.float64]:
-        return self._operands["X"].column_sums(self.weights, squared=True)
-
-    def label_norms(self) -> NDArray[np.float64]:
-        return self._operands["Y"].column_sums(self.weights, squared=True)
-
-    def feature_sums(self) -> NDArray[np.float64]:
-        return self._operands["X"].column_sums(self.weights)
-
-    def label_sums(self) -> NDArray[np.float64]:
-        return self._operands["Y"].column_sums(self.weights)
+    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+        A = self._operands[name].A
+        if squared:
+            A = A.multiply(A).tocsr() if is_sparse(A) else A.astype(np.float64) ** 2
+        w = np.ones(self.n) if self.weights is None else self.weights
+        return np.asarray(A.T @ w, dtype=np.float64).ravel()
 
     def gram_matrix(self) -> NDArray[np.float64]:
         X = self._operands["X"].A
@@ -84,11 +79,3 @@ class _Operand:
         if self._t is None:
             self._t = Transposed.of(self.A)
         return self._t
-
-    def column_sums(self, weights: Array | None, squared: bool = False) -> NDArray[np.float64]:
-        """``Σ w a`` of each column, or ``Σ w a²``."""
-        A = self.A
-        if squared:
-            A = A.multiply(A).tocsr() if is_sparse(A) else A.astype(np.float64) ** 2
-        w = np.ones(A.shape[0]) if weights is None else weights
-        return np.asarray(A.T @ w, dtype=np.float64).ravel()

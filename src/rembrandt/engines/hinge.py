@@ -55,8 +55,8 @@ class Nodes:
         size = sum(map(len, pieces))
         found: dict[int, Part] = {}
         space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
-        lists = (rows.indptr, rows.indices, pools.indptr, pools.indices, self.parent)
-        data = (X.indptr, X.indices, X.data, self.costs, *lists)
+        lists = (rows.indptr, rows.indices), (pools.indptr, pools.indices), self.parent
+        data = (X.indptr, X.indices, X.data), self.costs, *lists
 
         def fit(number: int, nodes: Array) -> None:
             with space.borrowed() as position:

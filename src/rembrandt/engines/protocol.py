@@ -76,6 +76,10 @@ class Products:
         """``XᵀDY`` as a matrix in float64, for few features and labels."""
         raise NotImplementedError
 
+    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+        """``Σ w a`` of each column of the matrix "X" or "Y", or ``Σ w a²``."""
+        raise NotImplementedError
+
     def gram(self, Z: Block) -> Block:
         return self.product("X", "X", Z)
 
@@ -87,6 +91,18 @@ class Products:
 
     def label_gram(self, Q: Block) -> Block:
         return self.product("Y", "Y", Q)
+
+    def feature_norms(self) -> NDArray[np.float64]:
+        return self.column_sums("X", squared=True)
+
+    def label_norms(self) -> NDArray[np.float64]:
+        return self.column_sums("Y", squared=True)
+
+    def feature_sums(self) -> NDArray[np.float64]:
+        return self.column_sums("X", squared=False)
+
+    def label_sums(self) -> NDArray[np.float64]:
+        return self.column_sums("Y", squared=False)
 
     def _small_product(self, transposed: bool, Q: Block) -> Block:
         """A product with ``XᵀY``, which is formed on first use."""

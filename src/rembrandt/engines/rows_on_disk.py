@@ -1,4 +1,4 @@
-"""A block as long as the data, in a file."""
+"""A block with a row for every example, in a temporary file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rembrandt.linalg.blocks import Block
 
 
 class RowsOnDisk:
-    """A block as long as the data, in a file of its own that goes with it; ``H[rows]`` reads some of it."""
+    """A block in a temporary file, which is deleted with it; ``H[rows]`` reads rows."""
 
     device = "cpu"
     dtype = np.dtype(np.float32)
@@ -26,7 +26,7 @@ class RowsOnDisk:
 
     @classmethod
     def streamed(cls, n: int, width: int, blocks: Iterable[Block]) -> RowsOnDisk:
-        """Blocks of rows, one after the other."""
+        """Write consecutive blocks of rows."""
         self = cls(n, width)
         try:
             for block in blocks:
@@ -35,7 +35,7 @@ class RowsOnDisk:
         except OSError as error:
             raise RembrandtError(
                 f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} ({error.strerror}); "
-                "make room there, or set TMPDIR to a folder on a larger disk"
+                "free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
         return self
 

@@ -77,7 +77,8 @@ class ShardedEngine(NumpyProducts):
         self.n = sum(shard.n for shard in shards)
         self.d, self.c = self.data.d, n_labels
         self.dtype = np.dtype(np.float32)
-        self._norms_and_sums = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
+        found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
+        self._sums = dict(zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True))
 
     @property
     def tally(self) -> Tally:
@@ -86,17 +87,8 @@ class ShardedEngine(NumpyProducts):
     def product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
 
-    def feature_norms(self) -> NDArray[np.float64]:
-        return self._norms_and_sums[0]
-
-    def label_norms(self) -> NDArray[np.float64]:
-        return self._norms_and_sums[1]
-
-    def feature_sums(self) -> NDArray[np.float64]:
-        return self._norms_and_sums[2]
-
-    def label_sums(self) -> NDArray[np.float64]:
-        return self._norms_and_sums[3]
+    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+        return self._sums[name, squared]
 
     def gram_matrix(self) -> NDArray[np.float64]:
         return self._total("gram_matrix", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -111,11 +111,8 @@ class DaskPlace(StoredPlace):
     _open: list[tuple[ExitStack, Any]] = field(default_factory=list, compare=False)
     _sessions: list[None] = field(default_factory=list, compare=False)
 
-    def session(self) -> AbstractContextManager[None]:
-        return self._session()
-
     @contextmanager
-    def _session(self) -> Iterator[None]:
+    def session(self) -> Iterator[None]:
         self._sessions.append(None)
         try:
             yield

@@ -47,17 +47,12 @@ class TorchEngine(Products):
             for device in dict.fromkeys(devices)
         }
 
-    def feature_norms(self) -> NDArray[np.float64]:
-        return _column_sums(self.X, self.weights, squared=True).cpu().numpy()
-
-    def label_norms(self) -> NDArray[np.float64]:
-        return _column_sums(self.Y, self.weights, squared=True).cpu().numpy()
-
-    def feature_sums(self) -> NDArray[np.float64]:
-        return _column_sums(self.X, self.weights).cpu().numpy()
-
-    def label_sums(self) -> NDArray[np.float64]:
-        return _column_sums(self.Y, self.weights).cpu().numpy()
+    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+        A = self.X if name == "X" else self.Y
+        if isinstance(A, Csr):
+            return A.column_sums(self.weights, squared).cpu().numpy()
+        wide = A.double() ** 2 if squared else A.double()
+        return (wide.sum(dim=0) if self.weights is None else self.weights @ wide).cpu().numpy()
 
     def gram_matrix(self) -> Tensor:
         root = None if self.weights is None else self.weights.sqrt()
@@ -159,10 +154,3 @@ def _rows(A: Any, rows: slice) -> Any:
 
 def _dense(A: Csr | Tensor) -> Tensor:
     return A.dense(torch.float64) if isinstance(A, Csr) else A.double()
-
-
-def _column_sums(A: Csr | Tensor, weights: Tensor | None, squared: bool = False) -> Tensor:
-    if isinstance(A, Csr):
-        return A.column_sums(weights, squared)
-    wide = A.double() ** 2 if squared else A.double()
-    return wide.sum(dim=0) if weights is None else weights @ wide

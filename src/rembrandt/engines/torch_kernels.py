@@ -1,33 +1,28 @@
-"""The passes over large blocks that the logistic fit makes on a device: one trip through memory each, by Triton.
+"""The passes of the logistic fit over large blocks on a device, each in one pass through memory by Triton.
 
-The plain torch form of each is the reference, and what runs on the processor or where Triton is not.
+The plain torch form of each is the reference, and runs on the CPU or without Triton.
 """
 
-from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 
+from rembrandt.linalg.blocks import has_triton
+
 Tensor = torch.Tensor
 
 
-@lru_cache(maxsize=1)
-def _triton() -> Any:
-    if find_spec("triton") is None:
+def _fused(A: Tensor, weights: Tensor) -> Any:
+    """Return the kernels for ``A``, or None: they need a GPU, weights in float32 and row-major order."""
+    if not (A.is_cuda and weights.dtype == torch.float32 and A.stride(1) == 1 and has_triton()):
         return None
     from rembrandt.engines import triton_kernels
 
     return triton_kernels
 
 
-def _fused(A: Tensor, weights: Tensor) -> Any:
-    """The kernels for ``A``, where there are any: on a GPU, with weights in float32 and rows one after the other."""
-    return _triton() if A.is_cuda and weights.dtype == torch.float32 and A.stride(1) == 1 else None
-
-
 def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
-    """Logits ``P`` without their bias turned into probabilities, in place: sigmoid, or softmax with its normalizers."""
+    """Turn logits ``P`` without their bias into probabilities in place: sigmoid, or softmax with its normalizers."""
     if kernels := _fused(P, bias):
         kernels.probabilities_(P, bias, normalizers)
         return
@@ -48,7 +43,7 @@ def log_sums(P: Tensor, bias: Tensor) -> Tensor:
 
 
 def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype) -> Tensor:
-    """``Q + momentum · velocity`` on the rows ``kept``: where the gradient is taken."""
+    """``Q + momentum · velocity`` on the rows ``kept``: the point of the gradient."""
     if kernels := _fused(Q, velocity):
         found: Tensor = kernels.ahead(Q, velocity, kept, momentum, dtype)
         return found
@@ -58,21 +53,13 @@ def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dty
 
 
 def advance_(
-    Q: Tensor,
-    velocity: Tensor,
-    mean: Tensor,
-    gradient: Tensor,
-    kept: Tensor | None,
-    step: Tensor,
-    momentum: float,
-    penalty: Tensor | None,
-    point: Tensor | None = None,
-    constant: int = -1,
-) -> None:
-    """The step of a batch, in place: ``velocity``, then ``Q``, then the sum of iterates ``mean``.
+    Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
+    momentum: float, penalty: Tensor | None, point: Tensor | None = None, constant: int = -1,
+) -> None:  # fmt: skip
+    """Take the step of a batch in place: ``velocity``, then ``Q``, then the sum of iterates ``mean``.
 
-    ``penalty`` is what each label's weights are drawn to zero by; ``kept`` are the rows that the gradient is about.
-    ``point`` gets what lies ahead of the new ``Q``, all rows but the ``constant``, which is left at zero.
+    ``penalty`` is the L2 penalty of each label; ``kept`` are the rows of the gradient. ``point`` is set to the point of
+    the next gradient, with a zero in the row ``constant``.
     """
     if kernels := _fused(Q, velocity):
         kernels.advance_(Q, velocity, mean, gradient, kept, step, momentum, penalty, point, constant)

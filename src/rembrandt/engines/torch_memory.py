@@ -1,4 +1,4 @@
-"""Work in blocks that shrink when a device has no room for them."""
+"""Work in blocks that shrink when a device runs out of memory."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from rembrandt.errors import MemoryEstimateError
 
 
 def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -> int:
-    """Call ``work`` for all of ``whole``, ``step`` at a time; where memory runs out, in halves of that.
+    """Call ``work`` for all of ``whole``, ``step`` at a time; after memory ran out, in steps of half the size.
 
-    Returns the step that did fit. ``work`` must leave nothing half done: it is called again for the same slice.
+    Return the last step size. ``work`` is called again for a slice that failed, so it must not leave partial results.
     """
     start = whole.start
     while start < whole.stop:
@@ -25,7 +25,7 @@ def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -
 
 
 def _fits(work: Callable[[slice], None], part: slice, what: str) -> bool:
-    """Do the work for ``part``; False where memory ran out and a smaller part is left to try."""
+    """Do the work for ``part``; return False when memory ran out and a smaller part can be tried."""
     try:
         work(part)
     except torch.OutOfMemoryError as error:
@@ -36,7 +36,7 @@ def _fits(work: Callable[[slice], None], part: slice, what: str) -> bool:
 
 
 def too_small(what: str) -> MemoryEstimateError:
-    """The refusal when the smallest piece of work does not fit."""
+    """Return the error for a smallest piece of work that does not fit."""
     room = ""
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()

@@ -1,9 +1,8 @@
-"""Sparse times dense on a device: one function, and the layout it works on."""
+"""Sparse times dense on a device."""
 
 import warnings
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.util import find_spec
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,22 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg.blocks import has_triton
+
 Tensor = torch.Tensor
 
 
 def tensor(x: NDArray[Any], device: torch.device) -> Tensor:
-    """``x`` on a device; copied where it may not be written to, as a mapped file, for torch would warn of it."""
+    """Move ``x`` to a device; read-only arrays, such as mapped files, are copied because torch warns of them."""
     x = np.ascontiguousarray(x)
     return torch.from_numpy(x if x.flags.writeable else x.copy()).to(device)
 
 
 @dataclass(frozen=True)
 class Csr:
-    """A sparse matrix by rows on a device."""
+    """A CSR matrix on a device."""
 
-    starts: Tensor  # where each row begins, and the end
+    starts: Tensor  # of the rows, and the end
     columns: Tensor
     values: Tensor
     shape: tuple[int, int]
@@ -40,7 +41,7 @@ class Csr:
 
     @property
     def lengths(self) -> Tensor:
-        """How many entries each row has."""
+        """Number of entries of each row."""
         return self.starts[1:] - self.starts[:-1]
 
     def row_of_entry(self) -> Tensor:
@@ -48,7 +49,7 @@ class Csr:
         return torch.repeat_interleave(rows, self.lengths, output_size=len(self.columns))
 
     def transposed(self) -> "Csr":
-        """The transpose by rows: entries of a column together, in the order of their rows."""
+        """Return the transpose as CSR, with the entries of a column in the order of their rows."""
         order = torch.argsort(self.columns, stable=True)
         counts = torch.bincount(self.columns, minlength=self.shape[1])
         starts = torch.zeros(self.shape[1] + 1, dtype=self.starts.dtype, device=self.starts.device)
@@ -69,7 +70,7 @@ class Csr:
 
     @cached_property
     def split(self) -> Any:
-        """Cut in even pieces for the GPU's own product, which is faster than the vendor's; see `triton_spmm`."""
+        """The matrix cut into pieces for `triton_spmm`, which is faster than the vendor's product."""
         from rembrandt.engines.triton_spmm import SplitCsr
 
         return SplitCsr(self.starts, self.columns, self.values, self.shape[1])
@@ -80,11 +81,6 @@ class Csr:
         return Csr(
             starts - first, self.columns[first:last], self.values[first:last], (span.stop - span.start, self.shape[1])
         )
-
-    def scaled(self, factors: Tensor) -> "Csr":
-        """``diag(factors) A``."""
-        values = self.values * factors.to(self.values.dtype)[self.row_of_entry().long()]
-        return Csr(self.starts, self.columns, values, self.shape)
 
     def dense(self, dtype: torch.dtype) -> Tensor:
         out = torch.zeros(self.shape, dtype=dtype, device=self.values.device)
@@ -105,7 +101,7 @@ def multiply(A: Csr, Z: Tensor) -> Tensor:
     if A.values.numel() == 0 or Z.shape[1] == 0:
         return torch.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
     found: Tensor
-    if Z.is_cuda and Z.dtype == torch.float32 and A.values.dtype == torch.float32 and _has_triton():
+    if Z.is_cuda and Z.dtype == torch.float32 and A.values.dtype == torch.float32 and has_triton():
         found = A.split @ Z
         return found
     with warnings.catch_warnings():
@@ -116,8 +112,3 @@ def multiply(A: Csr, Z: Tensor) -> Tensor:
         )
     found = matrix @ Z
     return found
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

@@ -1,4 +1,4 @@
-"""The same passes as in `torch_kernels`, each one kernel: everything is read once and written once."""
+"""The passes of `torch_kernels`, each as one kernel that reads and writes everything once."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 
 Tensor = torch.Tensor
 
-BLOCK = 2048  # columns of a row that a program works on
+BLOCK = 2048  # columns of a row per program
 
 
 @triton.jit
@@ -104,17 +104,9 @@ def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dty
 
 
 def advance_(
-    Q: Tensor,
-    velocity: Tensor,
-    mean: Tensor,
-    gradient: Tensor,
-    kept: Tensor | None,
-    step: Tensor,
-    momentum: float,
-    penalty: Tensor | None,
-    point: Tensor | None,
-    constant: int,
-) -> None:
+    Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
+    momentum: float, penalty: Tensor | None, point: Tensor | None, constant: int,
+) -> None:  # fmt: skip
     place = step
     if kept is not None:  # where the gradient of each row is, -1 where it has none
         place = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)

@@ -1,10 +1,10 @@
-"""Sparse × dense on a GPU, faster than the vendor's product where columns are many and rows are uneven.
+"""Sparse × dense on a GPU, faster than the vendor's product for many columns and rows of uneven length.
 
-Word counts have rows of a few non-zeros beside rows of a million (a head word's, in the transpose). Every row is cut
-into pieces of at most ``PIECE`` non-zeros, one program multiplies one piece, and rows of several pieces are added up
-from a buffer in a second launch: no atomics, so the same bits come out each time. A product is bound by the dense
-rows it gathers; with 520 columns on data of LSHTC's shape the two products take 18 and 34 ms on an H200
-(cuSPARSE: 26 and 56), the second at 3.9 TB/s.
+Word counts have rows of a few non-zeros and, in the transpose, rows of a million (a frequent word's). Every row is cut
+into pieces of at most ``PIECE`` non-zeros, one program multiplies one piece, and rows of several pieces are summed from
+a buffer in a second launch: without atomics, so that the bits are reproducible. A product is bound by the dense rows
+that it gathers; with 520 columns on data of LSHTC's shape the two products take 18 and 34 ms on an H200 (cuSPARSE: 26
+and 56), the second at 3.9 TB/s.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ import torch
 import triton
 import triton.language as tl
 
-PIECE = 1024  # non-zeros that one program adds up
-WIDE = (256, 1, 4)  # columns of a program, its warps, and the dense rows it has in flight
-REST = ((8, 1, 64), (16, 1, 32), (32, 1, 16), (64, 1, 8), (128, 1, 4), WIDE)  # of what is left: the first it fits in
+PIECE = 1024  # non-zeros per program
+WIDE = (256, 1, 4)  # columns of a program, its warps, and the dense rows that it has in flight
+REST = ((8, 1, 64), (16, 1, 32), (32, 1, 16), (64, 1, 8), (128, 1, 4), WIDE)  # for the remaining columns
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Where the pieces of a CSR matrix begin and end, and the row of the output that each one fills."""
+    """Where the pieces of a CSR matrix begin and end, and the row of the output of each."""
 
     rows: torch.Tensor
     starts: torch.Tensor
@@ -71,7 +71,7 @@ class SplitCsr:
 
 
 def column_plans(width: int) -> list[tuple[slice, tuple[int, int, int]]]:
-    """The columns in launches that leave few lanes idle: 256 at a time, then what is left at once."""
+    """Cut the columns into launches that leave few lanes idle: 256 at a time, then the rest at once."""
     wide = width // WIDE[0] * WIDE[0]
     plans = [(slice(0, wide), WIDE)] if wide else []
     if width > wide:
@@ -91,20 +91,9 @@ def _add_pieces(sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple
 
 @triton.jit
 def _multiply(
-    rows,
-    starts,
-    ends,
-    indices,
-    values,
-    Z,
-    out,
-    z_row,
-    z_column,
-    out_row,
-    width,
-    BLOCK: tl.constexpr,
-    FLIGHT: tl.constexpr,
-):
+    rows, starts, ends, indices, values, Z, out, z_row, z_column, out_row, width,
+    BLOCK: tl.constexpr, FLIGHT: tl.constexpr,
+):  # fmt: skip
     piece = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows, is_rows
 from rembrandt.data.targets import Targets
@@ -54,3 +55,8 @@ class Estimator(BaseEstimator):
         if targets.Y.nnz == 0:
             raise DataError("no example has a label, so there is nothing to learn; give labels for some rows")
         return Examples(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
+
+
+def dataset_targets(data: Dataset) -> Targets:
+    """Return the labels of a dataset as the target of a fit."""
+    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")

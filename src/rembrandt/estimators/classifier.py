@@ -19,12 +19,12 @@ from rembrandt.data.targets import Targets, joined_labels, named_like, read_targ
 from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.estimators.base import dataset_targets
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.fitting import fit_model
-from rembrandt.model.model import Model
+from rembrandt.fitting import fit_model, with_calibration
 from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.recipe import (
@@ -61,8 +61,8 @@ class RembrandtClassifier(Prediction):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
-    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out training
-    examples.
+    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out
+    training examples.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class RembrandtClassifier(Prediction):
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is random.
     device : str, default="cpu"
-        Where to fit and predict, as in `LabelEmbedder`; for stores also "dask" or "dask:tcp://host:port". The model does
-        not depend on where it was fitted.
+        Where to fit and predict, as in `LabelEmbedder`; for stores also "dask" or "dask:tcp://host:port". The model
+        does not depend on where it was fitted.
     verbose : int, default=0
         Show progress when positive.
 
@@ -144,6 +144,8 @@ class RembrandtClassifier(Prediction):
         Titles of labels whose names are identifiers.
     extra_ : dict
         What was saved with the model.
+    tallies_ : dict
+        Passes over a store and bytes moved, by stage of the fit; empty for rows in memory.
 
     Examples
     --------
@@ -254,7 +256,7 @@ class RembrandtClassifier(Prediction):
         """
         X = data.texts if data.X is None else data.X
         with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: _targets(data), data.weights, report, checkpoints, watch, recipe)
+            self._fit(X, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
         self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
         return self
 
@@ -279,7 +281,7 @@ class RembrandtClassifier(Prediction):
             raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
         own = type(self)(**self.get_params(deep=False))
         X = data.texts if data.X is None else data.X
-        examples, _ = own._read(X, lambda: _targets(data), data.weights, report)
+        examples, _ = own._read(X, lambda: dataset_targets(data), data.weights, report)
         recipe = resolve(own.get_params(deep=False), examples)
         return choose(examples, recipe, self.budget, place_for(self.device, examples.X), report, watch)
 
@@ -394,7 +396,7 @@ class RembrandtClassifier(Prediction):
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
-        self.model_ = replace(_with_calibration(model, tried), text=text, joined=self._joined)
+        self.model_ = replace(with_calibration(model, tried), text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
@@ -422,18 +424,15 @@ class RembrandtClassifier(Prediction):
         """What the model depends on; texts are in the features."""
         settings = {name: as_json(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(settings["random_state"], int):
-            raise SettingsError(
-                "a checkpoint needs random_state to be a number, so that a fit can be repeated", "random_state"
-            )
+            raise SettingsError("a checkpoint needs a number as random_state: fits must be repeatable", "random_state")
         if self.regressor is not None:
             raise SettingsError("a checkpoint cannot store a fitted regressor; fit with regressor=None", "regressor")
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
+        labels, names = array_digest(data.Y), array_digest(data.classes)
         weights = None if data.weights is None else array_digest(data.weights)
-        return fingerprint(
-            data.X.shape, data.X.digest(), array_digest(data.Y), array_digest(data.classes), weights, settings
-        )
+        return fingerprint(data.X.shape, data.X.digest(), labels, names, weights, settings)
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
@@ -449,15 +448,3 @@ class RembrandtClassifier(Prediction):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _targets(data: Dataset) -> Targets:
-    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
-
-
-def _with_calibration(model: Model, tried: Model | None) -> Model:
-    """Copy what a calibration trial learned to the model that was fitted to all examples."""
-    if tried is None:
-        return model
-    settings = model.settings | {"calibration": tried.settings["calibration"]}
-    return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)

@@ -51,7 +51,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Subtract the means of features and labels instead of appending a constant feature. Sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
     regressor : object, default=None
-        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2`` times.
+        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2``
+        times.
     random_state : int, RandomState instance or None, default=None
         Seed of the random start.
     verbose : int, default=0
@@ -80,6 +81,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Largest number of conjugate gradient iterations; 1 when the solver is exact.
     n_features_in_ : int
         Number of features seen during fit.
+    tallies_ : dict
+        Passes over a store and bytes moved; empty for rows in memory.
 
     References
     ----------

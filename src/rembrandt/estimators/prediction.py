@@ -77,7 +77,8 @@ class Prediction(ClassifierMixin, Estimator):
             Never predict these labels.
         tail : bool or (float, float), default=False
             Rank by probability × inverse propensity, which is then the score: rare labels come first where they are
-            nearly as likely as common ones. A pair sets the constants (A, B) of the propensities, (0.55, 1.5) by default.
+            nearly as likely as common ones. A pair sets the constants (A, B) of the propensities, (0.55, 1.5) by
+            default.
         shortlist : int or bool, default=False
             Number of labels that are scored for each row, from the most promising clusters of labels; True scores one
             in forty, at least 1,000. Much faster from 100,000 labels on; a label of the best ``k`` may be missed.

@@ -67,16 +67,12 @@ def write_npz(labels: LabelMap, file: BinaryIO) -> None:
 
 def write_csv(labels: LabelMap, file: BinaryIO) -> None:
     """Write a table with the columns label, title, count, x and y."""
+    import pyarrow as pa
     from pyarrow import csv
 
-    csv.write_csv(_table(labels), file)
-
-
-def write_arrow(labels: LabelMap, file: BinaryIO) -> None:
-    """Write the same table as an Arrow file."""
-    from pyarrow import feather
-
-    feather.write_feather(_table(labels), file)
+    x, y = labels.positions.T
+    titles = pa.array(labels.titles, pa.string())
+    csv.write_csv(pa.table({"label": labels.names, "title": titles, "count": labels.counts, "x": x, "y": y}), file)
 
 
 def write_png(labels: LabelMap, file: BinaryIO) -> None:
@@ -101,20 +97,7 @@ def write_png(labels: LabelMap, file: BinaryIO) -> None:
         figure.savefig(file, format="png", facecolor="white")
 
 
-WRITERS: dict[str, Callable[[LabelMap, BinaryIO], None]] = {
-    ".csv": write_csv,
-    ".npz": write_npz,
-    ".arrow": write_arrow,
-    ".png": write_png,
-}
-
-
-def _table(labels: LabelMap) -> Any:
-    import pyarrow as pa
-
-    x, y = labels.positions.T
-    titles = pa.array(labels.titles, pa.string())
-    return pa.table({"label": labels.names, "title": titles, "count": labels.counts, "x": x, "y": y})
+WRITERS: dict[str, Callable[[LabelMap, BinaryIO], None]] = {".csv": write_csv, ".npz": write_npz, ".png": write_png}
 
 
 def _separated(positions: NDArray[np.float32], distance: float) -> list[int]:

@@ -1,4 +1,4 @@
-"""Rows cut in halves that are alike, and the halves again: balanced clusters without a distance matrix."""
+"""Balanced clusters of rows by recursive bisection, without a distance matrix."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from scipy import sparse
 from rembrandt.linalg.threads import Workspace, for_each
 
 Array = NDArray[Any]
-ROUNDS = 12  # of two-means in one cut; few are needed, and the last ones move next to nothing
+ROUNDS = 12  # of two-means per cut; the last ones change little
 
 
 def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
-    """For every row of ``A`` its cluster, from 0 to ``2^depth``; the leading bits name the larger one around it.
+    """Return the cluster of every row of ``A``, below ``2^depth``; the leading bits name the enclosing clusters.
 
-    Each cut is spherical two-means with both sides kept equal: rows are ranked by how much nearer they are to one
-    centre than to the other.
+    Each cut is spherical two-means with sides of equal size: rows are sorted by how much nearer they are to one centre
+    than to the other.
     """
     order = np.arange(A.shape[0])
     bounds = np.array([0, A.shape[0]])
@@ -39,9 +39,9 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, between: Array) -> None:
-    """Reorder ``rows`` in place so that the first ``left`` are one half; ``between`` is a zero for each column."""
+    """Reorder ``rows`` in place so that the first ``left`` are one half; ``between`` is work space of zeros."""
     m = rows.shape[0]
-    one = (seed * 7919) % m  # any two rows begin
+    one = (seed * 7919) % m  # arbitrary first centres
     other = (one + m // 2) % m
     side = np.zeros(m, np.bool_)
     farther = np.empty(m, np.float32)
@@ -65,14 +65,14 @@ def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, s
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _towards(indptr: Array, indices: Array, data: Array, rows: Array, side: Array, between: Array) -> None:
-    """Fill ``between`` with the direction of the rows of one side less that of the rest."""
+    """Set ``between`` to the mean direction of one side minus that of the other."""
     lengths = np.zeros(2)
     for s in range(2):
         _forget(indptr, indices, rows, between)
         for r in range(rows.shape[0]):
             if side[r] == (s == 0):
                 _add(indptr, indices, data, rows[r], np.float32(1), between)
-        for r in range(rows.shape[0]):  # each column once: what was counted is zero the next time
+        for r in range(rows.shape[0]):  # each column once: it is zeroed after it was counted
             for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
                 lengths[s] += between[indices[at]] ** 2
                 between[indices[at]] = 0
@@ -84,7 +84,7 @@ def _towards(indptr: Array, indices: Array, data: Array, rows: Array, side: Arra
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _forget(indptr: Array, indices: Array, rows: Array, between: Array) -> None:
-    """Zero the columns that ``rows`` have."""
+    """Set the columns of ``rows`` to zero."""
     for r in rows:
         for at in range(indptr[r], indptr[r + 1]):
             between[indices[at]] = 0

@@ -1,4 +1,4 @@
-"""Small exact pieces over tall blocks, for NumPy and torch arrays alike."""
+"""Operations on tall blocks, for NumPy and torch arrays."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -12,20 +12,20 @@ from scipy.linalg import solve_triangular
 
 from rembrandt.linalg.threads import for_each, own_threads
 
-Block = Any  # an array of the engine's library: rows of data, labels or features by a few hundred columns
+Block = Any  # an array of the engine's library: rows, labels or features × a few hundred columns
 
-ROWS = 65_536  # rows turned to float64 at a time
-APART = 1e-3  # a Cholesky factor's smallest pivot beside its largest, where columns are well enough apart for it
+ROWS = 65_536  # rows converted to float64 at a time
+WELL_CONDITIONED = 1e-3  # ratio of the smallest to the largest pivot above which a Cholesky factor is used
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
-    """``size`` cut in slices of at most ``step``."""
+    """Cut ``size`` into slices of at most ``step``."""
     for start in range(0, size, step):
         yield slice(start, min(start + step, size))
 
 
 def gram64(A: Block, B: Block | None = None) -> Block:
-    """``AᵀB`` (``AᵀA`` without ``B``) accumulated in float64, for it is factored later and must be definite."""
+    """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)
     total = None
     for rows in spans(A.shape[0], ROWS):
@@ -39,33 +39,33 @@ def gram64(A: Block, B: Block | None = None) -> Block:
 
 
 def on_device(A: Block) -> bool:
-    """Whether ``A`` lives elsewhere than in this process's memory."""
+    """Return whether ``A`` is on a device."""
     return getattr(A.device, "type", "cpu") != "cpu"
 
 
 def as_numpy(A: Block) -> NDArray[Any]:
-    """``A`` in this process's memory."""
+    """Return ``A`` as a NumPy array."""
     return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
 
 
 def in_rows(A: Block) -> Block:
-    """``A`` laid out row by row, as what is read from a file is: products then round in the same way."""
+    """Return ``A`` in row-major order, as arrays read from a file are: products then round in the same way."""
     return A.contiguous() if hasattr(A, "contiguous") else np.ascontiguousarray(A)
 
 
 def cache_rows(A: Block) -> int:
-    """Rows of ``A`` that stay in a core's cache together; on a device many more, for launches cost more than misses."""
+    """Rows of ``A`` that fit in a core's cache; many more on a device, where launches are expensive."""
     return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
 def fused(*blocks: Block) -> Any:
-    """The kernels that do the work on ``blocks`` in one trip through memory, where there are any: see their module."""
-    if not (on_device(blocks[0]) and _has_triton()):
+    """Return the module of kernels that read ``blocks`` once, or None when they do not apply."""
+    if not (on_device(blocks[0]) and has_triton()):
         return None
     from rembrandt.linalg import triton_columns
 
@@ -73,7 +73,7 @@ def fused(*blocks: Block) -> Any:
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
-    """The sum of each column, in float64: parts of the rows side by side, always the same parts."""
+    """Sum each column in float64; the parts of the rows do not depend on the number of threads."""
     parts = list(spans(len(A), ROWS // 4))
     sums = np.zeros((len(parts), A.shape[1]))
     for_each(lambda i, rows: A[rows].sum(axis=0, dtype=np.float64, out=sums[i]), enumerate(parts))
@@ -81,7 +81,7 @@ def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def column_dots(A: Block, B: Block) -> Block:
-    """The inner product of each column of ``A`` with that of ``B``: short sums as they come, their total in float64."""
+    """Inner products of the columns of ``A`` and ``B``: short sums in their precision, the total in float64."""
     if kernels := fused(A, B):
         return kernels.column_dots(A, B)
     xp = array_namespace(A)
@@ -92,7 +92,7 @@ def column_dots(A: Block, B: Block) -> Block:
 
 
 def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Block:
-    """``A + BC``, without a block for the product where the library can; ``out`` may be ``A``."""
+    """``A + BC``; ``out`` may be ``A``."""
     xp = array_namespace(A)
     if not isinstance(A, np.ndarray):
         return xp.addmm(A, B, C, out=out)
@@ -100,7 +100,7 @@ def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Bloc
 
 
 def eigh(A: Block) -> tuple[Block, Block]:
-    """Eigenvalues, ascending, and eigenvectors of a small symmetric matrix."""
+    """Eigenvalues in ascending order and eigenvectors of a small symmetric matrix."""
     xp = array_namespace(A)
     with own_threads():
         values, vectors = xp.linalg.eigh(A)
@@ -108,12 +108,12 @@ def eigh(A: Block) -> tuple[Block, Block]:
 
 
 def inverse_factor(A: Block) -> Block:
-    """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: what whitens vectors of covariance ``A``."""
+    """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: it whitens vectors of covariance ``A``."""
     return inverse_of_lower(array_namespace(A).linalg.cholesky(A)).T
 
 
 def inverse_of_lower(factor: Block) -> Block:
-    """The inverse of a lower triangle."""
+    """Invert a lower triangular matrix."""
     xp = array_namespace(factor)
     identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     if isinstance(factor, np.ndarray):
@@ -122,10 +122,10 @@ def inverse_of_lower(factor: Block) -> Block:
 
 
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
-    """A basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)`` (the usual one without it).
+    """Return a basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)``.
 
-    Two rounds with the inverse root of the small Gram matrix: block products only, and exact to rounding when the
-    columns are well apart. Where they are not, directions that are rounding and nothing else are left out.
+    Two rounds with the inverse root of the small Gram matrix: only block products, and exact to rounding for well
+    conditioned columns. Otherwise directions that consist of rounding errors are left out.
     """
     xp = array_namespace(A)
     for _ in range(2):
@@ -136,9 +136,9 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
 
 
 def inverse_root(G: Block, smallest: float) -> Block:
-    """``T`` with ``TᵀGT = I``, over the directions of ``G`` that are more than ``smallest`` of its largest.
+    """``T`` with ``TᵀGT = I`` over the eigenvalues of ``G`` above ``smallest`` times the largest.
 
-    Columns that are well apart are told so by a Cholesky factor, which costs a tenth of the eigenvalues.
+    When a Cholesky factor shows that ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
     """
     xp = array_namespace(G)
     if G.shape[0] == 0:
@@ -152,15 +152,15 @@ def inverse_root(G: Block, smallest: float) -> Block:
 
 
 def _sound_factor(G: Block) -> Block | None:
-    """The Cholesky factor of ``G``, or None where its columns come near to depending on each other."""
+    """Return the Cholesky factor of ``G``, or None when ``G`` is not well conditioned."""
     xp = array_namespace(G)
     if isinstance(G, np.ndarray):
         try:
             factor, found = np.linalg.cholesky(G), True
-        except np.linalg.LinAlgError:  # not definite to rounding
+        except np.linalg.LinAlgError:
             return None
     else:
         factor, info = xp.linalg.cholesky_ex(G)
         found = info == 0
     pivots = xp.linalg.diagonal(factor)
-    return factor if bool(found & (xp.min(pivots) > APART * xp.max(pivots))) else None
+    return factor if bool(found & (xp.min(pivots) > WELL_CONDITIONED * xp.max(pivots))) else None

@@ -1,4 +1,4 @@
-"""The randomized eigensolver: written once, for every operator.
+"""The randomized eigensolver for any symmetric operator.
 
 Halko, Martinsson & Tropp, "Finding structure with randomness", SIAM Review 2011; the final step is that of
 Mineiro & Karampatziakis, "Fast Label Embeddings via Randomized Linear Algebra", ECML 2015 (Algorithms 1 and 2).
@@ -17,9 +17,9 @@ Operator = Callable[[Block], Block]
 
 
 def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
-    """The random block that a search starts from.
+    """Draw the random block from which a search starts.
 
-    Drawn column by column, so that a wider block begins with the columns of a narrower one of the same seed.
+    It is drawn by columns, so that a wider block starts with the columns of a narrower one of the same seed.
     """
     rng = np.random.default_rng(seed)
     return np.ascontiguousarray(rng.standard_normal((width, size), dtype=np.float32).T)
@@ -28,21 +28,21 @@ def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
 def randomized_eigh(
     operator: Operator, start: Block, rank: int, n_iter: int = 1, metric: Operator | None = None
 ) -> tuple[Block, Block]:
-    """The top ``rank`` eigenvectors and eigenvalues of a symmetric positive operator.
+    """Return the top ``rank`` eigenvectors and eigenvalues of a symmetric positive operator.
 
-    ``start`` has ``rank`` plus a few columns to spare. The operator is applied ``n_iter + 1`` times. Directions whose
-    eigenvalue is zero to rounding are left out, so fewer than ``rank`` columns may come back. An operator that is
-    symmetric in another inner product ``xᵀ metric(y)`` gets eigenvectors orthonormal in that one.
+    ``start`` has ``rank`` plus a few extra columns. The operator is applied ``n_iter + 1`` times. Directions with an
+    eigenvalue of zero to rounding are left out, so there may be fewer than ``rank`` columns. For an operator that is
+    symmetric in the inner product ``xᵀ metric(y)`` the eigenvectors are orthonormal in it.
     """
-    # A tall block of Gaussian columns is nearly orthogonal as it is: what comes first is to apply the operator.
+    # A tall Gaussian block is nearly orthogonal already.
     tall = n_iter > 0 and 2 * start.shape[1] <= start.shape[0]
     Q = start if tall else orthonormalize(start, metric)
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q), metric)
     AQ = operator(Q)
     xp = array_namespace(AQ)
-    # The paper's last step takes Σ² from (AQ)ᵀ(AQ), exact on the range of Q. From the same block Nyström's formula
-    # AQ (QᵀAQ)⁻¹ (AQ)ᵀ is exact on the range of A^½ Q: half an iteration nearer for nothing.
+    # The paper's last step takes Σ² from (AQ)ᵀ(AQ), exact on the range of Q. Nyström's formula from the same block,
+    # AQ (QᵀAQ)⁻¹ (AQ)ᵀ, is exact on the range of A^½ Q: half an iteration more at no cost.
     weighted = AQ if metric is None else metric(AQ)
     root = inverse_root(gram64(Q, weighted), xp.finfo(AQ.dtype).eps)
     sigma, E = eigh(_symmetric(root.T @ gram64(AQ, weighted) @ root))
@@ -54,11 +54,11 @@ def randomized_eigh(
 
 
 def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[Block, Block]:
-    """As `randomized_eigh`, for an operator that is only nearly linear and symmetric.
+    """Do the same for an operator that is only approximately linear and symmetric.
 
-    The basis is that of the last but one application, and the symmetric part of ``QᵀAQ`` is diagonalised on it. That is
-    half an iteration behind Nyström's formula, which divides by the small eigenvalues of that matrix and would take
-    whatever is not symmetric for strength. Directions of no positive strength are left out.
+    The symmetric part of ``QᵀAQ`` is diagonalised on the basis before the last application. That is half an iteration
+    less than Nyström's formula, which divides by the small eigenvalues of that matrix and amplifies what is not
+    symmetric. Directions without a positive eigenvalue are left out.
     """
     Q = orthonormalize(start)
     for _ in range(n_iter):
@@ -76,7 +76,7 @@ def _symmetric(A: Block) -> Block:
 
 
 def fix_signs(V: Block) -> Block:
-    """Each column with its largest entry positive: the same subspace always gets the same basis."""
+    """Make the largest entry of each column positive, so that signs are reproducible."""
     xp = array_namespace(V)
     largest = xp.max(V, axis=0)
     smallest = xp.min(V, axis=0)
@@ -85,11 +85,11 @@ def fix_signs(V: Block) -> Block:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far an approximate eigenbasis is from exact, measured after the fact.
+    """The error of an approximate eigenbasis.
 
-    ``residuals[i] = ‖A vᵢ − σᵢ vᵢ‖``: some exact eigenvalue lies within that distance of ``σᵢ``.
-    ``remainder``: the norm ``‖A − V diag(σ) Vᵀ‖₂`` is at most this with the probability ``confidence``; where it is
-    close to the first eigenvalue left out, nothing larger was missed.
+    ``residuals[i] = ‖A vᵢ − σᵢ vᵢ‖``: an exact eigenvalue lies within that distance of ``σᵢ``.
+    ``remainder``: with the probability ``confidence`` an upper bound of ``‖A − V diag(σ) Vᵀ‖₂``; when it is close to
+    the first eigenvalue left out, no larger one was missed.
     """
 
     residuals: NDArray[np.float64]
@@ -98,9 +98,9 @@ class Certificate:
 
 
 def certify(operator: Operator, V: Block, sigma: Block, probes: Block) -> Certificate:
-    """Measure ``(V, sigma)`` against ``operator`` with one more application, over ``[V, probes]``.
+    """Measure the error of ``(V, sigma)`` with one application of ``operator`` to ``[V, probes]``.
 
-    ``probes`` are Gaussian columns drawn apart from the search (Halko et al., Lemma 4.1).
+    ``probes`` are Gaussian columns that are independent of the search (Halko et al., Lemma 4.1).
     """
     xp = array_namespace(V)
     k, r = V.shape[1], probes.shape[1]

@@ -1,9 +1,10 @@
-"""One linear classifier for each label, by dual coordinate descent, each on examples and features of its own.
+"""One linear classifier for each label by dual coordinate descent, each with its own examples and features.
 
-The squared hinge with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²``. A label has
-weights only for features that one of its positive examples has. Its examples are copied with those features alone, so
-that an example costs the few non-zeros that it shares. Rows are expected in random order, and every pass goes through
-them in that order: from memory a row that comes next costs a tenth of one that is drawn.
+The squared hinge loss with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²``. A label
+has weights only for features of its positive examples. Its examples are copied with those features alone, so that an
+example costs the few non-zeros that it shares. Every pass visits the examples in a new random order: one by one when
+they fit in the cache, otherwise in runs of neighbours, because a row that follows in memory costs a tenth of one that
+does not. Neighbours should be unrelated, so rows are expected in random order.
 """
 
 from typing import Any
@@ -13,57 +14,48 @@ from numba import njit
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Arrays = tuple[Array, ...]
 
-IN_CACHE = 4096  # rows that may be drawn in any order; of more, runs of neighbours are
+IN_CACHE = 4096  # rows that are visited one by one; more are visited in runs
 RUN = 16
-ASIDE = np.float32(0.2)  # beyond its margin a row is left aside at once, however far others are from theirs
+ASIDE = np.float32(0.2)  # a row this far beyond its margin is skipped until the end, whatever the other rows' margins
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    costs: Array,
-    positives_at: Array,
-    positives: Array,
-    pools_at: Array,
-    pools: Array,
-    pool_of: Array,
-    labels: Array,
-    passes: int,
-    tolerance: float,
-    threshold: float,
-    place: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """Fit ``labels``; returns where each one's weights end, their features, their values, and the biases.
+    X: Arrays, costs: Array, positives: Arrays, pools: Arrays, pool_of: Array, labels: Array,
+    passes: int, tolerance: float, threshold: float, position: Array,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """Fit ``labels``; return where the weights of each end, their features, their values, and the biases.
 
-    ``positives`` are the rows of each label and ``pools`` lists of rows, both cut by ``*_at``; a label learns from all
-    rows of its pool, its positives among them. ``costs`` are the rows' Cᵢ. Weights below ``threshold`` are dropped.
-    ``place`` is work space, a -1 for each feature, and is left so.
+    ``X`` are the row starts, columns and values of the examples; ``positives`` the starts and rows of every label, and
+    ``pools`` the starts and rows of every pool. A label learns from all rows of its pool, which include its positives.
+    ``costs`` are the Cᵢ of the rows. Weights below ``threshold`` are dropped. ``position`` is work space, a -1 for each
+    feature, and is restored.
     """
+    indptr, indices = X[:2]
     n = indptr.shape[0] - 1
     ends, bias = np.zeros(labels.shape[0], np.int64), np.zeros(labels.shape[0], np.float32)
     features, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     kept = 0
     mark = np.zeros(n, np.bool_)
-    own = np.empty(place.shape[0], np.int32)
+    own = np.empty(position.shape[0], np.int32)
     for number, label in enumerate(labels):
-        mine = positives[positives_at[label] : positives_at[label + 1]]
-        pool = pools[pools_at[pool_of[label]] : pools_at[pool_of[label] + 1]]
+        mine = positives[1][positives[0][label] : positives[0][label + 1]]
+        pool = pools[1][pools[0][pool_of[label]] : pools[0][pool_of[label] + 1]]
         mark[mine] = True
         width = 0
         for i in mine:
             for at in range(indptr[i], indptr[i + 1]):
-                if place[indices[at]] < 0:
-                    place[indices[at]] = width
+                if position[indices[at]] < 0:
+                    position[indices[at]] = width
                     own[width] = indices[at]
                     width += 1
-        starts, local, shares, lengths = _restricted(indptr, indices, data, pool, place)
-        w, b = _solve(starts, local, shares, lengths, mark[pool], costs[pool], width, passes, tolerance)
+        rows, lengths = _restricted(X, pool, position)
+        w, b = _solve(rows, lengths, mark[pool], costs[pool], width, passes, tolerance)
         mark[mine] = False
         for f in range(width):
-            place[own[f]] = -1
+            position[own[f]] = -1
             if abs(w[f]) > threshold:
                 if kept == features.shape[0]:
                     features = np.concatenate((features, np.empty(kept, np.int32)))
@@ -75,10 +67,9 @@ def squared_hinge(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _restricted(
-    indptr: Array, indices: Array, data: Array, pool: Array, place: Array
-) -> tuple[Array, Array, Array, Array]:
-    """The rows of ``pool`` with the features that have a ``place``, as CSR arrays, and ``1 + xᵀx`` of each."""
+def _restricted(X: Arrays, pool: Array, position: Array) -> tuple[tuple[Array, Array, Array], Array]:
+    """The rows of ``pool`` with the features that have a ``position``, as CSR arrays, and ``1 + xᵀx`` of each."""
+    indptr, indices, data = X
     m = pool.shape[0]
     starts, lengths = np.zeros(m + 1, np.int64), np.empty(m, np.float32)
     room = 0
@@ -89,28 +80,21 @@ def _restricted(
     for r in range(m):
         total = np.float32(1)
         for at in range(indptr[pool[r]], indptr[pool[r] + 1]):
-            f = place[indices[at]]
+            f = position[indices[at]]
             if f >= 0:
                 local[fill], shares[fill] = f, data[at]
                 total += data[at] * data[at]
                 fill += 1
         starts[r + 1], lengths[r] = fill, total
-    return starts, local, shares, lengths
+    return (starts, local, shares), lengths
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _solve(
-    starts: Array,
-    local: Array,
-    shares: Array,
-    lengths: Array,
-    positive: Array,
-    costs: Array,
-    width: int,
-    passes: int,
-    tolerance: float,
+    rows: Arrays, lengths: Array, positive: Array, costs: Array, width: int, passes: int, tolerance: float
 ) -> tuple[Array, Any]:
-    """Weights and bias of one label; the bias is the weight of a constant that every row has."""
+    """Weights and bias of one label; the bias is the weight of a constant feature."""
+    starts, local, shares = rows
     m = starts.shape[0] - 1
     w, b = np.zeros(width, np.float32), np.float32(0)
     alpha, order, rest = np.zeros(m, np.float32), np.arange(m, dtype=np.int32), np.empty(m, np.int32)
@@ -121,7 +105,7 @@ def _solve(
         run = 1 if active <= IN_CACHE else RUN
         n_blocks = (active + run - 1) // run
         for q in range(n_blocks):
-            # A step of xorshift draws where the next block goes.
+            # Fisher-Yates with a step of xorshift for each draw.
             state ^= state << np.uint64(13)
             state ^= state >> np.uint64(7)
             state ^= state << np.uint64(17)
@@ -141,7 +125,7 @@ def _solve(
                 gradient = y * dot - np.float32(1) + a * inverse
                 projected = gradient
                 if a == 0:
-                    if gradient > highest:  # far on the right side of its margin: left aside until the end
+                    if gradient > highest:  # far beyond its margin: skipped until the end
                         continue
                     projected = min(gradient, np.float32(0))
                 rest[kept] = i

@@ -11,13 +11,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Arrays = tuple[Array, ...]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_lists(
-    indptr: Array, indices: Array, data: Array, start: int, at: Array, nodes: Array, weights: Array, out: Array
-) -> None:
-    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; S, features × nodes, is CSR too."""
+def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
+    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; X and ``lists``, S, are CSR arrays."""
+    indptr, indices, data = X
+    at, nodes, weights = lists
     for row in range(out.shape[0]):
         into = out[row]
         for x in range(indptr[start + row], indptr[start + row + 1]):
@@ -28,30 +29,18 @@ def add_lists(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def best_members(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    start: int,
-    clusters: Array,
-    so_far: Array,
-    members_at: Array,
-    members: Array,
-    at: Array,
-    features: Array,
-    weights: Array,
-    bias: Array,
-    power: float,
-    allowed: Array,
-    dense: Array,
-    best: Array,
-    scores: Array,
-) -> None:
+    X: Arrays, start: int, clusters: Array, so_far: Array, members: Arrays, labels: Arrays, power: float,
+    allowed: Array, dense: Array, best: Array, scores: Array,
+) -> None:  # fmt: skip
     """Find each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``, in heap order.
 
     ``clusters`` are ordered by ``so_far``, best first. A label's own term is never positive, so clusters that start
-    below the worst label kept are skipped. ``allowed`` says which labels may be returned. ``dense`` is work space, a
+    below the worst label kept are skipped. ``members`` are the starts and labels of every cluster, ``labels`` the CSR
+    arrays and biases of the labels' weights; ``allowed`` says which labels may be returned. ``dense`` is work space, a
     zero for each feature, and is restored.
     """
+    indptr, indices, data = X
+    at, features, weights, bias = labels
     k = best.shape[1]
     for row in range(best.shape[0]):
         first, last = indptr[start + row], indptr[start + row + 1]
@@ -62,8 +51,8 @@ def best_members(
             base = so_far[row, q]
             if not base > kept[0]:
                 break
-            for m in range(members_at[clusters[row, q]], members_at[clusters[row, q] + 1]):
-                label = members[m]
+            for m in range(members[0][clusters[row, q]], members[0][clusters[row, q] + 1]):
+                label = members[1][m]
                 if not allowed[label]:
                     continue
                 score = bias[label]
@@ -90,31 +79,22 @@ def best_members(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def label_scores(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    start: int,
-    labels: Array,
-    above: Array,
-    parent: Array,
-    at: Array,
-    features: Array,
-    weights: Array,
-    bias: Array,
-    power: float,
-    dense: Array,
-    out: Array,
-) -> None:
-    """Score the given ``labels`` of each row by ``above[parent] − max(0, 1 − (xᵀs + b))^power``; -inf for label -1.
+    X: Arrays, start: int, wanted: Array, above: Array, parent: Array, labels: Arrays, power: float,
+    dense: Array, out: Array,
+) -> None:  # fmt: skip
+    """Score the ``wanted`` labels of each row by ``above[parent] − max(0, 1 − (xᵀs + b))^power``; -inf for label -1.
 
-    ``dense`` is work space, a zero for each feature, and is restored.
+    ``labels`` are the CSR arrays and biases of the labels' weights. ``dense`` is work space, a zero for each feature,
+    and is restored.
     """
-    for row in range(labels.shape[0]):
+    indptr, indices, data = X
+    at, features, weights, bias = labels
+    for row in range(wanted.shape[0]):
         first, last = indptr[start + row], indptr[start + row + 1]
         for x in range(first, last):
             dense[indices[x]] = data[x]
-        for j in range(labels.shape[1]):
-            label = labels[row, j]
+        for j in range(wanted.shape[1]):
+            label = wanted[row, j]
             if label < 0:
                 out[row, j] = -np.inf
                 continue

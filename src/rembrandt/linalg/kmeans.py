@@ -1,4 +1,4 @@
-"""k-means of many rows: centres from a sample of them, then every row to the nearest."""
+"""k-means of many rows: centres from a sample, then every row is assigned to the nearest."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from rembrandt.progress import Report, silent
 
 Array = NDArray[Any]
 
-SAMPLE = 16  # rows for each centre that it is found from
-ROUNDS = 4  # the last ones move next to nothing
-EVEN = 0.01  # of the chance to be drawn, that all rows share alike
+SAMPLE = 16  # sampled rows per centre
+ROUNDS = 4  # the last ones change little
+EVEN = 0.01  # part of the sampling probability that is the same for all rows
 BLOCK = 1024  # rows compared with all centres at a time
 
 
 def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> NDArray[np.int64]:
-    """The cluster of every row of ``A``; some may be empty. The same rows and seed give the same clusters.
+    """Return the cluster of every row of ``A``; clusters may be empty.
 
-    Rows far from the mean are drawn more often: most rows may lie close together, and centres that are drawn evenly
-    would all be there.
+    Rows far from the mean are sampled more often: most rows may lie close together, and uniform samples would give all
+    centres to them.
     """
     rng = np.random.default_rng(seed)
     sample = A
@@ -43,7 +43,7 @@ def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) ->
 
 
 def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> Array:
-    """The mean of each cluster's rows, zero for one without any."""
+    """Return the mean of each cluster's rows, zero for an empty one."""
     sizes = np.bincount(clusters, minlength=n_clusters or 0)
     means = np.zeros((len(sizes), A.shape[1]), dtype=A.dtype)
     order = np.argsort(clusters, kind="stable")

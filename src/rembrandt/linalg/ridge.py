@@ -1,9 +1,9 @@
 """Ridge regression: ``(XᵀX + λI) Z = B`` for many right-hand sides, exactly or by conjugate gradients.
 
-Few features: one Cholesky factor serves every block. Many: conjugate gradients on all columns at once, each with its
-own step and its own end. Text has a few strong directions (the mean, the head words) over a flat rest, so the
-preconditioner is spectral: the same randomized eigensolver finds the strong directions and flattens them. On tf-idf
-rows it needs a quarter of the iterations that a diagonal preconditioner does.
+For few features one Cholesky factor serves every block. For many, conjugate gradients run on all columns at once, each
+with its own step and its own end. Text has a few strong directions (the mean, the frequent words) and a flat rest, so
+the preconditioner is spectral: the randomized eigensolver finds the strong directions, which are scaled down. On tf-idf
+rows it needs a quarter of the iterations of a diagonal preconditioner.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class CholeskyRidge:
         )
 
     def degrees_of_freedom(self, probes: Block) -> float:
-        """``trace(G (G + λI)⁻¹)``: how many parameters the regression really has."""
+        """``trace(G (G + λI)⁻¹)``, the effective number of parameters."""
         xp = array_namespace(self.gram)
         return float(xp.linalg.trace(self.solve(xp.astype(self.gram, xp.float64))))
 
@@ -51,7 +51,7 @@ class CholeskyRidge:
 
 @dataclass
 class SpectralPreconditioner:
-    """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalue ``θ`` brought down to ``s``."""
+    """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalues ``θ`` scaled down to ``s``."""
 
     U: Block
     kept: Block  # s/θ, a column
@@ -65,24 +65,24 @@ class SpectralPreconditioner:
 
     @classmethod
     def nothing(cls, size: int, dtype: Any = np.float32) -> "SpectralPreconditioner":
-        """That of no directions, which leaves everything as it is."""
+        """Return the preconditioner without directions, the identity."""
         return cls(np.zeros((size, 0), dtype), np.zeros((0, 1), dtype))
 
     def within(self, R: Block, lengths: Block) -> tuple[Block, Block]:
-        """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, from the squared lengths of the columns."""
+        """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, given the squared lengths of the columns."""
         xp = array_namespace(R)
         T = self.U.T @ R
         inside = T * T
         outside = lengths - xp.sum(inside, axis=0)
-        outside = xp.where(outside > 0, outside, xp.zeros_like(outside))  # less than nothing is rounding
+        outside = xp.where(outside > 0, outside, xp.zeros_like(outside))  # negative values are rounding errors
         return (self.kept - 1.0) * T, outside + xp.sum(self.kept * inside, axis=0)
 
 
 @dataclass
 class ConjugateGradientRidge:
-    """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, every column on its own.
+    """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, independently for every column.
 
-    ``residual`` is the worst relative residual that any column of any solve has been left with.
+    ``residual`` is the largest final relative residual of any column in any solve.
     """
 
     gram: Callable[[Block], Block]
@@ -105,8 +105,8 @@ class ConjugateGradientRidge:
         dtype = B.dtype
         sizes = column_dots(B, B)
         goal = self.tol**2 * sizes
-        solution = None  # of the columns that are done, once some are
-        active = xp.arange(B.shape[1], device=B.device)  # the columns not yet at their goal
+        solution = None  # of the columns that are done
+        active = xp.arange(B.shape[1], device=B.device)  # columns that have not reached their goal
         Z, R = xp.zeros_like(B), xp.asarray(B, copy=True)
         U = self.precondition.U
         C, rs = self.precondition.within(R, sizes)
@@ -123,7 +123,7 @@ class ConjugateGradientRidge:
             n_open = int(xp.sum(xp.astype(open_, xp.int64)))
             if n_open == 0 or done + 1 == self.max_iter:
                 break
-            # Dropping columns copies the rest: worth it when a quarter are done.
+            # Dropping columns copies the rest, which pays when a quarter are done.
             if n_open <= 0.75 * active.shape[0]:
                 self._note(left[~open_], sizes[active][~open_])
                 solution = xp.zeros_like(B) if solution is None else solution
@@ -141,7 +141,7 @@ class ConjugateGradientRidge:
         return solution
 
     def _note(self, left: Block, sizes: Block) -> None:
-        """Remember the worst relative residual of columns that are done, or as far as they will get."""
+        """Record the largest relative residual of finished columns."""
         done = _ratio(left, sizes)
         xp = array_namespace(done)
         if done.shape[0]:
@@ -156,7 +156,7 @@ def _bend(P: Block, AP: Block, strength: float) -> Block:
 
 
 def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block, strength: float) -> Block:
-    """``Z += αP`` and ``R −= α(AP + λP)`` in place; the squared lengths of the new residuals."""
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new residuals."""
     if kernels := fused(Z, R, P, AP):
         return kernels.advance(Z, R, P, AP, alpha, strength)
     xp = array_namespace(Z)
@@ -184,6 +184,6 @@ def _redirect(P: Block, R: Block, U: Block, C: Block, beta: Block) -> None:
 
 
 def _ratio(a: Block, b: Block) -> Block:
-    """``a / b``, and zero where ``b`` is: a column that is solved exactly takes no further step."""
+    """``a / b``, or zero where ``b`` is zero: a column that is solved exactly takes no further step."""
     xp = array_namespace(a)
     return xp.where(b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(a))

@@ -1,7 +1,7 @@
-"""Sparse times dense, threaded; the result does not depend on the number of threads.
+"""Sparse times dense on several threads; the result does not depend on their number.
 
-``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of equal size, in the
-middle of a row where it must be. A piece that starts inside a row leaves its part of that row aside, and the parts are
+``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of equal size, if
+necessary in the middle of a row. A piece that starts inside a row keeps its part of that row apart, and these parts are
 added in order at the end. Products with the transpose are in `transposed`.
 """
 
@@ -18,7 +18,7 @@ from rembrandt.linalg.threads import for_each, n_threads
 Array = NDArray[Any]
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
 
-PIECE = 16_384  # non-zeros: long enough to amortise a call, short enough to balance and to sum well in float32
+PIECE = 16_384  # non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -86,7 +86,7 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     """``A`` as CSR with sorted, summed entries and 32-bit column indices where they fit."""
     A = sparse.csr_array(A, dtype=dtype)
     if not A.has_canonical_format:
-        A = A.copy()  # the one given is not changed
+        A = A.copy()  # the argument is not changed
         A.sum_duplicates()
     if A.indices.dtype != np.int32 and A.shape[1] < 2**31:
         A.indices = A.indices.astype(np.int32)
@@ -94,7 +94,7 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
 
 
 def used_columns(A: Matrix) -> NDArray[np.int64]:
-    """The columns that some row has an entry in; all of a dense matrix."""
+    """Return the columns with at least one stored entry; all of a dense matrix."""
     used = np.ones(A.shape[1], dtype=bool)
     if is_sparse(A):
         used[:] = False
@@ -103,7 +103,7 @@ def used_columns(A: Matrix) -> NDArray[np.int64]:
 
 
 def append_constant(X: Matrix) -> Matrix:
-    """``[X, 1]``: the constant feature that stands for an intercept."""
+    """``[X, 1]``: append a constant feature for the intercept."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     if is_sparse(X):
         both: Any = [X, sparse.csr_array(ones)]
@@ -112,7 +112,7 @@ def append_constant(X: Matrix) -> Matrix:
 
 
 def project(X: Matrix, W: Array) -> Array:
-    """``[X, 1] W`` without appending: rows in the embedding."""
+    """``[X, 1] W``: rows in the embedding."""
     return matmul(X, W[:-1]) + W[-1]
 
 
@@ -126,7 +126,7 @@ def scale_rows(A: Matrix, factors: Array) -> Matrix:
 
 
 def normalize_rows(A: Matrix) -> Matrix:
-    """Rows of length one; rows of zeros stay zero."""
+    """Scale rows to unit length; rows of zeros stay zero."""
     norms = np.sqrt(row_sums_of_squares(A))
     return scale_rows(A, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
 

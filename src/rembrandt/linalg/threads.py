@@ -1,4 +1,4 @@
-"""The threads that compiled, GIL-free kernels run on."""
+"""Threads for compiled kernels that release the GIL."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ def n_threads() -> int:
 
 @contextmanager
 def at_most(n: int) -> Iterator[None]:
-    """No more than ``n`` threads here and in BLAS; 0 leaves it as it is."""
+    """Use at most ``n`` threads here and in BLAS; 0 changes nothing."""
     if n < 1:
         yield
         return
@@ -42,15 +42,15 @@ def at_most(n: int) -> Iterator[None]:
 
 @lru_cache(maxsize=4)
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    # Keyed by the process: threads do not survive a fork, so a child makes its own.
+    # Keyed by the process: threads do not survive a fork.
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
 
 
 @contextmanager
 def own_threads() -> Iterator[None]:
-    """BLAS on one thread, for small products and factorisations, or where our own threads share the work.
+    """Run BLAS on one thread, for small products and factorisations, or when our own threads share the work.
 
-    A product of half a millisecond on two BLAS threads waits for the slower one, on a busy machine for a time slice.
+    On a busy machine a product of half a millisecond on two BLAS threads may wait a time slice for the slower one.
     """
     with _libraries().limit(limits=1, user_api="blas"):
         yield
@@ -58,14 +58,14 @@ def own_threads() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
-    # SciPy brings a BLAS of its own beside NumPy's; both must be loaded to be found.
+    # SciPy and NumPy each bring a BLAS; both must be loaded to be found.
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()
 
 
 def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> None:
-    """Call ``work(*a)`` for every ``a`` of ``arguments``, side by side; the first exception is raised."""
+    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is raised."""
     calls = list(arguments)
     if len(calls) == 1 or n_threads() == 1:
         for call in calls:
@@ -76,7 +76,7 @@ def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> 
 
 
 class Workspace:
-    """Arrays that calls side by side borrow one each; whoever borrows one leaves it as it was made."""
+    """Arrays that parallel calls borrow, one each; a borrower restores the initial contents."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._free = make, list[Any]()

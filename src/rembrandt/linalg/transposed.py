@@ -1,10 +1,10 @@
-"""Transposed sparse times dense, threaded, for word counts; the result does not depend on the number of threads.
+"""Transposed sparse times dense on several threads; the result does not depend on their number.
 
 ``Aᵀ @ U`` sums, for each column of A, the rows of U in which it occurs. Over the whole matrix those rows come from main
-memory one by one. So A is cut into blocks of rows whose part of U stays in the cache, and within a block the
-non-zeros are sorted by column: what a block adds to a column is gathered from the cache, and the result is touched once
-for each column and block instead of once for each non-zero. Threads own columns, in shares of equal cost;
-a column's blocks are added in order, in short sums, so float32 keeps the tail of a long one.
+memory. So A is cut into blocks of rows whose part of U stays in the cache, and within a block the non-zeros are sorted
+by column: what a block adds to a column is gathered from the cache, and the result is written once for each column and
+block instead of once for each non-zero. Threads own columns, in shares of equal cost. The blocks of a column are added
+in order, in short sums, to limit the rounding errors of float32.
 """
 
 from dataclasses import dataclass
@@ -22,56 +22,46 @@ from rembrandt.linalg.threads import for_each, n_threads
 Array = NDArray[Any]
 
 ROWS = 16_384  # rows of A in a block
-SAMPLE = 1 << 18  # non-zeros that the cost of columns is estimated from
-SLAB = 128  # columns of U at a time: with ROWS of them, eight megabytes
+SAMPLE = 1 << 18  # non-zeros from which the cost of columns is estimated
+SLAB = 128  # columns of U at a time: eight megabytes with ROWS rows
 
 
 @njit(nogil=True, cache=True)
-def _sort_block(
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    n_columns: int,
-    step: int,
-    block: int,
-    rows: Array,
-    values: Array,
-    run_column: Array,
-    run_start: Array,
-    run_end: Array,
-) -> None:
-    """One block's non-zeros by column, at their own place: runs of one column each, and where the last one ends.
+def _sort_block(A: tuple[Array, ...], n_columns: int, step: int, block: int, out: tuple[Array, ...]) -> None:
+    """Sort the non-zeros of one block by column, into runs of one column each.
 
-    Sorted by counting: a fifth of the time that comparing takes, so that a layout may be made anew in every pass.
+    Sorting by counting takes a fifth of the time of a comparison sort, so that a layout can be made in every pass.
     """
+    indptr, indices, data = A
+    rows, values, run_column, run_start, run_end = out
     n = indptr.shape[0] - 1
     first, last = block * step, min((block + 1) * step, n)
     begin, end = indptr[first], indptr[last]
-    place = np.zeros(n_columns, np.int32)
+    position = np.zeros(n_columns, np.int32)
     for at in range(begin, end):
-        place[np.uint32(indices[at])] += 1
+        position[np.uint32(indices[at])] += 1
     run, so_far = begin + block, begin
     for column in range(n_columns):
-        count = place[column]
+        count = position[column]
         if count:
             run_column[run], run_start[run] = column, so_far
             run += 1
-            place[column] = so_far - begin
+            position[column] = so_far - begin
             so_far += count
     run_start[run] = so_far
     run_end[block] = run
     for row in range(first, last):
         for source in range(indptr[row], indptr[row + 1]):
             into = np.uint32(indices[source])
-            at = begin + place[into]
-            place[into] += 1
+            at = begin + position[into]
+            position[into] += 1
             rows[at], values[at] = row - first, data[source]
 
 
-def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """The non-zeros by block and column: runs of one column each, and where the runs of each block begin and end.
+def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, ...]:
+    """Sort the non-zeros by block and column; return them, the runs, and where the runs of each block begin and end.
 
-    A block has room for as many runs as non-zeros, and one for the end; pages that no run reaches take no memory.
+    A block has room for as many runs as non-zeros, and one for the end; pages that are not written take no memory.
     """
     (n, d), nnz = A.shape, A.nnz
     indptr = A.indptr.astype(np.int64, copy=False)
@@ -80,26 +70,17 @@ def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, Array, Array, A
     run_column, run_start = np.empty(nnz + blocks, np.int32), np.empty(nnz + blocks, np.int64)
     run_end = np.zeros(blocks, np.int64)
     into = (rows, values, run_column, run_start, run_end)
-    for_each(_sort_block, ((indptr, A.indices, A.data, d, step, block, *into) for block in range(blocks)))
+    for_each(_sort_block, (((indptr, A.indices, A.data), d, step, block, into) for block in range(blocks)))
     numbers = np.arange(blocks)
     return rows, values, run_column, run_start, indptr[numbers * step] + numbers, run_end
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def _sum_columns(
-    rows: Array,
-    values: Array,
-    run_column: Array,
-    run_start: Array,
-    run_begin: Array,
-    run_end: Array,
-    step: int,
-    U: Array,
-    out: Array,
-    first_column: int,
-    last_column: int,
+    layout: tuple[Array, ...], step: int, U: Array, out: Array, first_column: int, last_column: int
 ) -> None:
     """``out[column] += Σ value · U[row]`` for the columns from ``first_column`` to ``last_column`` of A."""
+    rows, values, run_column, run_start, run_begin, run_end = layout
     k = U.shape[1]
     part = np.zeros(k, out.dtype)
     for block in range(run_begin.shape[0]):
@@ -129,41 +110,35 @@ def _sum_columns(
 
 @dataclass(frozen=True)
 class Transposed:
-    """A sparse matrix laid out for products with its transpose; about as large as the matrix itself."""
+    """A sparse matrix laid out for products with its transpose; about as large as the matrix."""
 
     shape: tuple[int, int]  # of the transpose
     step: int  # rows in a block
-    rows: Array  # within their block
-    values: Array
-    run_column: Array
-    run_start: Array
-    run_begin: Array  # of each block
-    run_end: Array
+    layout: tuple[Array, ...]  # rows within their block, values, columns and starts of runs, runs of each block
     column_costs: Array
 
     @classmethod
     def of(cls, A: sparse.csr_array) -> "Transposed":
         n, d = A.shape
         step = min(ROWS, 1 << 16)
-        return cls((d, n), step, *_sort_blocks(A, step), _column_costs(A, step))
+        return cls((d, n), step, _sort_blocks(A, step), _column_costs(A, step))
 
     def __matmul__(self, U: Array) -> Array:
-        dtype = np.result_type(self.values.dtype, U.dtype)
+        dtype = np.result_type(self.layout[1].dtype, U.dtype)
         out = np.zeros((self.shape[0], U.shape[1]), dtype=dtype)
         self.add_to(out, U)
         return out
 
     def add_to(self, out: Array, U: Array) -> None:
-        """``out += Aᵀ U``, touching only the columns that A has."""
+        """``out += Aᵀ U``; only rows of the columns that A has are written."""
         shares = self._shares()
         for columns in spans(U.shape[1], SLAB):
             slab = np.ascontiguousarray(U[:, columns], dtype=out.dtype)
-            runs = (self.run_column, self.run_start, self.run_begin, self.run_end)
-            parts = (self.rows, self.values, *runs, self.step, slab, out[:, columns])
-            for_each(_sum_columns, ((*parts, first, last) for first, last in shares))
+            into = out[:, columns]
+            for_each(_sum_columns, ((self.layout, self.step, slab, into, first, last) for first, last in shares))
 
     def _shares(self) -> list[tuple[int, int]]:
-        """Columns for each thread, at about equal cost."""
+        """Cut the columns into one share for each thread, of about equal cost."""
         running = np.cumsum(self.column_costs)
         total = int(running[-1]) if len(running) else 0
         cuts = np.searchsorted(running, np.linspace(0, total, n_threads() + 1)[1:-1])
@@ -172,7 +147,7 @@ class Transposed:
 
 
 def _column_costs(A: sparse.csr_array, step: int) -> Array:
-    """What each column costs, about, from some of the non-zeros: shares need no more than that.
+    """Estimate the cost of each column from a sample of the non-zeros.
 
     Writing a run to the result costs about as much as gathering a few non-zeros from the cache.
     """

@@ -1,7 +1,7 @@
-"""What conjugate gradients do to tall blocks between products, in one trip through a GPU's memory each.
+"""The steps of conjugate gradients between products, each in one pass through a GPU's memory.
 
-A block of LSHTC's size is 3.4 GB: a step is bound by how often it is read. Sums over columns are taken in float32 over
-``ROWS`` rows and in float64 over those partial sums, in a fixed order.
+A block of LSHTC's size has 3.4 GB, and a step is bound by how often it is read. Sums over columns are taken in float32
+over ``ROWS`` rows and in float64 over those partial sums, in a fixed order.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ import triton.language as tl
 
 Tensor = torch.Tensor
 
-ROWS = 512  # added up by one program
-TILE = 4  # of them at a time
+ROWS = 512  # summed by one program
+TILE = 4  # rows at a time
 COLUMNS = 128
 
 
@@ -25,7 +25,7 @@ def column_dots(A: Tensor, B: Tensor) -> Tensor:
 
 
 def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength: float) -> Tensor:
-    """``Z += αP`` and ``R −= α(AP + λP)`` in place; the squared lengths of the new residuals."""
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new residuals."""
     partial, grid = _partial_sums(Z)
     strides = (Z.stride(0), R.stride(0), P.stride(0), AP.stride(0))
     _advance[grid](Z, R, P, AP, alpha, strength, partial, *Z.shape, *strides, ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
@@ -46,7 +46,7 @@ def redirect(P: Tensor, R: Tensor, beta: Tensor) -> None:
 
 
 def usable(*blocks: Any) -> bool:
-    """Whether these are blocks that the kernels read: float32, rows one after the other."""
+    """Return whether the kernels apply: float32 blocks in row-major order."""
     return all(A.dtype == torch.float32 and A.stride(1) == 1 and A.numel() for A in blocks)
 
 
@@ -74,23 +74,9 @@ def _dots(A, B, partial, n, width, a_row, b_row, ROWS: tl.constexpr, TILE: tl.co
 
 @triton.jit
 def _advance(
-    Z,
-    R,
-    P,
-    AP,
-    alpha,
-    strength,
-    partial,
-    n,
-    width,
-    z_row,
-    r_row,
-    p_row,
-    ap_row,
-    ROWS: tl.constexpr,
-    TILE: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    Z, R, P, AP, alpha, strength, partial, n, width, z_row, r_row, p_row, ap_row,
+    ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.load(alpha + columns, mask=columns < width, other=0.0)[None, :]
     total = tl.zeros((TILE, COLUMNS), tl.float32)

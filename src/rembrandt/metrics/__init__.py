@@ -3,6 +3,8 @@
 The truth is a sparse matrix of n examples × c labels whose non-zero entries are the true labels. Predictions are the
 best k labels of each example in rank order, an integer array n × k; -1 means no prediction and is never a hit.
 
+For measures of label sets (F1, Hamming loss) use `sklearn.metrics`, which takes sparse matrices.
+
 The rules are those of the scripts of the Extreme Classification Repository:
 
 * Every measure is a fraction averaged over *all* rows. An example without true labels counts with zero hits in P@k and
@@ -15,26 +17,20 @@ The rules are those of the scripts of the Extreme Classification Repository:
 """
 
 from rembrandt.linalg.ranking import rank, top_k
-from rembrandt.metrics.calibration import Bin, calibration_error, reliability
+from rembrandt.metrics.calibration import calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
 from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
-from rembrandt.metrics.ranking import error, ndcg_at_k, precision_at_k
-from rembrandt.metrics.sets import hamming, macro_f1, micro_f1
+from rembrandt.metrics.ranking import ndcg_at_k, precision_at_k
 from rembrandt.metrics.summary import evaluate, most_popular, row_terms
 
 __all__ = [
-    "Bin",
     "Decile",
     "bootstrap",
     "calibration_error",
     "coverage_by_decile",
-    "error",
     "evaluate",
-    "hamming",
     "inverse_propensity",
-    "macro_f1",
-    "micro_f1",
     "most_popular",
     "ndcg_at_k",
     "precision_at_k",

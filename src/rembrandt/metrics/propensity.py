@@ -4,7 +4,6 @@ Jain, Prabhu & Varma, "Extreme multi-label loss functions for recommendation, ta
 applications", KDD 2016.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def psp_at_k(
     Y = as_truth(truth)
     missing = as_missing(missing_labels, Y.shape[0])
     ranked, worth = np.asarray(labels), np.asarray(inverse)
-    [(gained, ideal)] = psp(Y, ranked, hits(Y, ranked), worth, missing, missing_inverse, [k])
+    gained, ideal = psp(Y, ranked, hits(Y, ranked), worth, missing, missing_inverse, k)
     return float(gained.sum() / ideal.sum()) if ideal.any() else 0.0
 
 
@@ -85,20 +84,15 @@ def psp(
     inverse: NDArray[np.float64],
     missing: NDArray[np.int64],
     missing_inverse: float,
-    ks: Sequence[int],
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return for every k the gain of each row and that of the ideal ranking; PSP@k is the quotient of their sums."""
+    k: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the gain of each row and that of the ideal ranking; PSP@k is the quotient of their sums."""
     if inverse.shape != (Y.shape[1],):
         raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; pass one per column")
-    n = Y.shape[0]
     rows = rows_of(Y)
     worth = inverse[Y.indices]
     worth = worth[np.lexsort((-worth, rows))]  # the true labels of each row, the highest first
     ideal_rank = np.arange(Y.nnz) - Y.indptr[rows] + missing[rows]  # missing labels come first
-    value = np.where(found, inverse[labels], 0.0)
-
-    def sums(k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        best = np.bincount(rows, np.where(ideal_rank < k, worth, 0.0), minlength=n)
-        return first(value, k).sum(axis=1), best + missing_inverse * np.minimum(missing, k)
-
-    return [sums(k) for k in ks]
+    best = np.bincount(rows, np.where(ideal_rank < k, worth, 0.0), minlength=Y.shape[0])
+    gained = first(np.where(found, inverse[labels], 0.0), k).sum(axis=1)
+    return gained, best + missing_inverse * np.minimum(missing, k)

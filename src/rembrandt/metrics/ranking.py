@@ -1,4 +1,4 @@
-"""Measures of ranked predictions: error, P@k and nDCG@k."""
+"""Measures of ranked predictions: P@k and nDCG@k."""
 
 from typing import Any
 
@@ -27,22 +27,6 @@ def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
         A fraction between 0 and 1.
     """
     return precision(hits(truth, labels), k)
-
-
-def error(truth: Any, labels: ArrayLike) -> float:
-    """Return the fraction of rows whose first prediction is not a true label; with one label per row, the error rate.
-
-    Parameters
-    ----------
-    truth, labels
-        As in `precision_at_k`.
-
-    Returns
-    -------
-    float
-        1 - P@1.
-    """
-    return 1.0 - precision_at_k(truth, labels, 1)
 
 
 def ndcg_at_k(truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike | None = None) -> float:

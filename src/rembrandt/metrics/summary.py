@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rembrandt.errors import DataError
-from rembrandt.linalg.ranking import rank
+from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import as_ranked, as_truth, hits
 from rembrandt.metrics.propensity import inverse_propensity, psp
 from rembrandt.metrics.ranking import as_missing, first, ndcg
@@ -16,7 +15,6 @@ from rembrandt.metrics.ranking import as_missing, first, ndcg
 def evaluate(
     truth: Any,
     labels: ArrayLike,
-    scores: ArrayLike | None,
     train_counts: ArrayLike,
     n_train: int,
     A: float = 0.55,
@@ -31,9 +29,7 @@ def evaluate(
     truth : sparse matrix of shape (n_samples, n_labels)
         True labels.
     labels : ndarray of shape (n_samples, n_ranks)
-        Predicted label indices, -1 for no prediction.
-    scores : ndarray of shape (n_samples, n_ranks) or None
-        Scores of the predictions, which are then ranked here. None if they are in rank order already.
+        Predicted label indices in rank order, -1 for no prediction.
     train_counts : ndarray of shape (n_labels,)
         Number of training examples of each label, for the propensities.
     n_train : int
@@ -51,7 +47,7 @@ def evaluate(
     dict of str to float
         ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
     """
-    terms = row_terms(truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels)
+    terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
     sums = {name: (above.sum(), below.sum()) for name, (above, below) in terms.items()}
     table = {name: float(above / below) if below else 0.0 for name, (above, below) in sums.items()}
     return {"error": 1.0 - table.pop("hit"), **table}
@@ -60,7 +56,6 @@ def evaluate(
 def row_terms(
     truth: Any,
     labels: ArrayLike,
-    scores: ArrayLike | None,
     train_counts: ArrayLike,
     n_train: int,
     A: float = 0.55,
@@ -72,7 +67,7 @@ def row_terms(
 
     Parameters
     ----------
-    truth, labels, scores, train_counts, n_train, A, B, ks, missing_labels
+    truth, labels, train_counts, n_train, A, B, ks, missing_labels
         As in `evaluate`.
 
     Returns
@@ -81,8 +76,6 @@ def row_terms(
         Numerators and denominators by row; ``hit`` is P@1, one minus the error.
     """
     Y = as_truth(truth)
-    if scores is not None:
-        labels, _ = rank(labels, scores)
     ranked = as_ranked(labels, Y)
     found = hits(Y, ranked)
     missing = as_missing(missing_labels, Y.shape[0])
@@ -94,11 +87,10 @@ def row_terms(
     terms = {"hit": (first(found, 1).sum(axis=1), ones)}
     terms |= {f"p@{k}": (first(found, k).sum(axis=1), k * ones) for k in ks}
     terms |= {f"ndcg@{k}": (ndcg(found, n_true, k), ones) for k in ks}
-    scored = psp(Y, ranked, found, inverse, missing, unseen, ks)
-    return terms | {f"psp@{k}": sums for k, sums in zip(ks, scored, strict=True)}
+    return terms | {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
 
 
-def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def most_popular(train_counts: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
     """Predict the most frequent labels of the training data for every row.
 
     Parameters
@@ -112,16 +104,7 @@ def most_popular(train_counts: ArrayLike, n: int, k: int) -> tuple[NDArray[np.in
 
     Returns
     -------
-    labels : ndarray of shape (n, k)
+    ndarray of shape (n, k)
         The labels, -1 where there are fewer than ``k``.
-    scores : ndarray of shape (n, k)
-        Their training counts, -inf where the label is -1.
     """
-    counts = np.asarray(train_counts)
-    if counts.ndim != 1 or k < 1:
-        raise DataError(f"most_popular takes one count per label and k ≥ 1, not shape {counts.shape} and k = {k}")
-    best = np.argsort(-counts, kind="stable")[:k]
-    padding = k - len(best)
-    labels = np.pad(best, (0, padding), constant_values=-1)
-    scores = np.pad(counts[best].astype(np.float32), (0, padding), constant_values=-np.inf)
-    return np.tile(labels, (n, 1)), np.tile(scores, (n, 1))
+    return top_k(np.asarray(train_counts, dtype=np.float64)[None], k)[0].repeat(n, axis=0)

@@ -61,8 +61,8 @@ class Centroids:
         out = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
 
         def fill(part: slice) -> None:
-            work: Any = (lists.indptr, lists.indices, lists.data, out[part])
-            add_lists(rows.indptr, rows.indices, rows.data, part.start, *work)
+            X, S = ((A.indptr, A.indices, A.data) for A in (rows, lists))
+            add_lists(X, part.start, S, out[part])
 
         for_each(fill, ((part,) for part in spans(rows.shape[0], BLOCK)))
         return out

@@ -1,7 +1,8 @@
 """Scores through the label embedding (the paper): ``φ(x̂W)Q + b``.
 
-``x̂`` is the row, scaled to unit length where the scorer says so, with a constant feature appended. ``W`` projects it on the
-embedding, ``φ`` is an optional map to random Fourier features, and the decoder ``Q, b`` turns the result into scores.
+``x̂`` is the row, scaled to unit length where the scorer says so, with a constant feature appended. ``W`` projects it
+on the embedding, ``φ`` is an optional map to random Fourier features, and the decoder ``Q, b`` turns the result into
+scores.
 """
 
 from dataclasses import dataclass, field, replace

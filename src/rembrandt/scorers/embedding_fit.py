@@ -50,7 +50,7 @@ class Embedded:
         return replace(self, embedding=self.embedding.truncated(rank), projection=self.projection[:, :rank])
 
     def contiguous(self) -> "Embedded":
-        """Return the same arrays in the layout they have when they are read from a file, so that products round alike."""
+        """Return the same arrays in the layout of arrays that are read from a file, so that products round alike."""
         e = self.embedding
         V = in_rows(e.V)
         back = V if e.back is e.V else None if e.back is None else in_rows(e.back)
@@ -178,8 +178,8 @@ def fit_decoder(
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
     """Return training rows as if part of their own labels had been left out of the regression.
 
-    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean leverage
-    stands for each; ``recipe.embedding.leave_out`` is the fraction of it that is used.
+    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean
+    leverage stands for each; ``recipe.embedding.leave_out`` is the fraction of it that is used.
     """
     e, strength = embedded.embedding, recipe.embedding.leave_out
     share = 0.0 if e.back is None else strength * min(e.leverage, MOST_LEVERAGE)

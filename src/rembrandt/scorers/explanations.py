@@ -6,8 +6,8 @@ gradients), which has a closed form for cosines. With the phases ``p = hΩ + b``
 
     cos p − cos p₀ = (p − p₀) m,    m = −sin((p + p₀)/2) · sinc((p − p₀)/2),
 
-and ``p − p₀`` is linear in the features. So with ``g = Ω (m ∘ q_cos) + s q_lin`` feature f adds ``x_f W_f · g``, with no
-remainder.
+and ``p − p₀`` is linear in the features. So with ``g = Ω (m ∘ q_cos) + s q_lin`` feature f adds ``x_f W_f · g``, with
+no remainder.
 """
 
 from typing import Any, NamedTuple

@@ -143,12 +143,10 @@ class Trees:
         def fill(span: slice) -> None:
             scores = np.empty(labels[span].shape, dtype=np.float32)
             for number, tree in enumerate(self.trees):
-                last = tree.labels
-                above = self._clusters(number, rows, span)
-                own = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power)
+                last, above = tree.labels, self._clusters(number, rows, span)
                 with space.borrowed() as dense:
-                    work: Any = (span.start, labels[span], above, last.parent, *own, dense, scores)
-                    label_scores(rows.X.indptr, rows.X.indices, rows.X.data, *work)
+                    work: Any = (above, last.parent, (*_csr(last.weights), last.bias), self.power, dense, scores)
+                    label_scores(_csr(rows.X), span.start, labels[span], *work)
                 out[span] += share * np.exp(scores)
 
         for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
@@ -236,10 +234,12 @@ class Trees:
         tree, X = self.trees[number], rows.X
         best = np.full((rows.n, k), -1, dtype=np.int64)
         scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        if allowed is not None and len(allowed) == 0:
+            return best, scores
         mask = np.full(self.n_labels, allowed is None)
         mask[slice(0) if allowed is None else allowed] = True
         last = tree.labels
-        leaves: Any = (last.weights.indptr, last.weights.indices, last.weights.data, last.bias, self.power, mask)
+        leaves: Any = (tree.members, (*_csr(last.weights), last.bias), self.power, mask)
         space = Workspace(lambda: np.zeros(X.shape[1], dtype=np.float32))
 
         def search(span: slice) -> None:
@@ -248,25 +248,29 @@ class Trees:
             found = np.argsort(-so_far, axis=1, kind="stable")[:, :width]
             so_far = np.take_along_axis(so_far, found, axis=1)
             with space.borrowed() as dense:
-                work: Any = (found, so_far, *tree.members, *leaves, dense, best[span], scores[span])
-                best_members(X.indptr, X.indices, X.data, span.start, *work)
+                work: Any = (*leaves, dense, best[span], scores[span])
+                best_members(_csr(X), span.start, found, so_far, *work)
 
         def score_all(span: slice) -> None:
             """Without clusters: every label by inverted lists, which is faster than one label after the other."""
             chosen = slice(None) if allowed is None else allowed
             margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
             found, scores[span] = top_k(-_loss(margins, self.power), k)
-            best[span] = np.where(found < 0, -1, found if allowed is None else allowed[found])
+            best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
         for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
         labels, logarithms = rank(best, scores)
         return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
 
 
+def _csr(A: sparse.csr_array) -> tuple[Array, Array, Array]:
+    return A.indptr, A.indices, A.data
+
+
 def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
     """``xᵀs + b`` of every node of a level."""
     margins = np.tile(bias, (rows.stop - rows.start, 1))
-    add_lists(X.indptr, X.indices, X.data, rows.start, lists.indptr, lists.indices, lists.data, margins)
+    add_lists(_csr(X), rows.start, _csr(lists), margins)
     return margins
 
 

@@ -26,7 +26,6 @@ DECODER_RIDGES = (0.1, 0.03, 0.3)
 LEAVE_OUT = (0.5, 0.0)
 COSTS = (1.0, 0.3, 3.0)
 POWERS = (3.0, 2.0)
-WEIGHTS = (0.25, 0.5, 0.75)  # of the trees, beside the embedding
 LOGISTIC_FLOPS = 2e13  # a larger logistic fit takes minutes on two cores and is not tried
 SAMPLE = 2000  # rows that tell whether rows have unit length already
 
@@ -64,32 +63,31 @@ def candidates(data: Examples, recipe: Recipe, budget: bool) -> Candidates:
     )
 
 
+# What "auto" means where there are too few examples to hold any out; a rank is read off the spectrum.
+_USUAL: dict[str, Any] = {"decoder": "ridge", "kernel": None, "decoder_ridge": 0.1, "normalize": False, "ridge": 1.0}
+_USUAL_EMBEDDING: dict[str, Any] = {"kernel_scale": 1.0, "leave_out": 0.0}
+_USUAL_TREES: dict[str, Any] = {"cost": COSTS[0], "power": POWERS[0]}
+
+
 def is_open(recipe: Recipe) -> bool:
-    """Whether there is anything to choose. A rank that is read off the spectrum is not."""
-    opened = []
+    """Whether there is anything to choose."""
+    parts: list[tuple[Any, Any]] = [(recipe, ("blend",))]
     if "embedding" in recipe.scorers:
-        opened += [recipe.decoder, recipe.kernel, recipe.decoder_ridge, recipe.normalize, recipe.ridge]
-        opened += [recipe.embedding.kernel_scale, recipe.embedding.leave_out]
+        parts += [(recipe, _USUAL), (recipe.embedding, _USUAL_EMBEDDING)]
     if "trees" in recipe.scorers:
-        opened += [recipe.trees.cost, recipe.trees.power]
-    return "auto" in [value for value in [*opened, recipe.blend] if isinstance(value, str)]
+        parts.append((recipe.trees, _USUAL_TREES))
+    return any(_is_auto(getattr(part, name)) for part, names in parts for name in names)
 
 
 def usual(recipe: Recipe) -> Recipe:
-    """Replace "auto" by usual values; for too few examples to hold any out."""
-    values: dict[str, Any] = {
-        "decoder": "ridge",
-        "kernel": None,
-        "decoder_ridge": 0.1,
-        "normalize": False,
-        "ridge": 1.0,
-    }
-    recipe = replace(recipe, **{name: value for name, value in values.items() if _is_auto(getattr(recipe, name))})
-    parts = {"kernel_scale": 1.0, "leave_out": 0.0}
-    recipe = recipe.with_embedding(**{n: v for n, v in parts.items() if _is_auto(getattr(recipe.embedding, n))})
-    parts = {"cost": COSTS[0], "power": POWERS[0]}
-    recipe = recipe.with_trees(**{n: v for n, v in parts.items() if _is_auto(getattr(recipe.trees, n))})
-    return replace(recipe, blend=recipe.weights)
+    """Replace "auto" by usual values."""
+
+    def filled(part: Any, values: dict[str, Any]) -> Any:
+        return replace(part, **{name: value for name, value in values.items() if _is_auto(getattr(part, name))})
+
+    recipe = filled(recipe, _USUAL | {"blend": recipe.weights})
+    embedding, trees = filled(recipe.embedding, _USUAL_EMBEDDING), filled(recipe.trees, _USUAL_TREES)
+    return replace(recipe, embedding=embedding, trees=trees)
 
 
 def _embedding(data: Examples, recipe: Recipe, budget: bool) -> list[Recipe]:
@@ -140,16 +138,15 @@ def _grid(data: Examples, recipe: Recipe, budget: bool) -> Iterator[tuple[tuple[
 
 def _kernels(recipe: Recipe, budget: bool) -> list[tuple[Any, float]]:
     scale: Any = recipe.embedding.kernel_scale
-    scales = (1.0, 2.0, 0.5) if scale == "auto" else (scale,)
+    scales = (1.0, 2.0, 0.5) if _is_auto(scale) else (scale,)
     if recipe.kernel is None or recipe.decoder == "transpose":
         return [(None, scales[0])]
     if recipe.kernel != "auto":
         return [(recipe.kernel, each) for each in scales]
-    if not budget:
-        return [(None, scales[0]), ("gaussian", scales[0])]
     if len(scales) > 1:
         return list(KERNELS)
-    return [(kernel, scales[0]) for kernel in dict.fromkeys(kernel for kernel, _ in KERNELS)]
+    names = dict.fromkeys(kernel for kernel, _ in KERNELS) if budget else (None, "gaussian")
+    return [(kernel, scales[0]) for kernel in names]
 
 
 def _decodings(

@@ -63,15 +63,16 @@ class Trial:
     def scorer(self, candidate: Recipe) -> Scorer:
         """Fit the only scorer of ``candidate``."""
         fit = self.fit
+        if candidate.scorers == ("embedding",):
+            return self._embedding_scorer(candidate)
+        check_memory(fit, candidate, self.place)
         if candidate.scorers == ("trees",):
             check_memory(fit, candidate, self.place)
             pairs = candidate.trees.pairs * fit.n / self.n
             return fit_trees(
                 fit.X, fit.Y, replace(candidate.trees, pairs=pairs), candidate.seed, fit.weights, place=self.place
             )
-        if candidate.scorers == ("centroids",):
-            return fit_centroids(fit.X, fit.Y, fit.weights)
-        return self._embedding_scorer(candidate)
+        return fit_centroids(fit.X, fit.Y, fit.weights)
 
     def is_embedded(self, candidate: Recipe) -> bool:
         """Whether an embedding for the candidate exists, of its rank or a larger one."""

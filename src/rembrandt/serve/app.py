@@ -16,7 +16,7 @@ from rembrandt.evaluation import finite
 from rembrandt.explore.settings import used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
-from rembrandt.serve.errors import HANDLERS, RequestError, documented
+from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError
 from rembrandt.serve.guard import LOOPBACK, Guard
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.maps import MAX_LABELS, LabelMaps, Positions, compute_map
@@ -76,15 +76,12 @@ class Service:
         self.registry = Registry(paths, self.metrics)
         self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
-        self.ready = False
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         for served in self.registry:
             self.maps.start(served)
-        self.ready = True
         yield
-        self.ready = False
         await self.batcher.close()
         await self.maps.close()
 
@@ -97,23 +94,23 @@ class Service:
             redoc_url=None,
             lifespan=self.lifespan,
             exception_handlers=HANDLERS,
+            responses={status: {"model": ErrorResponse} for status in (422, "default")},
         )
         bodies = {"/v1/predict": _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
-        for method, path, handler, response, statuses in (
-            ("POST", "/v1/predict", self.predict, schemas.PredictResponse, (404, 415, 422, 503)),
-            ("GET", "/v1/labels", self.labels, schemas.LabelsResponse, (404, 422)),
-            ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse, (404, 422)),
-            ("GET", "/v1/map", self.map, schemas.MapResponse, (404, 422)),
-            ("GET", "/v1/models", self.models, schemas.ModelsResponse, ()),
-            ("GET", "/v1/models/{name}", self.model, schemas.ModelDetails, (404,)),
-            ("POST", "/v1/models/{name}/reload", self.reload, schemas.ModelSummary, (404, 409, 422)),
-            ("GET", "/v1/projects/{name}", self.project, schemas.Project, (404,)),
-            ("POST", _SUGGEST, self.suggest, schemas.Suggestions, (404, 415, 422, 503)),
-            ("GET", "/healthz", self.healthz, schemas.State, ()),
-            ("GET", "/readyz", self.readyz, schemas.State, (503,)),
+        for method, path, handler, response in (
+            ("POST", "/v1/predict", self.predict, schemas.PredictResponse),
+            ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
+            ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse),
+            ("GET", "/v1/map", self.map, schemas.MapResponse),
+            ("GET", "/v1/models", self.models, schemas.ModelsResponse),
+            ("GET", "/v1/models/{name}", self.model, schemas.ModelDetails),
+            ("POST", "/v1/models/{name}/reload", self.reload, schemas.ModelSummary),
+            ("GET", "/v1/projects/{name}", self.project, schemas.Project),
+            ("POST", _SUGGEST, self.suggest, schemas.Suggestions),
+            ("GET", "/healthz", self.health, dict[str, str]),
+            ("GET", "/readyz", self.health, dict[str, str]),
         ):
-            errors = documented(*statuses)
-            options: Any = {"response_model": response, "responses": errors, "openapi_extra": bodies.get(path)}
+            options: Any = {"response_model": response, "openapi_extra": bodies.get(path)}
             app.add_api_route(path, handler, methods=[method], **options)
         app.add_api_route("/metrics", self.prometheus, include_in_schema=False)
         app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
@@ -199,14 +196,8 @@ class Service:
         results = [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]
         return JSONResponse({"results": results})
 
-    async def healthz(self) -> Response:
-        """The process is alive."""
-        return JSONResponse({"status": "alive"})
-
-    async def readyz(self) -> Response:
-        """The service accepts requests."""
-        if not self.ready:
-            raise RequestError(503, "the service is starting or shutting down", {"Retry-After": "1"})
+    async def health(self) -> Response:
+        """The models are loaded and the service accepts requests."""
         return JSONResponse({"status": "ready"})
 
     async def prometheus(self) -> Response:

@@ -5,7 +5,6 @@ to a limit, as one batch. A request that finds it idle starts immediately.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,6 @@ class Batcher:
         self._work, self._limits, self._metrics = work, limits, metrics
         self._queue: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._n_queued = 0  # rows of the jobs in the queue
-        self._rate = 100.0  # recent rows per second, for Retry-After
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
@@ -37,8 +35,7 @@ class Batcher:
         if self._closed:
             raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"})
         if self._queue and self._n_queued + job.n_rows > self._limits.queue:
-            wait = str(max(1, round(self._n_queued / self._rate)))
-            raise RequestError(429, f"{self._n_queued} texts are waiting; try again in {wait} s", {"Retry-After": wait})
+            raise RequestError(429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"})
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((job, future))
         self._count(job.n_rows)
@@ -62,14 +59,11 @@ class Batcher:
         """Work until the queue is empty."""
         loop = asyncio.get_running_loop()
         while batch := self._take():
-            n_rows = sum(job.n_rows for job, _ in batch)
-            self._metrics.batch_texts.observe(n_rows)
-            start = time.perf_counter()
+            self._metrics.batch_texts.observe(sum(job.n_rows for job, _ in batch))
             try:
                 results = await loop.run_in_executor(self._thread, self._work, [job for job, _ in batch])
             except Exception as error:  # noqa: BLE001 - it is raised by every submit of the batch
                 results = [error] * len(batch)
-            self._rate += 0.2 * (n_rows / (time.perf_counter() - start) - self._rate)
             for (_, future), result in zip(batch, results, strict=True):
                 if future.done():  # timed out in the meantime
                     continue

@@ -40,18 +40,11 @@ class ErrorResponse(BaseModel):
     error: ErrorDetail
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the errors of a route for its OpenAPI description; those that any request can get are added."""
-    return {status: {"model": ErrorResponse} for status in sorted({*statuses, 400, 401, 403, 408, 413, 429, 500})}
-
-
 async def handle(request: Request, error: Any) -> Response:
     """Return any error as a response."""
     if isinstance(error, HTTPException):
-        path = request.url.path
-        messages = {404: f"there is no {path}", 405: f"{request.method} is not allowed for {path}"}
-        message = messages.get(error.status_code, error.detail)
-        error = RequestError(error.status_code, f"{message}; see /openapi.json", error.headers)
+        message = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
+        error = RequestError(error.status_code, message, error.headers)
     elif isinstance(error, RequestValidationError | ValidationError):
         found = list(error.errors())
         error = RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))

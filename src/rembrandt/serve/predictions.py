@@ -32,19 +32,19 @@ class PredictJob:
     def check(self, limits: Limits) -> None:
         """Raise an error if the request exceeds a limit."""
         k, lengths = self.request.top_k, [len(text) for text in self.request.texts or ()]
-        longest, labels, characters = max(lengths, default=0), self.n_rows * k, k * sum(lengths)
-        if self.n_rows > limits.texts:
-            raise RequestError(413, f"the request has {self.n_rows} texts; send at most {limits.texts} per request")
-        if longest > limits.characters:
-            raise RequestError(413, f"a text has {longest:,} characters; the limit is {limits.characters:,}")
-        if k > limits.labels:
-            raise RequestError(413, f"{k} labels for each text; the limit is {limits.labels}")
-        if self.request.explain and (labels > limits.explained or characters > limits.explained_characters):
-            raise RequestError(
-                413,
-                f"{labels} labels to explain over {characters:,} characters; the limits are {limits.explained} and "
-                f"{limits.explained_characters:,}: send fewer texts, or a smaller top_k",
-            )
+        checks = [
+            (self.n_rows, limits.texts, "texts in one request"),
+            (max(lengths, default=0), limits.characters, "characters in one text"),
+            (k, limits.labels, "labels for each text"),
+        ]
+        if self.request.explain:
+            checks += [
+                (self.n_rows * k, limits.explained, "labels to explain in one request"),
+                (k * sum(lengths), limits.explained_characters, "characters to explain, counted for each label"),
+            ]
+        for value, limit, what in checks:
+            if value > limit:
+                raise RequestError(413, f"{value:,} {what}; the limit is {limit:,}")
 
 
 def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:

@@ -75,7 +75,7 @@ class Registry:
     def __init__(self, paths: Mapping[str, Path], metrics: Metrics) -> None:
         self._metrics = metrics
         self._models: dict[str, ServedModel] = {}
-        self._loading: set[str] = set()
+        self._one_at_a_time = asyncio.Lock()
         for name, path in paths.items():
             self._put(ServedModel(name, path))
         self.default = next(iter(self._models))
@@ -93,17 +93,13 @@ class Registry:
     async def reload(self, name: str) -> ServedModel:
         """Load a model again from its folder; the old version serves requests until the new one is ready."""
         old = self.get(name)
-        if name in self._loading:
-            raise RequestError(409, f"model {name!r} is being reloaded already; try again later", {"Retry-After": "1"})
-        self._loading.add(name)
         try:
-            new = await asyncio.to_thread(ServedModel, name, old.path)
+            async with self._one_at_a_time:
+                new = await asyncio.to_thread(ServedModel, name, old.path)
         except (ModelError, OSError) as error:
             raise RequestError(
                 422, f"the new version cannot be loaded, and the old one stays in use: {error}"
             ) from error
-        finally:
-            self._loading.discard(name)
         self._put(new)
         return new
 

@@ -156,10 +156,6 @@ class MapResponse(BaseModel):
     y: list[float]
 
 
-class State(BaseModel):
-    status: str
-
-
 class Suggestion(BaseModel):
     uri: str
     label: str

@@ -27,8 +27,6 @@ N_EXPLAINED = 20  # examples
 N_NEIGHBOURS = 6  # of each label on the map
 N_EXTREMES = 12  # best and worst labels
 N_PAIRS = 15  # confusions
-N_VALUES = 300  # of the spectrum
-GRID = 10_000  # steps of a coordinate on the map
 NAME, QUOTE = 100, 300  # bytes of a label and of a quoted example
 TEXT = 3000  # characters of an explained text
 
@@ -103,7 +101,7 @@ def gather(
 
 def _metrics(classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report) -> list[dict[str, Any]]:
     known, counts, n_train = measured.data, classifier.label_counts_, classifier.n_train_
-    terms = row_terms(known.Y, measured.labels, None, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
+    terms = row_terms(known.Y, measured.labels, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
     intervals = bootstrap(terms, level=LEVEL, seed=seed, report=report)
     return [
         {"name": name, "value": value, "low": low, "high": high, "popular": measured.popular[name]}
@@ -125,12 +123,8 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     """Return the spectrum of the label embedding; None for models without one."""
     if classifier.model_.embedding is None:
         return None
-    values = np.asarray(classifier.singular_values_, dtype=np.float64)
-    shown = np.unique(np.geomspace(1, len(values), N_VALUES).round().astype(int)) - 1
     return {
-        "ranks": (shown + 1).tolist(),
-        "values": values[shown].tolist(),
-        "rank": len(values),
+        "values": classifier.singular_values_.tolist(),
         "reason": classifier.settings_.get("rank_reason") or "set by the user",
         "method": classifier.settings_["method"],
     }
@@ -191,15 +185,12 @@ def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str],
 def _map(
     classifier: RembrandtClassifier, recall: NDArray[Any], names: list[str], seed: int, report: Report
 ) -> dict[str, Any]:
-    """Return the most frequent labels with integer coordinates, which are shorter than floats."""
+    """Return the positions of the most frequent labels, what is known about them, and their nearest labels."""
     found = label_map(classifier, N_MAPPED, seed, report)
-    low, high = found.positions.min(axis=0), found.positions.max(axis=0)
-    scale = GRID / max(float((high - low).max()), 1e-12)
-    x, y = np.round((found.positions - (low + high) / 2) * scale + GRID / 2).astype(int).T.tolist()
+    x, y = np.round(found.positions.T.astype(np.float64), 2).tolist()
     near = nearest_labels(unit_vectors(classifier)[found.columns], N_NEIGHBOURS, report=report)[0]
     return {
         "n_labels": len(names),
-        "grid": GRID,
         "names": [names[i] for i in found.columns.tolist()],
         "counts": found.counts.tolist(),
         "x": x,

@@ -150,7 +150,7 @@ function reliabilityCurve() {
   return svg;
 }
 function spectrumCurve() {
-  const { ranks, values, rank } = data.spectrum;
+  const { values } = data.spectrum, rank = values.length, ranks = values.map((_, i) => i + 1);
   const width = 520, height = 270, left = 52, bottom = 40, top = 8;
   const positive = values.filter((value) => value > 0);
   if (!positive.length) return make("p", { class: "soft" }, "All values are zero.");
@@ -177,15 +177,18 @@ section("frequency", "Frequency", "Common and rare labels",
   make("div", { class: "card" }, key(["first", "precision"], ["second", `recall@${model.top_k}`]), deciles(),
     make("p", { class: "sum" }, "Below each group: its number and the range of training counts of its labels.")));
 section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Calibration", null,
-  make("div", { class: "grid" },
+  make("div", { class: "grid halves" },
     make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
       make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${per(data.calibration.error)}. The pale bars show the number of predictions.`)),
     data.spectrum ? make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
-      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.rank)}: ${data.spectrum.reason}.`)) : null));
+      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}: ${data.spectrum.reason}.`)) : null));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
 function labelMap(map) {
   const n = map.names.length;
+  const [left, right, top, bottom] = [map.x, map.y].flatMap((values) => [Math.min(...values), Math.max(...values)]);
+  const side = Math.max(right - left, bottom - top) || 1;
+  const mapX = map.x.map((value) => value - (left + right - side) / 2), mapY = map.y.map((value) => value - (top + bottom - side) / 2);
   const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `Map of ${count(n)} labels; plus, minus and the arrow keys move it` });
   const tip = make("div", { class: "tip", hidden: "" });
   const input = make("input", { type: "search", placeholder: "Find a label", "aria-label": "Find a label on the map" });
@@ -200,12 +203,12 @@ function labelMap(map) {
     make("div", { class: "mapfoot" }, "recall 0 %", ramp, "recall 100 %; grey: not in the test data"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
   let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
-  const screenX = (i) => map.x[i] * scale + shiftX, screenY = (i) => map.y[i] * scale + shiftY;
+  const screenX = (i) => mapX[i] * scale + shiftX, screenY = (i) => mapY[i] * scale + shiftY;
 
   function home() {
-    scale = Math.min(canvas.clientWidth, canvas.clientHeight) / (map.grid * 1.06);
-    shiftX = (canvas.clientWidth - map.grid * scale) / 2;
-    shiftY = (canvas.clientHeight - map.grid * scale) / 2;
+    scale = Math.min(canvas.clientWidth, canvas.clientHeight) / (side * 1.06);
+    shiftX = (canvas.clientWidth - side * scale) / 2;
+    shiftY = (canvas.clientHeight - side * scale) / 2;
   }
   function shade(value, palette) {
     return value === null ? palette.none : palette.steps[Math.round(value * 10)];
@@ -230,7 +233,7 @@ function labelMap(map) {
     const pen = canvas.getContext("2d"), colours = palette();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, wide, high);
-    const near = Math.sqrt(Math.max(1, scale * map.grid / high)), inside = [];
+    const near = Math.sqrt(Math.max(1, scale * side / high)), inside = [];
     pen.globalAlpha = 0.85;
     for (let i = n - 1; i >= 0; i -= 1) {
       const x = screenX(i), y = screenY(i);
@@ -285,7 +288,7 @@ function labelMap(map) {
     }
   }
   function zoomAt(x, y, factor) {
-    const least = Math.min(canvas.clientWidth, canvas.clientHeight) / (map.grid * 2);
+    const least = Math.min(canvas.clientWidth, canvas.clientHeight) / (side * 2);
     const next = Math.min(Math.max(scale * factor, least), least * 400);
     shiftX = x - (x - shiftX) * next / scale;
     shiftY = y - (y - shiftY) * next / scale;
@@ -312,9 +315,9 @@ function labelMap(map) {
   }
   function go(i) {
     chosen = i;
-    scale = Math.max(scale, 9 * Math.min(canvas.clientWidth, canvas.clientHeight) / map.grid);
-    shiftX = canvas.clientWidth / 2 - map.x[i] * scale;
-    shiftY = canvas.clientHeight / 2 - map.y[i] * scale;
+    scale = Math.max(scale, 9 * Math.min(canvas.clientWidth, canvas.clientHeight) / side);
+    shiftX = canvas.clientWidth / 2 - mapX[i] * scale;
+    shiftY = canvas.clientHeight / 2 - mapY[i] * scale;
     list.replaceChildren();
     paint();
     say(i);
@@ -330,7 +333,7 @@ function labelMap(map) {
   canvas.addEventListener("pointerdown", (event) => { dragging = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); canvas.classList.add("moving"); });
   canvas.addEventListener("pointerup", () => { dragging = null; canvas.classList.remove("moving"); });
   canvas.addEventListener("pointermove", (event) => {
-    const place = canvas.getBoundingClientRect();
+    const bounds = canvas.getBoundingClientRect();
     if (dragging) {
       shiftX += event.clientX - dragging[0];
       shiftY += event.clientY - dragging[1];
@@ -339,14 +342,14 @@ function labelMap(map) {
       paint();
       return;
     }
-    const found = nearestTo(event.clientX - place.left, event.clientY - place.top);
+    const found = nearestTo(event.clientX - bounds.left, event.clientY - bounds.top);
     if (found !== hovered) { hovered = found; say(found >= 0 ? found : chosen); paint(); }
   });
   canvas.addEventListener("pointerleave", () => { hovered = -1; say(chosen); paint(); });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const place = canvas.getBoundingClientRect();
-    zoomAt(event.clientX - place.left, event.clientY - place.top, Math.exp(-event.deltaY * 0.0015));
+    const bounds = canvas.getBoundingClientRect();
+    zoomAt(event.clientX - bounds.left, event.clientY - bounds.top, Math.exp(-event.deltaY * 0.0015));
     say(-1);
   }, { passive: false });
   canvas.addEventListener("dblclick", () => { chosen = -1; say(-1); home(); paint(); });

@@ -1,0 +1,102 @@
+"""The place of a device: for rows in memory, for a store, and for rows of a store in memory."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from rembrandt import memory
+from rembrandt.data import Dataset
+from rembrandt.data.convert import write_store
+from rembrandt.data.rows import MemoryRows
+from rembrandt.engines.place import CPU, is_dask, place_for
+from rembrandt.engines.stored_place import DaskPlace, StoredPlace
+from rembrandt.errors import MemoryEstimateError, SettingsError
+from rembrandt.linalg.blocks import as_numpy
+from tests.devices import PLACES
+
+from .contract import case
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    given = case()
+    data = Dataset.build(given.Y, given.X, label_names=list("abcdefghi"), task="multilabel")
+    return write_store([data], tmp_path_factory.mktemp("place") / "store").dataset()
+
+
+def test_places_of_a_store(stored):
+    assert type(place_for("cpu", stored.X)) is type(place_for("auto", stored.X)) is StoredPlace
+    place = place_for("dask:tcp://host:8786", stored.X)
+    assert isinstance(place, DaskPlace) and place.scheduler == "tcp://host:8786"
+    assert place_for("dask?workers=3", stored.X).workers == 3
+    assert place.in_memory() is CPU, "rows of a store that were loaded are in this process"
+    for device in ("cuda", "cpu,cpu", "dask?cut=columns", "tpu"):
+        with pytest.raises(SettingsError, match="takes no store"):
+            place_for(device, stored.X)
+
+
+def test_places_of_rows_in_memory():
+    rows = MemoryRows(case().X)
+    assert place_for("cpu", rows) is place_for("cpu") is CPU and CPU.in_memory() is CPU
+    assert is_dask("dask") and is_dask("dask:tcp://host:1") and not is_dask("cpu")
+    with pytest.raises(SettingsError, match="works on a store"):
+        place_for("dask", rows)
+    for device in ("", None, 3):
+        with pytest.raises(SettingsError, match="must be a name"):
+            place_for(device, rows)
+
+
+def test_a_store_is_fitted_as_it_is(stored):
+    place = place_for("cpu", stored.X)
+    with pytest.raises(SettingsError, match="its own labels and weights"):
+        place.engine(stored.X, stored.Y, np.ones(stored.n_examples), center=False)
+    with pytest.raises(SettingsError, match="its own labels and weights"):
+        place.engine(stored.X, stored.Y[:, :3], None, center=False)
+
+
+@pytest.mark.parametrize("place", [pytest.param(lambda: CPU, id="cpu"), *PLACES])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_rows_are_projected_and_their_own_labels_left_out(place, kind):
+    given, place = case(kind), place()
+    dense, Y = given.dense[:2]
+    rng = np.random.default_rng(0)
+    W, V = (rng.standard_normal((size, 3)).astype(np.float32) for size in (dense.shape[1] + 1, Y.shape[1]))
+    H = place.project(MemoryRows(given.X), place.asarray(W))
+    expected = dense @ W[:-1] + W[-1]
+    assert_allclose(as_numpy(H), expected, atol=1e-4)
+    left = place.leave_out(H, 0.25, given.Y, place.asarray(V))
+    assert left.dtype == H.dtype
+    assert_allclose(as_numpy(left), (expected - 0.25 * Y @ V) / 0.75, atol=1e-4)
+
+
+def shape(**more):
+    sizes = {"n": 1000, "d": 100, "c": 100_000, "nonzeros": 10_000, "k": 50, "width": 70, "mapped": 50}
+    return memory.Shape(**sizes | {"decoder": "ridge"} | more)
+
+
+def test_memory_is_checked_where_it_is_used(monkeypatch, stored):
+    assert CPU.check_memory(shape(), independent=True) == memory.estimate(shape())["total"]
+    large = shape(n=10_000_000, mapped=1000, decoder="logistic", c=10)
+    here = place_for("cpu", stored.X)
+    assert here.check_memory(large, independent=True) < memory.estimate(large)["total"], "features of a store stream"
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    for place in (CPU, here):
+        with pytest.raises(MemoryEstimateError, match="GiB is free"):
+            place.check_memory(shape(), independent=True)
+
+
+def test_independent_labels_may_take_turns_on_a_device(monkeypatch):
+    pytest.importorskip("torch")
+    place = place_for("cpu,cpu")
+    logistic = shape(decoder="logistic", mapped=4000, d=10)
+    free = memory.estimate(shape(decoder="transpose", d=10))["total"]
+    monkeypatch.setattr(type(place), "available", lambda _: free)
+    assert place.check_memory(logistic, independent=True) <= free
+    with pytest.raises(MemoryEstimateError, match="on cpu,cpu"):
+        place.check_memory(logistic, independent=False)
+
+
+def test_an_empty_matrix_of_rows_is_not_copied():
+    X = sparse.csr_array((3, 4), dtype=np.float32)
+    assert MemoryRows(X)[:] is X and MemoryRows(X)[:2].shape == (2, 4)
