@@ -297,9 +297,9 @@ class Counted(TorchEngine):
         super().__init__(*given, **more)
         self.columns: dict[tuple[str, str], int] = {}
 
-    def product(self, left: str, right: str, Q: torch.Tensor) -> torch.Tensor:
+    def full_product(self, left: str, right: str, Q: torch.Tensor) -> torch.Tensor:
         self.columns[left, right] = self.columns.get((left, right), 0) + Q.shape[1]
-        return super().product(left, right, Q)
+        return super().full_product(left, right, Q)
 
     def work(self) -> dict[str, float]:
         """Return the operations, and the bytes if entries are read once for every 128 columns of a block."""

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.generated import sparse_problem
 from benchmarks.resident import peak_bytes
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
-from rembrandt.data.generated import sparse_problem
 from rembrandt.data.store import Store
 from rembrandt.embeddings import embed
 from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.linalg.sparse import append_constant
 from rembrandt.progress import bars
@@ -47,8 +48,9 @@ def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) 
         start = time.perf_counter()
         store = write_store(examples(n, rows, scale), root / "store")
         size = sum(shard.entry.bytes for shard in store.shards)
+        nonzeros = sum(sum(shard.entry.nonzeros) for shard in store.shards)
         print(
-            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {store.nonzeros:,} non-zeros, "
+            f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {nonzeros:,} non-zeros, "
             f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in {time.perf_counter() - start:.0f} s",
             flush=True,
         )
@@ -107,7 +109,7 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
     if kind == "memory":
         engine: Any = CpuEngine(append_constant(data.X[:]), data.Y)
     else:
-        engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+        engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     Z = np.random.default_rng(0).standard_normal((engine.d, COMPONENTS + OVERSAMPLES), dtype=np.float32)
     engine.gram(Z)  # compiles, and transposes data in memory
     seconds = []
@@ -122,7 +124,7 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
 def _embedding(iterations: int, path: Path) -> dict[str, Any]:
     store = Store(path)
     start = time.perf_counter()
-    engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     k = min(COMPONENTS, store.c // 2)
     embedding = EmbeddingSettings(n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg")
     with bars() as report:

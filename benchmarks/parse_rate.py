@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from benchmarks.generated import sparse_problem
 from rembrandt.data import read
-from rembrandt.data.generated import sparse_problem
 
 
 def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:

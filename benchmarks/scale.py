@@ -26,7 +26,8 @@ from rembrandt.data.store import Store
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import embed
 from rembrandt.engines.projected import ProjectedRows
-from rembrandt.engines.shards import LocalExecutor, ShardedEngine, tree_cut
+from rembrandt.engines.shard_products import Data
+from rembrandt.engines.shards import Executor, ShardedEngine, tree_cut
 from rembrandt.progress import silent
 from rembrandt.recipe import EmbeddingSettings, Recipe
 
@@ -86,7 +87,7 @@ def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "pla
     try:
         n = max(4000, int(1_000_000 * scale))
         store = write_store(examples(n, max(500, n // 8), 10 * scale), folder / "store")
-        found: dict[str, Any] = {"examples": n, "nonzeros": store.nonzeros}
+        found: dict[str, Any] = {"examples": n, "nonzeros": sum(sum(shard.entry.nonzeros) for shard in store.shards)}
         costs = measure(store)
         found["costs"] = vars(costs)
         if "workers" in parts:
@@ -100,7 +101,7 @@ def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "pla
 
 def measure(store: Store) -> Costs:
     """Fit the cost of a pass to passes of several widths."""
-    engine = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     nonzeros = sum(shard.entry.nonzeros[0] for shard in store.shards)
     print(f"{store.n:,} examples, {nonzeros:,} non-zeros, {store.d:,} features")
     print(f"{'columns':>8}{'CPU s':>14}{'ns per non-zero':>18}")
@@ -133,14 +134,14 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
     embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
     settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
     print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s/pass':>10}{'MB sent':>9}{'between':>9}{'back':>9}{'difference':>14}")
-    here = ShardedEngine(store.shards, store.d, store.c, constant=True)
+    here = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     start = time.perf_counter()
     expected = embed(here, settings)
     rows = [_row("this process", here.tally, time.perf_counter() - start, expected.sigma, expected.sigma)]
-    decoder = _decoder(store, expected.W, LocalExecutor(), rows, "this process", None)
+    decoder = _decoder(store, expected.W, Executor(), rows, "this process", None)
     for workers in (1, 2, 4):
         with cluster(workers=workers) as client:
-            engine = ShardedEngine(store.shards, store.d, store.c, constant=True, executor=DaskExecutor(client))
+            engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True), DaskExecutor(client))
             start = time.perf_counter()
             found = embed(engine, settings)
             name = f"{workers} workers"
@@ -149,7 +150,7 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
             if workers == 2:
                 pid = min(client.run(os.getpid).values())
                 executor = _Killing(client, pid)
-                engine = ShardedEngine(store.shards, store.d, store.c, constant=True, executor=executor)
+                engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True), executor)
                 start = time.perf_counter()
                 found = embed(engine, settings)
                 assert executor.left < 0

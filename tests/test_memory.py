@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from rembrandt import LabelEmbedder, RembrandtClassifier, memory
-from rembrandt.engines.place import CpuPlace
+from rembrandt.engines.place import Place
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.memory import Shape, available, check, estimate
 from rembrandt.recipe import DECODERS, EmbeddingSettings
@@ -122,8 +122,8 @@ def test_nothing_begins_that_does_not_fit(monkeypatch, estimator):
         raise AssertionError("the fit began")
 
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    monkeypatch.setattr(CpuPlace, "engine", begun)
-    monkeypatch.setattr(CpuPlace, "hinge", begun)
+    monkeypatch.setattr(Place, "engine", begun)
+    monkeypatch.setattr(Place, "hinge", begun)
     with pytest.raises(MemoryEstimateError, match="GiB is free"):
         estimator.fit(*problem())
 

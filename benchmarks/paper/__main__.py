@@ -1,4 +1,4 @@
-"""Run the paper's experiments and write a report with the paper's numbers beside ours.
+"""Run the paper's experiments and write a report with the paper's numbers next to ours.
 
 Finished measurements are kept: after an interruption, the same command continues. A folder that was started on another
 machine can be continued too; each row of the report names its machine.

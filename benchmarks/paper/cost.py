@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from benchmarks.generated import sparse_problem
 from benchmarks.paper.experiment import Row, Step
 from benchmarks.paper.fits import best_time
-from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings.fit import relative
 from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.cpu import CpuEngine
@@ -79,7 +79,7 @@ def measure(shape: Shape) -> dict[str, float]:
     """Return the seconds of one pass and of one orthogonalization."""
     X, Y = sparse_problem(shape.n, FEATURES, shape.c, RANK, labels_each=shape.labels_each)
     engine = CpuEngine(X, Y)
-    strength = relative(1.0, engine.feature_norms())
+    strength = relative(1.0, engine.column_sums("X", squared=True))
     # A fixed number of iterations without a preconditioner: products with the data and a few vectors.
     identity = SpectralPreconditioner.nothing(engine.d)
     solver = ConjugateGradientRidge(engine.gram, strength, identity, tol=0.0, max_iter=ITERATIONS)

@@ -70,7 +70,7 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
 def fingerprint(name: str, folder: str | Path | None = None) -> str:
     """Return a digest of the files of a set and of the code that computes its features."""
     entry = catalogue.ENTRIES[name]
-    source = catalogue.require_folder(entry, "train", folder)
+    source = catalogue.require_folder(entry, folder)
     digest = hashlib.sha256()
     for part in (entry.train, entry.test):
         status = (source / part).stat()

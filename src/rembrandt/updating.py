@@ -122,4 +122,4 @@ def _projected(scorer: EmbeddingScorer, X: Rows) -> Block:
     """Return rows in the embedding; rows on disk go to a file, as they may be many."""
     n, k = X.shape[0], scorer.vectors.shape[1]
     blocks = (as_numpy(scorer.project(rows)) for _, rows in X.blocks(ROWS))
-    return np.vstack(list(blocks)) if X.resident()[0] == n else RowsOnDisk.streamed(n, k, blocks)
+    return np.vstack(list(blocks)) if X.resident()[0] == n else RowsOnDisk(n, k, blocks)

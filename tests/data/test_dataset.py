@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks.generated import sparse_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rembrandt.data import Dataset, Notes
-from rembrandt.data.generated import labelled_documents, sparse_problem
+from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import DataError
 
 

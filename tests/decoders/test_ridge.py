@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines import statistics as module
-from rembrandt.engines.place import CPU, CpuPlace
+from rembrandt.engines.place import CPU, Place
 from rembrandt.features.fourier import draw
 from rembrandt.linalg.blocks import spans
 
@@ -64,7 +64,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     H, Y, _ = problem(multiclass=False)
     weights = np.random.default_rng(0).random(len(H))
     whole = ridge(H, Y, None, weights)
-    monkeypatch.setattr(CpuPlace, "row_spans", lambda self, n, width: spans(n, 37))
+    monkeypatch.setattr(Place, "row_spans", lambda self, n, width: spans(n, 37))
     monkeypatch.setattr(module, "LABELS", 5)
     parts = ridge(H, Y, None, weights)
     assert_allclose(parts.weights, whole.weights, atol=1e-5)

@@ -95,13 +95,13 @@ class EngineContract:
         Z, dense_Z = self.block(engine, D)
         self.assert_close(engine, engine.gram(Z), X.T @ (w[:, None] * (X @ dense_Z)))
         self.assert_close(engine, engine.gram_matrix(), X.T @ (w[:, None] * X))
-        assert_allclose(engine.feature_norms(), np.diag(X.T @ (w[:, None] * X)), rtol=0, atol=1e-4)
+        assert_allclose(engine.column_sums("X", squared=True), np.diag(X.T @ (w[:, None] * X)), rtol=0, atol=1e-4)
 
     def test_products_with_the_labels(self, given):
         engine, (_, Y, w) = self.engine(given), given.dense
         Q, dense_Q = self.block(engine, C)
         self.assert_close(engine, engine.label_gram(Q), Y.T @ (w[:, None] * (Y @ dense_Q)))
-        assert_allclose(engine.label_norms(), np.diag(Y.T @ (w[:, None] * Y)), rtol=0, atol=1e-4)
+        assert_allclose(engine.column_sums("Y", squared=True), np.diag(Y.T @ (w[:, None] * Y)), rtol=0, atol=1e-4)
 
     def test_products_between_them(self, given):
         engine, (X, Y, w) = self.engine(given), given.dense
@@ -113,8 +113,8 @@ class EngineContract:
 
     def test_sums_and_means(self, given):
         engine, (X, Y, w) = self.engine(given), given.dense
-        assert_allclose(engine.feature_sums(), w @ X, atol=1e-4)
-        assert_allclose(engine.label_sums(), w @ Y, atol=1e-4)
+        assert_allclose(engine.column_sums("X", squared=False), w @ X, atol=1e-4)
+        assert_allclose(engine.column_sums("Y", squared=False), w @ Y, atol=1e-4)
         assert (engine.means is not None) == given.center
         if engine.means is not None:
             raw, w = given.X.toarray() if sparse.issparse(given.X) else given.X, w / w.sum()

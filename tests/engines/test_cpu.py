@@ -49,10 +49,11 @@ def test_gram_matrix_of_very_sparse_rows():
     X = sparse.random_array((500, 60), density=0.01, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
     weights = np.random.default_rng(1).random(500)
     dense = X.toarray().astype(np.float64)
-    found = CpuEngine(X, None, weights).gram_matrix()
+    found = CpuEngine(X, sparse.csr_array((500, 0), dtype=np.float32), weights).gram_matrix()
     np.testing.assert_allclose(found, dense.T @ (weights[:, None] * dense), atol=1e-6)
 
 
 def test_without_labels():
-    engine = CpuEngine(case().X)
+    given = case()
+    engine = CpuEngine(given.X, given.Y[:, :0])
     assert engine.c == 0 and engine.label_gram(np.ones((0, 1), dtype=np.float32)).shape == (0, 1)

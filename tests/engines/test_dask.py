@@ -6,12 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.generated import sparse_problem
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.convert import convert
-from rembrandt.data.generated import sparse_problem
 from rembrandt.embeddings import embed
+from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.errors import DataError, EngineError, RembrandtWarning
 from tests.embeddings.problems import recipe
@@ -39,7 +40,7 @@ def store(tmp_path_factory):
 
 
 def engine_of(store, executor=None):
-    return ShardedEngine(store.shards, store.d, store.c, executor=executor, constant=True)
+    return ShardedEngine(Data(store.shards, store.d, store.c, constant=True), executor)
 
 
 class TestDask(EngineContract):
@@ -55,7 +56,7 @@ class TestDask(EngineContract):
 
     def make(self, X, Y, weights=None, constant=False):
         executor = DaskExecutor(self.client)
-        return ShardedEngine(cut(X, Y, weights), X.shape[1], Y.shape[1], executor=executor, constant=constant)
+        return ShardedEngine(Data(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant), executor)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -65,7 +66,7 @@ def test_the_same_bits_as_in_one_process(store, workers):
     with cluster(workers=workers) as client:
         there = engine_of(store, DaskExecutor(client))
         assert_array_equal(there.gram(Z), here.gram(Z))
-        assert_array_equal(there.feature_norms(), here.feature_norms())
+        assert_array_equal(there.column_sums("X", squared=True), here.column_sums("X", squared=True))
         settings = recipe(n_components=4, n_oversamples=4, solver="pcg", max_iter=3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RembrandtWarning)  # three iterations may be too few
@@ -91,7 +92,7 @@ def test_bytes_are_counted(client, store):
 def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
     shards = [type(s)(tmp_path / s.entry.file, s.entry) for s in store.shards]
     with pytest.raises(DataError, match=r"shard-0000-0000\d\d\.safetensors: .* missing"):
-        ShardedEngine(shards, store.d, store.c, executor=DaskExecutor(client))
+        ShardedEngine(Data(shards, store.d, store.c), DaskExecutor(client))
 
 
 class Killing(DaskExecutor):

@@ -14,7 +14,7 @@ from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.place import CPU
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_products import Csr, multiply
+from rembrandt.engines.torch_products import Csr
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import append_constant
@@ -106,12 +106,12 @@ def test_the_certificate_runs_on_a_device():
 def test_a_transpose_and_rows_of_a_sparse_matrix():
     A = sparse.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
     placed = Csr.of(A, CPU_ONE[0], torch.float32)
-    assert_array_equal(placed.transposed().dense(torch.float32), A.toarray().T)
-    assert_array_equal(placed.rows(slice(7, 19)).dense(torch.float32), A.toarray()[7:19])
+    assert_array_equal(placed.T.dense(torch.float32), A.toarray().T)
+    assert_array_equal(placed[7:19].dense(torch.float32), A.toarray()[7:19])
     assert_array_equal(placed.with_constant().dense(torch.float32), append_constant(A).toarray())
     Z = torch.randn(30, 5)
-    assert_allclose(multiply(placed, Z), A.toarray() @ Z.numpy(), atol=1e-5)
-    assert multiply(Csr.of(A[:0], CPU_ONE[0], torch.float32), Z).shape == (0, 5)
+    assert_allclose(placed @ Z, A.toarray() @ Z.numpy(), atol=1e-5)
+    assert (Csr.of(A[:0], CPU_ONE[0], torch.float32) @ Z).shape == (0, 5)
 
 
 def test_a_product_that_does_not_fit_is_done_in_smaller_blocks(monkeypatch):
@@ -119,7 +119,7 @@ def test_a_product_that_does_not_fit_is_done_in_smaller_blocks(monkeypatch):
     given = case()
     engine = TorchEngine(given.X, given.Y)
     Z = engine.asarray(np.random.default_rng(0).standard_normal((engine.d, 7)))
-    expected, times, widths = engine.gram(Z), module._Operand.times, []
+    expected, times, widths = engine.gram(Z), Csr.__matmul__, []
 
     def limited(self, block):
         widths.append(block.shape[1])
@@ -127,7 +127,7 @@ def test_a_product_that_does_not_fit_is_done_in_smaller_blocks(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return times(self, block)
 
-    monkeypatch.setattr(module._Operand, "times", limited)
+    monkeypatch.setattr(Csr, "__matmul__", limited)
     assert_allclose(engine.gram(Z), expected, atol=1e-5)
     assert widths[0] == 7 and max(widths[3:]) <= 2
 

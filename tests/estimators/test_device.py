@@ -111,8 +111,8 @@ def test_names_of_devices():
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ("gpu7", "is not a device: use 'cpu', 'cuda'"),
-        ("mps", "is not supported"),
+        ("gpu7", "is not a supported device: use 'cpu', 'cuda'"),
+        ("mps", "is not a supported device"),
         ("cuda:99", "does not exist" if torch.cuda.is_available() else "finds no GPU"),
         ("", "must be a name"),
         (3, "must be a name"),

@@ -5,7 +5,8 @@ import sys
 import numpy as np
 from scipy import sparse
 
-from rembrandt.model import pack_csr, pack_strings, save_folder
+from rembrandt.model.folder import save_folder
+from rembrandt.storage.arrays import pack_csr, pack_strings
 
 
 def contents():

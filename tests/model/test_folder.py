@@ -13,7 +13,8 @@ from safetensors.numpy import load_file
 
 from rembrandt import load
 from rembrandt.errors import ModelError, OutputExistsError
-from rembrandt.model import FORMAT_VERSION, load_folder, save_folder, unpack_csr, unpack_strings
+from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
+from rembrandt.storage.arrays import unpack_csr, unpack_strings
 
 from .make_golden import contents
 
@@ -167,7 +168,7 @@ def test_bad_json(model):
 
 
 def test_format_1_is_refused_with_the_advice_to_fit_again():
-    with pytest.raises(ModelError, match=r"format version 1, which Rembrandt .* no longer reads; fit the model again"):
+    with pytest.raises(ModelError, match=r"format version 1, and Rembrandt .* reads version 2; fit the model again"):
         load_folder(FORMAT_1)
     with pytest.raises(ModelError, match="fit the model again"):
         load(FORMAT_1)
@@ -175,32 +176,19 @@ def test_format_1_is_refused_with_the_advice_to_fit_again():
 
 def test_newer_and_impossible_versions(model):
     rewrite_card(model, format_version=FORMAT_VERSION + 1, library_version="9.1")
-    refused(model, "not older than 9.1")
+    refused(model, "install Rembrandt 9.1")
     for version in (0, -1, "1", None):
         rewrite_card(model, format_version=version)
         refused(model, "format version")
 
 
-@pytest.mark.parametrize("key", ["metadata", "arrays", "files", "sha256"])
+@pytest.mark.parametrize("key", ["metadata", "files", "sha256"])
 @pytest.mark.parametrize("verify", [True, False])
 def test_a_card_with_a_missing_entry(model, key, verify):
     card = json.loads((model / "model.json").read_text())
     del card[key]
     (model / "model.json").write_text(json.dumps(card))
     refused(model, "is missing", verify)
-
-
-def test_a_card_that_lists_other_arrays(model):
-    card = json.loads((model / "model.json").read_text())
-    for arrays in (
-        card["arrays"] | {"more": {"dtype": "float32", "shape": [1]}},
-        {name: entry for name, entry in card["arrays"].items() if name != "of_int8"},
-        card["arrays"] | {"of_int8": {"dtype": "uint8", "shape": [3, 4]}},
-        card["arrays"] | {"of_int8": {"dtype": "int8", "shape": [4, 3]}},
-    ):
-        rewrite_card(model, arrays=arrays)
-        refused(model, "is not what model.json says", verify=False)
-        refused(model, "checksum")
 
 
 def test_damaged_header(model):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from rembrandt import RembrandtClassifier, TextFeatures, load
 from rembrandt.errors import ModelError, OutputExistsError
-from rembrandt.model import save_folder
+from rembrandt.model.folder import save_folder
 from rembrandt.model.saving import load_model
 from rembrandt.recipe import DECODERS, EmbeddingSettings, TreeSettings
 from tests.estimators.problems import settled, words

@@ -98,11 +98,10 @@ class _Collected:
         self.batches.clear()  # the pieces are as large as the whole
         Y, names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
         Y.data[:] = 1.0
-        X, feature_names, repeated_features = None, None, 0
+        X, feature_names, repeated = None, None, 0
         if features:
-            X, feature_names, repeated_features = _assembled(
-                features, self.features, columns.feature_names, columns.n_features, values
-            )
+            known = columns.feature_names, columns.n_features
+            X, feature_names, repeated = _assembled(features, self.features, *known, values)
         return Dataset.build(
             Y,
             X,
@@ -111,7 +110,7 @@ class _Collected:
             feature_names=feature_names,
             task="multilabel" if "multilabel" in tasks else tasks.pop(),
             weights=np.concatenate(weights) if any((each != 1).any() for each in weights) else None,
-            notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
+            notes=Notes(duplicate_features=repeated, duplicate_labels=repeated_labels),
         )
 
 

@@ -35,17 +35,13 @@ class Entry:
     titles: list[str] = field(default_factory=list)  # tables of the titles of labels, in order of preference
     present: bool = False
 
-    def file(self, part: Part) -> str:
-        """The file of a part."""
-        return self.files.format(part)
-
     @property
     def train(self) -> str:
-        return self.file("train")
+        return self.files.format("train")
 
     @property
     def test(self) -> str:
-        return self.file("test")
+        return self.files.format("test")
 
 
 _FACTS = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
@@ -62,9 +58,9 @@ def load(name: str, part: Part = "train", folder: str | Path | None = None, repo
     entry = _entry(name)
     if part not in ("train", "test"):
         raise DataError(f"{name} has no part {part!r}; choose train or test")
-    found = require_folder(entry, part, folder)
+    found = require_folder(entry, folder)
     titles = next((found / table for table in entry.titles if (found / table).is_file()), None)
-    data = read(found / entry.file(part), report=report, **entry.options)
+    data = read(found / entry.files.format(part), report=report, **entry.options)
     return data if titles is None else replace(data, label_titles=read_titles(titles))
 
 
@@ -73,13 +69,7 @@ def get(name: str, report: Report = silent) -> Path:
     entry = _entry(name)
     if name == "pubmed-mesh":
         return pubmed.get(report)
-    found = folder_of(entry, None)
-    if found is not None:
-        return (found / entry.train).parent
-    raise DataError(
-        f"{name} cannot be fetched from here. It comes from {entry.source}; put {entry.train} and {entry.test} into a "
-        f"folder and name that folder in {VARIABLE}"
-    )
+    return (require_folder(entry, None) / entry.train).parent
 
 
 def folder_of(entry: Entry, folder: str | Path | None) -> Path | None:
@@ -91,16 +81,13 @@ def folder_of(entry: Entry, folder: str | Path | None) -> Path | None:
     return next((c for c in candidates if (c / entry.train).is_file() and (c / entry.test).is_file()), None)
 
 
-def require_folder(entry: Entry, part: Part, folder: str | Path | None) -> Path:
+def require_folder(entry: Entry, folder: str | Path | None) -> Path:
     """The folder that has both parts of a set; an error says where the set comes from."""
     found = folder_of(entry, folder)
     if found is None:
         root = folder or os.environ.get(VARIABLE)
-        where = f"put it there, or name another folder in {VARIABLE}" if root else f"name its folder in {VARIABLE}"
-        raise DataError(
-            f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}",
-            Path(root or "") / entry.file(part),
-        )
+        where = f"put {entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}"
+        raise DataError(f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}", root)
     return found
 
 

@@ -192,10 +192,8 @@ def _start(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Ma
     if store is not None and not append and unfinished is None:
         raise OutputExistsError(f"{folder} is a store already; choose another folder, or add to it with --append")
     if unfinished is not None and (store is None or len(unfinished.inputs) > len(store.inputs)):
-        last = [
-            {key: value for key, value in one.items() if key != "done"} for one in unfinished.inputs[-len(wanted) :]
-        ]
-        if last == list(wanted):
+        last = unfinished.inputs[-len(wanted) :]
+        if [one | {"done": None} for one in last] == [one | {"done": None} for one in wanted]:
             return unfinished
     if store is None and unfinished is not None:
         raise OutputExistsError(

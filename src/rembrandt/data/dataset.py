@@ -295,7 +295,7 @@ class Dataset:
         if wanted == self.feature_names:
             return self
         columns = LabelIndex(self.feature_names).columns(wanted)
-        rows = as_rows(self.X).select(columns)
+        rows: Any = as_rows(self.X).select(columns)
         notes = self.notes + Notes(unseen_features=len(self.feature_names) - int((columns >= 0).sum()))
         if rows.n_empty is not None:
             notes = replace(notes, rows_without_features=rows.n_empty)

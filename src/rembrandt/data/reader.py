@@ -13,6 +13,7 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, ReadOptions, detect
 from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
+from rembrandt.linalg.blocks import spans
 from rembrandt.progress import Report, silent
 
 
@@ -92,8 +93,7 @@ def read_parts(
         if part.n_examples <= rows:
             yield part
             continue
-        starts = range(0, part.n_examples, int(rows))
-        pieces = (part.rows(np.arange(start, min(start + int(rows), part.n_examples))) for start in starts)
+        pieces = (part.rows(np.arange(span.start, span.stop)) for span in spans(part.n_examples, int(rows)))
         first = next(pieces)
         repeated = {name: getattr(part.notes, name) for name in ("duplicate_features", "duplicate_labels")}
         yield replace(first, notes=replace(first.notes, **repeated))
@@ -108,8 +108,6 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         raise DataError(message, path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
-    if kind != "npz" and not path.is_file():
-        raise DataError("this is a folder; name one file inside it" if path.is_dir() else "there is no such file", path)
     if kind != "npz" and not head(path, 1):
         raise DataError("the file is empty; expected at least one example", path)
     kind = detect(path) if kind == "auto" else kind
@@ -129,9 +127,7 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
 
         return repository_parts(path, options.label_names, options.n_features, report, rows)
     if options.label_names is not None or options.n_features is not None:
-        raise DataError(
-            f"a {kind} file names its own labels and features; use Dataset.align_labels to match them", path
-        )
+        raise DataError(f"a {kind} file names its own labels and features; match them with Dataset.align_labels", path)
     if kind == "vw":
         from rembrandt.data.vw import vw_parts
 

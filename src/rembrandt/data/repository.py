@@ -47,9 +47,7 @@ def repository_parts(
     most_labels, most_features = (header.n_labels, header.n_features) if header else (MOST_LABELS, MOST_FEATURES)
     if header:
         if names is not None and len(names) < most_labels:
-            raise DataError(
-                f"{len(names):,} label names were given for {most_labels:,} labels; give one for each", path, 1
-            )
+            raise DataError(f"{len(names):,} label names for {most_labels:,} labels; give one for each", path, 1)
         names = names or _names_beside(path, "labels.txt", most_labels) or [str(i) for i in range(most_labels)]
         if (n_features or 0) <= most_features:
             feature_names = _names_beside(path, "features.txt", most_features)
@@ -90,16 +88,11 @@ def _take_header(chunk: Chunk) -> tuple[Header | None, Chunk]:
     after = Chunk(rest, chunk.path, 2)
     if not match:
         return None, after
-    if max(map(len, match.groups())) > 18:
-        raise chunk.error("the numbers of the header are too large; expected 'examples features labels'", 0)
-    header = Header(*map(int, match.groups()))
-    if header.n_labels > MOST_LABELS or header.n_features > MOST_FEATURES:
-        raise chunk.error(
-            f"the header says {header.n_features:,} features and {header.n_labels:,} labels; at most "
-            f"{MOST_FEATURES:,} and {MOST_LABELS:,} can be read. Correct the header",
-            0,
-        )
-    return header, after
+    numbers = [int(number) for number in match.groups() if len(number) <= 18]
+    if len(numbers) < 3 or numbers[1] > MOST_FEATURES or numbers[2] > MOST_LABELS:
+        most = f"{MOST_FEATURES:,} features and {MOST_LABELS:,} labels"
+        raise chunk.error(f"the numbers of the header are too large; at most {most} can be read. Correct the header", 0)
+    return Header(*numbers), after
 
 
 def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:

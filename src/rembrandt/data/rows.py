@@ -6,66 +6,21 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.arrays import select_columns
+from rembrandt.data.stored import StoredRows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
 
 
-class Rows(Protocol):
-    """An n × d feature matrix whose rows may be on disk."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries."""
-
-    @property
-    def n_empty(self) -> int | None:
-        """Number of rows without entries; None if that would take a pass over the data."""
-
-    @property
-    def X(self) -> Any:
-        """The matrix, if it is in memory, or else these rows: the form in which `Dataset` holds them."""
-
-    def __getitem__(self, index: Any) -> Matrix:
-        """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
-
-    def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
-        """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
-
-    def normalized(self) -> Rows:
-        """Scale each row to unit Euclidean length."""
-
-    def select(self, columns: NDArray[np.int64]) -> Rows:
-        """These columns, -1 for a column of zeros; select columns before `normalized`, or select the used ones."""
-
-    def used_columns(self) -> NDArray[np.int64]:
-        """Columns with at least one stored entry."""
-
-    def resident(self) -> tuple[int, int]:
-        """Rows and stored entries that a pass over the data holds in memory at a time."""
-
-    def label_feature_pairs(self, Y: sparse.csr_array) -> int:
-        """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
-
-    def digest(self) -> str:
-        """SHA-256 of the contents."""
-
-
 @dataclass(frozen=True)
 class MemoryRows:
-    """Rows in memory: a NumPy array or a CSR matrix."""
+    """Rows in memory: a NumPy array or a CSR matrix. `StoredRows` has the same methods."""
 
     X: Matrix
 
@@ -79,40 +34,53 @@ class MemoryRows:
 
     @property
     def nnz(self) -> int:
+        """Number of stored entries."""
         return int(self.X.nnz if is_sparse(self.X) else self.X.size)
 
     @property
     def n_empty(self) -> int:
+        """Number of rows without entries; None for rows on disk, where that would take a pass over the data."""
         return int((np.diff(self.X.indptr) == 0).sum()) if is_sparse(self.X) else 0
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Matrix:
+        """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
         everything = isinstance(index, slice) and index == slice(None)
         return self.X if everything else self.X[index]  # X[:] would copy a sparse matrix
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
+        """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
         return ((rows, self.X[rows]) for rows in spans(self.shape[0], n_rows))
 
     def normalized(self) -> MemoryRows:
+        """Scale each row to unit Euclidean length."""
         return MemoryRows(normalize_rows(self.X))
 
     def select(self, columns: NDArray[np.int64]) -> MemoryRows:
+        """These columns, -1 for a column of zeros; select columns before `normalized`, or select the used ones."""
         return MemoryRows(select_columns(self.X, columns))
 
     def used_columns(self) -> NDArray[np.int64]:
+        """Columns with at least one stored entry."""
         return used_columns(self.X)
 
     def resident(self) -> tuple[int, int]:
+        """Rows and stored entries that a pass over the data holds in memory at a time."""
         return self.shape[0], self.nnz
 
     def label_feature_pairs(self, Y: sparse.csr_array) -> int:
+        """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
         widths = np.diff(self.X.indptr) if is_sparse(self.X) else np.full(self.shape[0], self.shape[1])
         return int(np.diff(Y.indptr).astype(np.int64) @ widths)
 
     def digest(self) -> str:
+        """SHA-256 of the contents."""
         return array_digest(self.X)
+
+
+Rows = MemoryRows | StoredRows
 
 
 def as_rows(X: Any) -> Rows:
@@ -133,5 +101,5 @@ def array_digest(A: Any) -> str:
 
 
 def is_rows(X: Any) -> bool:
-    """Whether ``X`` implements `Rows`, as opposed to a matrix."""
-    return hasattr(X, "label_feature_pairs")
+    """Whether ``X`` is `Rows`, as opposed to a matrix."""
+    return isinstance(X, Rows)

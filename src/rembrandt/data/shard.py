@@ -85,13 +85,12 @@ class MappedShard:
     Besides the checksum every index is checked, because compiled code follows indices without bounds checks.
     """
 
-    def __init__(self, path: Path, entry: Entry, verify: bool = True) -> None:
+    def __init__(self, path: Path, entry: Entry) -> None:
         self.path, self.entry = path, entry
-        self._verify = verify
         self._file: ArrayFile | None = None
 
     def __reduce__(self) -> Any:
-        return open_shard, (self.path.absolute(), self.entry, self._verify)  # a worker may run in another folder
+        return open_shard, (self.path.absolute(), self.entry)  # a worker may run in another folder
 
     @property
     def key(self) -> str:
@@ -105,7 +104,10 @@ class MappedShard:
     def rows(self, d: int, c: int) -> ShardData:
         """X and Y with ``d`` and ``c`` columns, the present numbers of the store."""
         if self._file is None:
-            self._file = self._open()
+            file = self._mapped(verify=True)
+            self._check(file.arrays)
+            file.release()
+            self._file = file
         arrays = self._file.arrays
         X, Y = (
             sp.csr_array(
@@ -135,12 +137,6 @@ class MappedShard:
         """Give the memory of the shard back; it is read again when used."""
         if self._file is not None:
             self._file.release()
-
-    def _open(self) -> ArrayFile:
-        file = self._mapped(self._verify)
-        self._check(file.arrays)
-        file.release()
-        return file
 
     def _mapped(self, verify: bool = False) -> ArrayFile:
         entry, path = self.entry, self.path
@@ -182,10 +178,10 @@ class MappedShard:
 
 
 @lru_cache(maxsize=512)
-def open_shard(path: Path, entry: Entry, verify: bool) -> MappedShard:
+def open_shard(path: Path, entry: Entry) -> MappedShard:
     """A shard that another process sent.
 
     Dask sends a shard with every task. The cache returns the one that this worker has open, so that the checksum and
     the indices of a shard are checked once per process instead of once per task.
     """
-    return MappedShard(path, entry, verify)
+    return MappedShard(path, entry)

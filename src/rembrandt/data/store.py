@@ -67,11 +67,9 @@ class Manifest:
             raise DataError(f"it does not describe a {FORMAT}; check the path", path)
         version, library = facts.pop("format_version", None), facts.pop("library_version", None)
         if version != FORMAT_VERSION:
-            newer = isinstance(version, int) and version > FORMAT_VERSION
-            remedy = f"install Rembrandt {library} or newer, or convert the data again"
             raise DataError(
                 f"it has format version {version}, and this version of Rembrandt reads version {FORMAT_VERSION}; "
-                + (remedy if newer else "convert the data again"),
+                f"convert the data again, or install Rembrandt {library}",
                 path,
             )
         try:
@@ -98,25 +96,19 @@ class Manifest:
 
 
 class Store:
-    """A store that is open for reading; ``verify=False`` skips the checksums, for a large store on a trusted disk."""
+    """A store that is open for reading."""
 
-    def __init__(self, path: str | Path, verify: bool = True) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.manifest = Manifest.read(self.path)
         if not self.manifest.shards:
             raise DataError("there are no examples in it; convert data with at least one", self.path)
-        self.verify = verify
-        self.shards = [MappedShard(self.path / entry.file, entry, verify) for entry in self.manifest.shards]
-        missing = next((shard.path for shard in self.shards if not shard.path.is_file()), None)
-        if missing is not None:
-            raise DataError(f"this shard of the store is missing; {REMEDY}", missing)
+        self.shards = [MappedShard(self.path / entry.file, entry) for entry in self.manifest.shards]
+        for shard in self.shards:
+            if not shard.path.is_file():
+                raise DataError(f"this shard of the store is missing; {REMEDY}", shard.path)
         self.n = sum(entry.n for entry in self.manifest.shards)
         self.d, self.c = self.manifest.n_features, self.manifest.n_labels
-
-    @property
-    def nonzeros(self) -> int:
-        """Number of entries of X and Y together."""
-        return sum(sum(entry.nonzeros) for entry in self.manifest.shards)
 
     @cached_property
     def label_names(self) -> list[str]:
@@ -158,10 +150,8 @@ class Store:
         """The weight of each example, or None when no shard has weights."""
         if not any(entry.has_weights for entry in self.manifest.shards):
             return None
-        found = (shard.rows(self.d, self.c).weights for shard in self.shards)
-        return np.concatenate(
-            [np.ones(s.n, np.float32) if w is None else w for s, w in zip(self.shards, found, strict=True)]
-        )
+        parts = [(shard.n, shard.rows(self.d, self.c).weights) for shard in self.shards]
+        return np.concatenate([np.ones(n, np.float32) if own is None else own for n, own in parts])
 
 
 def is_store(path: str | Path) -> bool:

@@ -25,8 +25,6 @@ _ROWS = 10_000  # in a batch
 Cell = str | list[str | None] | None
 Cells = dict[str, list[Cell]]
 
-csv.field_size_limit(2**31 - 1)  # texts are longer than the 128 KB that the csv module allows by default
-
 
 def table_parts(path: Path, format: str, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
     """Read a table in parts of about ``rows`` examples, each over its own labels.
@@ -76,7 +74,7 @@ def columns(path: Path, format: str) -> list[str]:
             return list(file.schema_arrow.names)
     if format == "jsonl":
         return next((list(row) for _, row in _json_rows(path)), [])
-    return next(filter(None, _reader(path, format)), [])
+    return next(iter(_take(filter(None, _reader(path, format)), 1)), [])
 
 
 def _cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[Cells]:
@@ -96,8 +94,8 @@ def _cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterat
 
 def _delimited_cells(path: Path, format: str, wanted: list[str], report: Report) -> Iterator[Cells]:
     rows = filter(None, _reader(path, format, report))  # without empty lines
-    names = next(rows)
-    while batch := list(islice(rows, _ROWS)):
+    [names] = _take(rows, 1)
+    while batch := _take(rows, _ROWS):
         if {*map(len, batch)} != {len(names)}:
             raise _uneven(path, format, len(names))
         yield {name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted}
@@ -109,10 +107,19 @@ def _reader(path: Path, format: str, report: Report = silent) -> Any:
     return csv.reader(lines) if format == "csv" else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
+def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
+    """The next rows of a csv reader, whatever the length of their texts; the csv module allows 128 KB by default."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        return list(islice(rows, n))
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _uneven(path: Path, format: str, expected: int) -> DataError:
     """The error for the first row that does not have a cell for each column name."""
     reader, line = _reader(path, format), 1
-    while len(cells := next(reader)) in (0, expected):
+    while len(cells := _take(reader, 1)[0]) in (0, expected):
         line = reader.line_num + 1
     found = f"expected {expected} columns, found {len(cells)}"
     return DataError(f"{found}; every row needs one cell for each column name", path, line)

@@ -46,10 +46,7 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     check_classification_targets(y)
     names, ids = np.unique(y, return_inverse=True)
     if len(names) < 2:
-        raise DataError(
-            f"the target has one class only ({names[0]!r}), so there is nothing to distinguish; "
-            "give examples of at least two classes"
-        )
+        raise DataError(f"the target has one class only ({names[0]!r}); give examples of at least two classes")
     return Targets(label_rows(np.ones(len(y), np.int64), ids.astype(np.int32), len(names))[0], names, True)
 
 
@@ -77,29 +74,13 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     except TypeError as error:
         raise DataError(f"the labels are not of one type ({error}); give strings only, or numbers only") from error
     if len(new) and len(known) and (new.dtype.kind in "USO") != (known.dtype.kind in "USO"):
-        raise DataError(
-            f"the labels of the model are of type {known.dtype} and the new ones of type {new.dtype}; "
-            "give labels of the same type"
-        )
+        types = f"of type {known.dtype} and the new ones of type {new.dtype}"
+        raise DataError(f"the labels of the model are {types}; give labels of the same type")
     index.add(new.tolist())
     Y = move_columns(Y, index.columns(labels), len(index))
     Y.sum_duplicates()
     Y.data[:] = 1  # a label that is repeated in a row counts once
     return Y, new if len(new) else known[:0]
-
-
-def new_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """``y`` as a 0/1 matrix over the labels in it that are not ``known``, and their names, of the same type."""
-    if classes is None and _is_matrix(_unwrapped(y)):
-        raise DataError("y is a matrix; give classes, the names of its columns")
-    again = np.isin(np.asarray([] if classes is None else list(classes)), known)
-    if again.any():
-        named = np.asarray(list(classes))[again][0]
-        raise DataError(f"the model has label {named!r} already; give labels that it does not know")
-    Y, names = joined_labels(y, classes, known)
-    if len(names) == 0:
-        raise DataError("y has no label that the model does not know; there is nothing to add")
-    return Y[:, len(known) :], names
 
 
 def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
@@ -134,6 +115,5 @@ def _are_indicators(rows: Any) -> bool:
     if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:
         return False
     matrix = np.asarray(rows)
-    return (
-        matrix.ndim == 2 and matrix.shape[1] > 1 and matrix.dtype.kind in "biuf" and bool(np.isin(matrix, (0, 1)).all())
-    )
+    numeric = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
+    return numeric and matrix.shape[1] > 1 and bool(np.isin(matrix, (0, 1)).all())

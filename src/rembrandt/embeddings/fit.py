@@ -1,6 +1,7 @@
 """From an engine to an embedding: choose the solver, search, project."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -68,10 +69,7 @@ def embed(engine: Engine, recipe: Recipe, report: Report = silent) -> Embedding:
     There may be fewer than ``n_components`` directions; see `warn_if_fewer`.
     """
     k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
-    if max(engine.d, engine.c) <= SMALL:
-        with own_threads():
-            found = _embed(engine, recipe, k, report)
-    else:
+    with own_threads() if max(engine.d, engine.c) <= SMALL else nullcontext():
         found = _embed(engine, recipe, k, report)
     if found.residual > POOR_RESIDUAL:
         warnings.warn(
@@ -112,7 +110,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
     if features is None:
         # A label is embedded at the mean projection of its examples.
         W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
-        V = engine.cross_t(W) / engine.asarray(np.maximum(engine.label_norms(), 1e-30)[:, None])
+        V = engine.cross_t(W) / engine.asarray(np.maximum(engine.column_sums("Y", squared=True), 1e-30)[:, None])
     else:
         W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
@@ -152,7 +150,7 @@ def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report
             return cs()
         case "cca" if features is not None:
             labels = ridge_solver(engine, recipe, "labels", report)
-            return cca(engine, features, labels, relative(recipe.ridge, engine.label_norms()))
+            return cca(engine, features, labels, relative(recipe.ridge, engine.column_sums("Y", squared=True)))
     raise SettingsError(f"method={recipe.method!r} is none of {', '.join(METHODS)}")
 
 
@@ -165,9 +163,8 @@ def ridge_solver(
     engine: Engine, recipe: Recipe, over: Literal["features", "labels"], report: Report = silent
 ) -> Solver:
     """Return an exact solver for few columns, conjugate gradients for many."""
-    gram, norms = (
-        (engine.gram, engine.feature_norms()) if over == "features" else (engine.label_gram, engine.label_norms())
-    )
+    gram, name = (engine.gram, "X") if over == "features" else (engine.label_gram, "Y")
+    norms = engine.column_sums(name, squared=True)
     size, settings = len(norms), recipe.embedding
     strength = relative(recipe.ridge, norms)
     if settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT):

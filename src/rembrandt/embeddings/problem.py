@@ -1,21 +1,12 @@
 """An embedding as an eigenproblem."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.eigen import Operator
+from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge
 
-
-class Solver(Protocol):
-    """Solves a ridge problem for every column of a block."""
-
-    residual: float
-    iterations: int
-
-    def solve(self, B: Block) -> Block: ...
-
-    def degrees_of_freedom(self, probes: Block) -> float: ...
+Solver = CholeskyRidge | ConjugateGradientRidge
 
 
 @dataclass(frozen=True)

@@ -18,40 +18,31 @@ from rembrandt.engines.protocol import Engine
 from rembrandt.linalg.blocks import Block
 
 
-class Centred:
+class Centred(Engine):
     """The engine ``raw`` over ``[X, 1]`` and Y, seen as X and Y without their means."""
 
     def __init__(self, raw: Engine) -> None:
         self.raw = raw
         self.n, self.d, self.c = raw.n, raw.d - 1, raw.c
-        self._features, self._labels = raw.feature_sums()[:-1], raw.label_sums()
-        self._total = float(raw.feature_sums()[-1]) or 1.0  # all weights may be zero
-        self.means = raw.asarray(self._features / self._total), raw.asarray(self._labels / self._total)
+        features = raw.column_sums("X", squared=False)
+        self._sums = {"X": features[:-1], "Y": raw.column_sums("Y", squared=False)}
+        self._total = float(features[-1]) or 1.0  # all weights may be zero
+        self.means = raw.asarray(self._sums["X"] / self._total), raw.asarray(self._sums["Y"] / self._total)
+        self._mu, self._nu = self.means
 
-    def gram(self, Z: Block) -> Block:
-        return self._from_left(self.raw.gram(self._to_right(Z)))
+    def product(self, left: str, right: str, Q: Block) -> Block:
+        if right == "X":
+            Q = array_namespace(Q).concat([Q, -(self._mu @ Q)[None]], axis=0)
+        B = self.raw.product(left, right, Q)
+        if left == "X":
+            return B[:-1] - self._mu[:, None] * B[-1]
+        return B if right == "X" else B - self._total * self._nu[:, None] * (self._nu @ Q)
 
-    def cross(self, Q: Block) -> Block:
-        return self._from_left(self.raw.cross(Q))
-
-    def cross_t(self, Z: Block) -> Block:
-        return self.raw.cross_t(self._to_right(Z))
-
-    def label_gram(self, Q: Block) -> Block:
-        nu = self.means[1]
-        return self.raw.label_gram(Q) - self._total * nu[:, None] * (nu @ Q)
-
-    def feature_norms(self) -> NDArray[np.float64]:
-        return self.raw.feature_norms()[:-1] - self._features**2 / self._total
-
-    def label_norms(self) -> NDArray[np.float64]:
-        return self.raw.label_norms() - self._labels**2 / self._total
-
-    def feature_sums(self) -> NDArray[np.float64]:
-        return np.zeros(self.d)
-
-    def label_sums(self) -> NDArray[np.float64]:
-        return np.zeros(self.c)
+    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+        sums = self._sums[name]
+        if not squared:
+            return np.zeros_like(sums)
+        return self.raw.column_sums(name, squared)[: len(sums)] - sums**2 / self._total
 
     def gram_matrix(self) -> Block:
         G = self.raw.gram_matrix()
@@ -62,11 +53,3 @@ class Centred:
 
     def asarray(self, x: NDArray[Any]) -> Block:
         return self.raw.asarray(x)
-
-    def _to_right(self, Z: Block) -> Block:
-        """``[Z; −μᵀZ]``."""
-        return array_namespace(Z).concat([Z, -(self.means[0] @ Z)[None]], axis=0)
-
-    def _from_left(self, B: Block) -> Block:
-        """``(X − 1μᵀ)ᵀU`` from ``B = X̃ᵀU``."""
-        return B[:-1] - self.means[0][:, None] * B[-1]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.protocol import NumpyProducts
+from rembrandt.engines.protocol import Engine
 from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
 from rembrandt.linalg.transposed import Transposed
@@ -17,33 +17,35 @@ BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
 VERY_SPARSE = 0.03  # density below which a Gram matrix is a sparse product
 
 
-class CpuEngine(NumpyProducts):
+class CpuEngine(Engine):
     """Holds X and Y in memory; sparse matrices a second time, laid out by columns."""
 
-    def __init__(self, X: Matrix, Y: sparse.csr_array | None = None, weights: Array | None = None) -> None:
-        self.n, self.d = X.shape
-        self.c = 0 if Y is None else Y.shape[1]
+    def __init__(self, X: Matrix, Y: sparse.csr_array, weights: Array | None = None) -> None:
+        (self.n, self.d), self.c = X.shape, Y.shape[1]
         self.dtype = X.dtype
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        labels: Any = sparse.csr_array((self.n, 0), dtype=X.dtype) if Y is None else Y
-        self._operands = {"X": _Operand(X), "Y": _Operand(labels)}
+        self._matrices: dict[str, Matrix] = {"X": as_csr(X) if is_sparse(X) else np.asarray(X), "Y": as_csr(Y)}
+        self._transposes: dict[str, Any] = {}
 
-    def product(self, left: str, right: str, Q: Array) -> Array:
+    def full_product(self, left: str, right: str, Q: Array) -> Array:
         """``leftᵀ D (right Q)``, some columns at a time to bound the n × width block in between."""
-        A, B = self._operands[left], self._operands[right]
+        if left not in self._transposes:
+            A = self._matrices[left]
+            self._transposes[left] = Transposed.of(A) if is_sparse(A) else A.T
+        At, B = self._transposes[left], self._matrices[right]
         step = max(1, BLOCK_BYTES // max(1, self.n * Q.itemsize))
-        parts = [A.t @ self._weighted(matmul(B.A, Q[:, columns])) for columns in spans(Q.shape[1], step)]
+        parts = [At @ self._weighted(matmul(B, Q[:, columns])) for columns in spans(Q.shape[1], step)]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
-        A = self._operands[name].A
+        A = self._matrices[name]
         if squared:
             A = A.multiply(A).tocsr() if is_sparse(A) else A.astype(np.float64) ** 2
         w = np.ones(self.n) if self.weights is None else self.weights
         return np.asarray(A.T @ w, dtype=np.float64).ravel()
 
     def gram_matrix(self) -> NDArray[np.float64]:
-        X = self._operands["X"].A
+        X = self._matrices["X"]
         A: Matrix = X if self.weights is None else scale_rows(X, np.sqrt(self.weights))
         if is_sparse(A) and A.nnz < VERY_SPARSE * self.n * self.d:
             wide = A.astype(np.float64)
@@ -54,7 +56,7 @@ class CpuEngine(NumpyProducts):
         return G
 
     def cross_matrix(self) -> NDArray[np.float64]:
-        X, Y = self._operands["X"].A, self._operands["Y"].A
+        X, Y = self._matrices["X"], self._matrices["Y"]
         Y = (Y if self.weights is None else scale_rows(Y, self.weights)).astype(np.float64)
         if is_sparse(X):
             return np.asarray((X.T.astype(np.float64) @ Y).todense())
@@ -65,17 +67,3 @@ class CpuEngine(NumpyProducts):
 
     def _weighted(self, U: Array) -> Array:
         return U if self.weights is None else U * self.weights[:, None].astype(U.dtype)
-
-
-class _Operand:
-    """One of the two data matrices, and its transpose once it is needed."""
-
-    def __init__(self, A: Matrix) -> None:
-        self.A: Matrix = as_csr(A) if is_sparse(A) else np.asarray(A)
-        self._t: Any = None if is_sparse(self.A) else self.A.T
-
-    @property
-    def t(self) -> Any:
-        if self._t is None:
-            self._t = Transposed.of(self.A)
-        return self._t

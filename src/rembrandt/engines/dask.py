@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
+from scipy import sparse
 
-from rembrandt.engines.shard_products import Data, Product, partial
-from rembrandt.engines.shards import Task, cut_in_runs, tree_cut
-from rembrandt.engines.tally import Tally
+from rembrandt.engines.shard_products import Data, Product, cut_in_runs, partial
+from rembrandt.engines.shards import Executor, Task, tree_cut
 from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.threads import cpu_count
 
@@ -102,21 +102,23 @@ def _forget(names: Sequence[str], dask_worker: Any) -> None:
         dask_worker.__dict__.get("rembrandt_values", {}).pop(name, None)
 
 
-class DaskExecutor:
+class DaskExecutor(Executor):
     """Computes runs of shards, and shares of independent pieces, on the workers of a cluster."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self.client = client
-        self.tally = Tally()
         self.address = client.scheduler.address
         self._sent: dict[type, tuple[Any, _Copies]] = {}  # the last value broadcast of each type
         self._workers()  # waits for the first worker
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        return self._retry(lambda: self._total(product, data, block))
+        with self.tally.one_pass():
+            return self._retry(lambda: self._total(product, data, block))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        return self._retry(lambda: self._in_shares(task, pieces, shared))
+        with self.tally.one_pass():
+            return self._retry(lambda: self._in_shares(task, pieces, shared))
 
     def forget(self, *names: str) -> None:
         """Free the values that workers keep under these names; see `on_worker`."""
@@ -250,10 +252,6 @@ class _Pieces:
 
     pieces: list[Any]
 
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self.pieces)
-
 
 def _share(part: _Pieces, task: Task, *shared: Any) -> list[Any]:
     return list(task(part.pieces, *shared))
@@ -263,4 +261,8 @@ def _nbytes(value: Any) -> int:
     """Return the size of the arrays in a value."""
     if isinstance(value, tuple | list):
         return sum(map(_nbytes, value))
+    if isinstance(value, sparse.csr_array):
+        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
+    if is_dataclass(value) and not isinstance(value, Data):  # shards are read by the workers
+        return sum(_nbytes(getattr(value, part.name)) for part in fields(value))
     return int(getattr(value, "nbytes", 0))

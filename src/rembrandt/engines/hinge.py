@@ -35,11 +35,6 @@ class Nodes:
         return int(self.rows.shape[0])
 
     @property
-    def nbytes(self) -> int:
-        lists = (self.rows.indptr, self.rows.indices, self.pools.indptr, self.pools.indices)
-        return sum(part.nbytes for part in (*lists, self.parent, self.costs))
-
-    @property
     def order(self) -> Array:
         """Nodes with siblings next to each other, so that the rows of their pool stay in the cache."""
         return np.argsort(self.parent, kind="stable")

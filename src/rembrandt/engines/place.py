@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -38,94 +38,55 @@ SCORES = 1 << 24  # entries of the largest block of scores in prediction: 64 MB
 ROWS = 1 << 12  # rows to predict for at a time, at most
 
 
-class Place(Protocol):
-    """A device, or a set of them, with its kind of arrays."""
+@dataclass(frozen=True)
+class Place:
+    """This process: NumPy arrays, and compiled kernels on its threads. Other places override what differs."""
+
+    # Passes over a store and bytes moved, by stage of the fit.
+    tallies: dict[str, Tally] = field(default_factory=dict, compare=False, kw_only=True)
+    hinge_speed: ClassVar[float] = 1.0  # pairs of examples and tree nodes that are computed in the time of one on a CPU
+    on_host: ClassVar[bool] = True  # whether arrays are NumPy arrays in this process
 
     @property
     def device(self) -> str:
         """Name of the device."""
-
-    @property
-    def tallies(self) -> dict[str, Tally]:
-        """Passes over a store and bytes moved, by stage of the fit."""
-
-    @property
-    def hinge_speed(self) -> float:
-        """Pairs of examples and tree nodes that are computed in the time of one on a CPU."""
+        return "cpu"
 
     def in_memory(self) -> "Place":
         """Return the place for rows of the same data that were loaded into memory."""
+        return self
 
     def session(self) -> AbstractContextManager[None]:
         """Keep connections open, and compute products in the full precision of their blocks."""
+        return nullcontext()
 
     def asarray(self, x: Any) -> Block:
         """Convert to an array of this place, of the same precision."""
+        return np.asarray(x)
 
     def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
         """Return an engine with a constant feature or, with ``center``, without the means."""
+        engine = CpuEngine(append_constant(rows[:]), Y, weights)
+        return Centred(engine) if center else engine
 
     def project(self, rows: Rows, W: Block) -> Block:
         """``[X, 1] W``; for a store an array-like that computes rows on access."""
-
-    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
-        """``(H − s YV) / (1 − s)``: projected rows without ``share`` of their own labels."""
-
-    def statistics(
-        self,
-        H: Block,
-        Y: sparse.csr_array | None,
-        fourier: FourierMap | None,
-        weights: Array | None,
-        report: Report = silent,
-    ) -> RidgeStatistics:
-        """Compute the moments of the mapped rows and, unless Y is None, their products with the labels."""
-
-    def descent(self, problem: LogisticProblem) -> Descent:
-        """Start a logistic fit."""
-
-    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
-        """Return a solver for tree nodes; ``X`` are the rows at ``order``, of unit length, in memory."""
-
-    def ranker(self, weights: Block, bias: Block) -> Ranker:
-        """Return what finds the best labels by ``Φ Q + b``."""
-
-    def prediction_rows(self, n_labels: int) -> int:
-        """Return the number of rows to predict for at a time."""
-
-    @property
-    def on_host(self) -> bool:
-        """Whether arrays are NumPy arrays in this process."""
-
-    def available(self) -> int:
-        """Free bytes where the arrays of this place are."""
-
-    def check_memory(self, shape: memory.Shape, independent: bool) -> int:
-        """Estimate the memory of a fit in bytes, and refuse one that does not fit.
-
-        ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
-        """
-
-
-class ArrayPlace:
-    """What places with all rows in memory have in common, in terms of a few operations."""
-
-    def asarray(self, x: Any) -> Block:
-        raise NotImplementedError
+        return project(rows[:], W)
 
     def times(self, Y: sparse.csr_array, V: Block) -> Block:
         """``Y V``."""
-        raise NotImplementedError
+        return matmul(Y, V)
 
     def times_t(self, Y: sparse.csr_array, U: Block) -> Block:
         """``Yᵀ U``."""
-        raise NotImplementedError
+        return Transposed.of(Y) @ U
 
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
-        raise NotImplementedError
+        return spans(n, 8192)
 
     def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
+        """``(H − s YV) / (1 − s)``: projected rows without ``share`` of their own labels."""
         left = (H - share * self.times(Y, V)) / (1 - share)
         return array_namespace(H).astype(left, H.dtype, copy=False)
 
@@ -137,6 +98,7 @@ class ArrayPlace:
         weights: Array | None,
         report: Report = silent,
     ) -> RidgeStatistics:
+        """Compute the moments of the mapped rows and, unless Y is None, their products with the labels."""
         xp = array_namespace(H)
         n, D = H.shape[0], H.shape[1] if fourier is None else fourier.size
         labels: Any = sparse.csr_array((n, 0), dtype=np.float32) if Y is None else Y
@@ -158,64 +120,35 @@ class ArrayPlace:
         label_sums = self.asarray(np.asarray(labels.T @ on_host).ravel())
         return RidgeStatistics.of_sums(float(on_host.sum()), sums, gram, label_sums, cross, fourier)
 
-
-@dataclass(frozen=True)
-class CpuPlace(ArrayPlace):
-    """This process: NumPy arrays, and compiled kernels on its threads."""
-
-    device: str = "cpu"
-    hinge_speed: float = 1.0
-    tallies: dict[str, Tally] = field(default_factory=dict, compare=False)
-
-    def in_memory(self) -> Place:
-        return CPU
-
-    def session(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def asarray(self, x: Any) -> Block:
-        return np.asarray(x)
-
-    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
-        engine = CpuEngine(append_constant(rows[:]), Y, weights)
-        return Centred(engine) if center else engine
-
-    def project(self, rows: Rows, W: Block) -> Block:
-        return project(rows[:], W)
-
-    def times(self, Y: sparse.csr_array, V: Block) -> Block:
-        return matmul(Y, V)
-
-    def times_t(self, Y: sparse.csr_array, U: Block) -> Block:
-        return Transposed.of(Y) @ U
-
-    def row_spans(self, n: int, width: int) -> Iterator[slice]:
-        return spans(n, 8192)
-
     def descent(self, problem: LogisticProblem) -> Descent:
+        """Start a logistic fit."""
         return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
 
     def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+        """Return a solver for tree nodes; ``X`` are the rows at ``order``, of unit length, in memory."""
         return LocalHinge(X)
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
+        """Return what finds the best labels by ``Φ Q + b``."""
         return NumpyRanker()
 
     def prediction_rows(self, n_labels: int) -> int:
+        """Return the number of rows to predict for at a time."""
         return max(1, min(ROWS, SCORES // n_labels))
 
-    @property
-    def on_host(self) -> bool:
-        return True
-
     def available(self) -> int:
+        """Free bytes where the arrays of this place are."""
         return memory.available()
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
+        """Estimate the memory of a fit in bytes, and refuse one that does not fit.
+
+        ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
+        """
         return memory.check(shape)
 
 
-CPU: Place = CpuPlace()
+CPU = Place()
 
 
 def is_dask(device: Any) -> bool:
@@ -230,28 +163,19 @@ def place_for(device: str, rows: Rows | None = None) -> Place:
     CPUs (``cpu,cpu``) run as several GPUs do, for tests. For a store they are ``cpu``, ``dask``, ``dask?workers=4`` and
     ``dask:tcp://host:port``.
     """
+    return check_device(device, isinstance(rows, StoredRows))
+
+
+def check_device(device: str, on_disk: bool) -> Place:
+    """Return the place of a device for rows in memory or on disk; refuse a device that cannot be used with them."""
     if not isinstance(device, str) or not device:
         raise SettingsError(
             f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
         )
-    if isinstance(rows, StoredRows):
-        from rembrandt.engines.stored_place import stored_place
-
-        return stored_place(device)
-    return _memory_place(device)
-
-
-def check_device(device: str, on_disk: bool) -> None:
-    """Refuse a device that cannot be used with rows in memory, or on disk, before any work is done."""
     if on_disk:
         from rembrandt.engines.stored_place import stored_place
 
-        stored_place(device)
-    else:
-        place_for(device)
-
-
-def _memory_place(device: str) -> Place:
+        return stored_place(device)
     if device == "cpu":
         return CPU
     if is_dask(device):

@@ -20,7 +20,7 @@ from scipy import sparse
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.engines.shard_products import Data, OpenShard, opened
-from rembrandt.engines.shards import RUNS, Executor, cut_in_runs
+from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.whitening import WhitenedRows, Whitening
 from rembrandt.features.fourier import FourierMap
@@ -50,11 +50,6 @@ class Projection:
     def size(self) -> int:
         """Number of features after the map."""
         return int(self.W.shape[1]) if self.fourier is None else self.fourier.size
-
-    @property
-    def nbytes(self) -> int:
-        more = () if self.fourier is None else (self.fourier.frequencies, self.fourier.offsets)
-        return sum(part.nbytes for part in (self.W, self.V, *more) if part is not None)
 
     def left_out(self, H: Array, Y: sparse.csr_array) -> Array:
         """Take the rows' own labels out of their projection."""
@@ -87,17 +82,11 @@ class ProjectedRows:
 
     @cached_property
     def data(self) -> Data:
-        store = self.X.store
-        runs = cut_in_runs(len(store.shards), RUNS)
-        return Data(store.shards, store.d, store.c, runs, normalize=self.X.is_normalized, constant=True)
+        return data_of(self.X)
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], int(self.projection.W.shape[1])
-
-    @property
-    def n_labels(self) -> int:
-        return self.X.store.c
 
     def left_out(self, share: float, Y: sparse.csr_array, V: Array) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
@@ -107,16 +96,14 @@ class ProjectedRows:
     def statistics(self, fourier: FourierMap | None, labels: bool, report: Report) -> RidgeStatistics:
         """Compute the moments of the mapped rows and, with ``labels``, their products with the store's labels."""
         seen = replace(self.projection, fourier=fourier)
-        D, c = seen.size, self.n_labels if labels else 0
+        D, c = seen.size, self.X.store.c if labels else 0
         report("ridge decoder", 0, 2)
-        with self.executor.tally.one_pass():
-            moments = self.executor.total(_moments, self.data, seen)
+        moments = self.executor.total(_moments, self.data, seen)
         report("ridge decoder", 1, 2)
         cross, counts = np.empty((c, D), dtype=self.dtype), np.empty(c)
         if labels:
             blocks = label_blocks(c)
-            with self.executor.tally.one_pass():
-                found = self.executor.in_shares(_cross, blocks, self.data, seen)
+            found = self.executor.in_shares(_cross, blocks, self.data, seen)
             while found:  # frees each copy
                 block = blocks[len(found) - 1]
                 cross[block], counts[block] = found.pop()
@@ -128,8 +115,7 @@ class ProjectedRows:
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of a row."""
-        with self.executor.tally.one_pass():
-            return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(1, self.shape[0])
+        return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(1, self.shape[0])
 
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
@@ -146,10 +132,15 @@ class ProjectedRows:
         return H if self.Y is None else self.projection.left_out(H, self.Y[rows])
 
 
+def data_of(X: StoredRows) -> Data:
+    """Describe the shards of a store, with all features and a constant one."""
+    return Data(X.store.shards, X.store.d, X.store.c, normalize=X.is_normalized, constant=True)
+
+
 def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
     """Write the rows of all shards to a temporary file; the bits are the same in every process."""
     n = sum(shard.n for shard in data.shards)
-    return RowsOnDisk.streamed(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
+    return RowsOnDisk(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
 
 
 def whitened(whitening: Whitening, H: RowsOnDisk) -> Any:

@@ -20,14 +20,10 @@ class RowsOnDisk:
     device = "cpu"
     dtype = np.dtype(np.float32)
 
-    def __init__(self, n: int, width: int) -> None:
+    def __init__(self, n: int, width: int, blocks: Iterable[Block]) -> None:
+        """Write consecutive blocks of rows."""
         self.shape = (n, width)
         self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115 - open for as long as the block is
-
-    @classmethod
-    def streamed(cls, n: int, width: int, blocks: Iterable[Block]) -> RowsOnDisk:
-        """Write consecutive blocks of rows."""
-        self = cls(n, width)
         try:
             for block in blocks:
                 self._file.write(np.ascontiguousarray(block, dtype=self.dtype).data)
@@ -37,7 +33,6 @@ class RowsOnDisk:
                 f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} ({error.strerror}); "
                 "free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
-        return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return array_api_compat.numpy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from rembrandt.linalg.transposed import Transposed
 
 Array = NDArray[Any]
 
+RUNS = 8  # partial sums: at most as many workers share a product
 BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product
 
 
@@ -47,14 +49,25 @@ class Data:
     shards: Sequence[Shard]
     n_features: int
     n_labels: int
-    runs: tuple[range, ...]
     columns: Array | None = None
     normalize: bool = False
     constant: bool = False
+    n_runs: int = RUNS
+
+    @property
+    def runs(self) -> tuple[range, ...]:
+        """The shards of each run."""
+        return cut_in_runs(len(self.shards), self.n_runs)
 
     @property
     def d(self) -> int:
         return (self.n_features if self.columns is None else len(self.columns)) + self.constant
+
+
+def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
+    """Cut consecutive shards into at most ``runs`` runs of about equal length."""
+    cuts = np.linspace(0, n_shards, min(runs, n_shards) + 1).round().astype(int).tolist()
+    return tuple(range(a, b) for a, b in pairwise(cuts))
 
 
 def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:

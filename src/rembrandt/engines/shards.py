@@ -8,83 +8,53 @@ tree depend on the number of shards alone, so the result has the same bits in al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.engines.protocol import NumpyProducts
-from rembrandt.engines.shard_products import Data, Product, Shard, partial
+from rembrandt.engines.protocol import Engine
+from rembrandt.engines.shard_products import Data, Product, partial
 from rembrandt.engines.tally import Tally
 
 Array = NDArray[Any]
 
-RUNS = 8  # partial sums: at most as many workers share a product
-
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
 
 
-class Executor(Protocol):
-    """Computes sums over runs, and independent pieces of work."""
-
-    tally: Tally
-
-    def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
-
-    def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
-
-    def forget(self, *names: str) -> None:
-        """Free the values that workers keep under these names."""
-
-
-class LocalExecutor:
-    """Computes in this process, one shard after the other."""
+class Executor:
+    """Computes sums over runs, and independent pieces of work, in this process; each call is one pass over the data."""
 
     def __init__(self) -> None:
         self.tally = Tally()
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
-        return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
+        """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
+        with self.tally.one_pass():
+            return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        return list(task(pieces, *shared))
+        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
+        with self.tally.one_pass():
+            return list(task(pieces, *shared))
 
     def forget(self, *names: str) -> None:
-        """Nothing is kept between tasks."""
+        """Free the values that workers keep under these names; this process keeps none."""
 
 
-class ShardedEngine(NumpyProducts):
+class ShardedEngine(Engine):
     """An engine over shards; see `Engine`."""
 
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        n_features: int,
-        n_labels: int,
-        *,
-        executor: Executor | None = None,
-        columns: Array | None = None,
-        normalize: bool = False,
-        constant: bool = False,
-        runs: int = RUNS,
-    ) -> None:
-        self.executor = executor or LocalExecutor()
-        cut = cut_in_runs(len(shards), runs)
-        self.data = Data(list(shards), n_features, n_labels, cut, columns, normalize, constant)
-        self.n = sum(shard.n for shard in shards)
-        self.d, self.c = self.data.d, n_labels
+    def __init__(self, data: Data, executor: Executor | None = None) -> None:
+        self.data, self.executor = data, executor or Executor()
+        self.tally = self.executor.tally
+        self.n = sum(shard.n for shard in data.shards)
+        self.d, self.c = data.d, data.n_labels
         self.dtype = np.dtype(np.float32)
         found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
         self._sums = dict(zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True))
 
-    @property
-    def tally(self) -> Tally:
-        return self.executor.tally
-
-    def product(self, left: str, right: str, Q: Array) -> Array:
+    def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
@@ -97,14 +67,7 @@ class ShardedEngine(NumpyProducts):
         return self._total("cross_matrix", None)
 
     def _total(self, product: str, block: Array | None) -> Array:
-        with self.tally.one_pass():
-            return self.executor.total(product, self.data, block)
-
-
-def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
-    """Cut consecutive shards into at most ``runs`` runs of about equal length."""
-    cuts = np.linspace(0, n_shards, min(runs, n_shards) + 1).round().astype(int).tolist()
-    return tuple(range(a, b) for a, b in pairwise(cuts))
+        return self.executor.total(product, self.data, block)
 
 
 def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:

@@ -32,11 +32,6 @@ class _Fit:
     key: str
     problem: LogisticProblem  # without rows and labels, which a worker reads itself
 
-    @property
-    def nbytes(self) -> int:
-        p = self.problem
-        return int(p.whitening.mean.nbytes + p.whitening.T.nbytes + p.weights.nbytes + p.rates.nbytes)
-
 
 @dataclass(frozen=True)
 class _Order:
@@ -46,17 +41,13 @@ class _Order:
     kept: list[Array | None]
     scale: float
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.rows.nbytes + sum(0 if kept is None else kept.nbytes for kept in self.kept))
-
 
 class SharedDescent(NumpyDescent):
     """Blocks of labels on workers; between epochs the weights are in this process."""
 
     def __init__(self, problem: LogisticProblem) -> None:
         H: ProjectedRows = problem.H
-        super().__init__(problem, None, label_blocks(H.n_labels))
+        super().__init__(problem, None, label_blocks(H.X.store.c))
         self.H, self.executor = H, H.executor
         digest = hashlib.sha256("".join(shard.key for shard in H.data.shards).encode())
         for array in (H.projection.W, H.projection.V, problem.whitening.T):
@@ -83,8 +74,7 @@ class SharedDescent(NumpyDescent):
         return super().result()
 
     def _on_workers(self, task: Any, pieces: list[Any], order: _Order) -> list[Any]:
-        with self.executor.tally.one_pass():
-            return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
+        return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
 
 
 def _epoch(

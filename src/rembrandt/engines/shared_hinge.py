@@ -42,10 +42,6 @@ class Examples:
         digest = hashlib.sha256(f"{rows.digest()} {path}".encode() + np.ascontiguousarray(order).tobytes())
         return cls(path, rows.is_normalized, order, digest.hexdigest())
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.order.nbytes)
-
     def read(self) -> sparse.csr_array:
         rows = StoredRows(Store(self.path))
         return unit_rows((rows.normalized() if self.is_normalized else rows)[:])[self.order]
@@ -62,8 +58,7 @@ class SharedHinge:
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         stage = f"{nodes.size:,} tree nodes"
         report(stage, 0, 1)
-        with self.executor.tally.one_pass():
-            found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
+        found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
         report(stage, 1, 1)
         return nodes.joined(found, self.n_features)
 

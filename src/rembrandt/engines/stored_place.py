@@ -18,10 +18,10 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
 from rembrandt.engines.hinge import HingeSolver
-from rembrandt.engines.place import CpuPlace
-from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, label_blocks, whitened
+from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shards import Executor, LocalExecutor, ShardedEngine
+from rembrandt.engines.shards import Executor, ShardedEngine
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
@@ -47,22 +47,17 @@ def stored_place(device: str) -> StoredPlace:
 
 
 @dataclass(frozen=True)
-class StoredPlace(CpuPlace):
+class StoredPlace(Place):
     """This process, over the shards of a store. Labels and weights are those of the store."""
 
     weight_copies: ClassVar[int] = 5  # copies of a logistic decoder's weights in memory at a time
 
+    def in_memory(self) -> Place:
+        return CPU
+
     def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
         X = _checked(rows, Y, weights)
-        engine = ShardedEngine(
-            X.store.shards,
-            X.store.d,
-            X.store.c,
-            executor=self.executor("embedding"),
-            columns=X.columns,
-            normalize=X.is_normalized,
-            constant=True,
-        )
+        engine = ShardedEngine(replace(data_of(X), columns=X.columns), self.executor("embedding"))
         return Centred(engine) if center else engine
 
     def project(self, rows: Rows, W: Block) -> Block:
@@ -98,7 +93,7 @@ class StoredPlace(CpuPlace):
         return executor
 
     def _executor(self) -> Executor:
-        return LocalExecutor()
+        return Executor()
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,7 @@ class DaskPlace(StoredPlace):
     scheduler: str | None = None
     workers: int | None = None
     weight_copies: ClassVar[int] = 9
-    _open: list[tuple[ExitStack, Any]] = field(default_factory=list, compare=False)
+    _open: list[tuple[ExitStack, Executor]] = field(default_factory=list, compare=False)
     _sessions: list[None] = field(default_factory=list, compare=False)
 
     @contextmanager
@@ -141,8 +136,7 @@ class DaskPlace(StoredPlace):
             with ExitStack() as stack:
                 client = stack.enter_context(cluster(self.scheduler, self.workers))
                 self._open.append((stack.pop_all(), DaskExecutor(client)))
-        executor: Executor = self._open[0][1]
-        return executor
+        return self._open[0][1]
 
 
 def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRows:

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.protocol import Products
+from rembrandt.engines.protocol import Engine
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_products import Csr, Tensor, multiply, tensor
+from rembrandt.engines.torch_products import Csr, Tensor, tensor
 from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
@@ -22,30 +22,26 @@ DENSE_BYTES = 1 << 29  # rows made dense at a time
 DRAWN_BY_NUMPY = 1 << 24  # numbers: up to this size a random block is NumPy's, and the same on every engine
 
 
-class TorchEngine(Products):
+class TorchEngine(Engine):
     """Holds X and Y on devices; blocks are tensors on the first device."""
 
     def __init__(
         self,
         X: Matrix,
-        Y: sparse.csr_array | None = None,
+        Y: sparse.csr_array,
         weights: NDArray[Any] | None = None,
         devices: tuple[torch.device, ...] = (torch.device("cpu"),),
         constant: bool = False,
     ) -> None:
-        self.n, self.d = X.shape[0], X.shape[1] + constant
-        self.c = 0 if Y is None else Y.shape[1]
+        self.n, self.d, self.c = X.shape[0], X.shape[1] + constant, Y.shape[1]
         self.devices = devices
         self.dtype = torch.float64 if X.dtype == np.float64 else torch.float32
         first = devices[0]
         self.weights = None if weights is None else torch.as_tensor(weights, dtype=torch.float64, device=first)
-        labels: Any = sparse.csr_array((self.n, 0), dtype=X.dtype) if Y is None else Y
         self.X = _placed(X, first, self.dtype, constant)
-        self.Y = _placed(labels, first, self.dtype)
-        self._operands = {
-            device: {name: _Operand(A.to(device), self._weights(device)) for name, A in (("X", self.X), ("Y", self.Y))}
-            for device in dict.fromkeys(devices)
-        }
+        self.Y = Csr.of(as_csr(Y), first, self.dtype)
+        self._copies: dict[torch.device, dict[str, Csr | Tensor]]
+        self._copies = {one: {"X": self.X.to(one), "Y": self.Y.to(one)} for one in dict.fromkeys(devices)}
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         A = self.X if name == "X" else self.Y
@@ -58,17 +54,17 @@ class TorchEngine(Products):
         root = None if self.weights is None else self.weights.sqrt()
         G = torch.zeros((self.d, self.d), dtype=torch.float64, device=self.devices[0])
         for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
-            part = _dense(_rows(self.X, rows))
+            part = _dense(self.X[rows])
             G += gram64(part if root is None else part * root[rows, None])
         return G
 
     def cross_matrix(self) -> Tensor:
         C = torch.zeros((self.c, self.d), dtype=torch.float64, device=self.devices[0])
         for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
-            part, Y = _dense(_rows(self.X, rows)), _rows(self.Y, rows)
+            part = _dense(self.X[rows])
             if self.weights is not None:
                 part *= self.weights[rows, None]
-            C += _times(_transposed(Y), part)
+            C += self.Y[rows].T @ part
         return C.T.contiguous()
 
     def asarray(self, x: Any) -> Tensor:
@@ -84,12 +80,12 @@ class TorchEngine(Products):
             out[:, column] = torch.randn(size, generator=generator, device=self.devices[0], dtype=self.dtype)
         return out
 
-    def product(self, left: str, right: str, Q: Tensor) -> Tensor:
+    def full_product(self, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, by columns that are shared by the devices and fit in their memory."""
-        first, whole = self.devices[0], Q.shape[1]
+        whole = Q.shape[1]
         if len(self.devices) == 1 and whole <= self._width(Q):
             try:
-                return self._operands[first][left].weighted_t(self._operands[first][right].times(Q.contiguous()))
+                return self._on_device(self.devices[0], left, right, Q)
             except torch.OutOfMemoryError:
                 whole = max(1, whole // 2)  # `halving` continues from here
         rows = (self.X if left == "X" else self.Y).shape[1]
@@ -98,58 +94,31 @@ class TorchEngine(Products):
 
         def work(columns: slice) -> None:
             device = self.devices[min(columns.start // share, len(self.devices) - 1)]
-            own = self._operands[device]
-            product = own[right].times(Q[:, columns].to(device).contiguous())
-            out[:, columns] = own[left].weighted_t(product).to(Q.device)
+            out[:, columns] = self._on_device(device, left, right, Q[:, columns].to(device)).to(Q.device)
 
         step = min(share, whole, self._width(Q))
         for device_columns in spans(Q.shape[1], share):
             halving(work, device_columns, step, f"a product of {self.n:,} rows")
         return out
 
-    def _weights(self, device: torch.device) -> Tensor | None:
-        return None if self.weights is None else self.weights.to(device)
+    def _on_device(self, device: torch.device, left: str, right: str, Q: Tensor) -> Tensor:
+        """``leftᵀ D (right Q)``, all columns at a time."""
+        own = self._copies[device]
+        U = own[right] @ Q.contiguous()
+        if self.weights is not None:
+            U = U * self.weights[:, None].to(device, U.dtype)
+        return own[left].T @ U
 
     def _width(self, Q: Tensor) -> int:
         return max(1, BLOCK_BYTES // max(1, self.n * Q.element_size()))
 
 
-class _Operand:
-    """One of the two data matrices on a device, with the example weights, and its transpose once it is needed."""
-
-    def __init__(self, A: Csr | Tensor, weights: Tensor | None) -> None:
-        self.A, self.weights = A, weights
-        self._t: Csr | Tensor | None = None
-
-    def times(self, Z: Tensor) -> Tensor:
-        """``A Z``."""
-        return _times(self.A, Z)
-
-    def weighted_t(self, U: Tensor) -> Tensor:
-        """``Aᵀ D U``."""
-        if self._t is None:
-            self._t = _transposed(self.A)
-        return _times(self._t, U if self.weights is None else U * self.weights[:, None].to(U.dtype))
-
-
-def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool = False) -> Csr | Tensor:
+def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool) -> Csr | Tensor:
     if is_sparse(A):
         placed = Csr.of(as_csr(A), device, dtype)
         return placed.with_constant() if constant else placed
     block = tensor(A, device).to(dtype)
     return torch.cat([block, torch.ones_like(block[:, :1])], dim=1) if constant else block
-
-
-def _times(A: Csr | Tensor, Z: Tensor) -> Tensor:
-    return multiply(A, Z) if isinstance(A, Csr) else A.to(Z.dtype) @ Z
-
-
-def _transposed(A: Csr | Tensor) -> Csr | Tensor:
-    return A.transposed() if isinstance(A, Csr) else A.T
-
-
-def _rows(A: Any, rows: slice) -> Any:
-    return A.rows(rows) if isinstance(A, Csr) else A[rows]
 
 
 def _dense(A: Csr | Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from rembrandt.engines.hinge import LocalHinge, Nodes, Weights
 from rembrandt.engines.torch_memory import halving
-from rembrandt.engines.torch_products import Csr, Tensor, multiply
+from rembrandt.engines.torch_products import Csr, Tensor
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.progress import Report
 
@@ -71,7 +71,6 @@ class _Examples:
 
     def __init__(self, X: sparse.csr_array, costs: NDArray[np.float32], device: torch.device) -> None:
         self.X = Csr.of(X, device, torch.float32).with_constant()
-        self.Xt = self.X.transposed()
         self.costs = torch.as_tensor(costs, dtype=torch.float32, device=device)[:, None]
 
     def fit(self, rows: sparse.csr_array) -> Tensor:
@@ -92,7 +91,7 @@ class _State:
         self.labels = torch.arange(size, device=device)
         self.sign = torch.full((n, size), -1.0, device=device)
         self.sign[mine.columns.long(), mine.row_of_entry().long()] = 1.0
-        own = 2 * multiply(examples.Xt, examples.costs * (self.sign > 0))  # gradient from a label's own examples
+        own = 2 * (examples.X.T @ (examples.costs * (self.sign > 0)))  # gradient from a label's own examples
         self.support = own != 0
         self.support[-1] = True  # the bias
         self.goal = TOLERANCE**2 * _squares(own)
@@ -127,7 +126,7 @@ def _descend(examples: _Examples, mine: Csr) -> Iterator[tuple[Tensor, Tensor]]:
 def _step(examples: _Examples, state: _State) -> None:
     """Take a Newton step for every label that is not done."""
     hinge = state.hinge(state.margins)
-    G = state.W - 2 * multiply(examples.Xt, examples.costs * state.sign * hinge)
+    G = state.W - 2 * (examples.X.T @ (examples.costs * state.sign * hinge))
     G *= state.support
     state.open &= _squares(G) > state.goal
     D, along = _direction(examples, state, 2 * examples.costs * (hinge > 0), -G * state.open)
@@ -142,8 +141,8 @@ def _direction(examples: _Examples, state: _State, curvature: Tensor, R: Tensor)
     P, rr = R.clone(), _squares(R)
     goal = ENOUGH**2 * rr
     for _ in range(INNER):
-        XP = multiply(examples.X, P)
-        HP = (P + multiply(examples.Xt, curvature * XP)) * state.support
+        XP = examples.X @ P
+        HP = (P + examples.X.T @ (curvature * XP)) * state.support
         step = _ratio(rr, (P * HP).sum(dim=0)) * (rr > goal)  # zero for labels that are done
         D += step * P
         along += step * XP

@@ -48,8 +48,9 @@ class Csr:
         rows = torch.arange(self.shape[0], device=self.starts.device, dtype=self.columns.dtype)
         return torch.repeat_interleave(rows, self.lengths, output_size=len(self.columns))
 
-    def transposed(self) -> "Csr":
-        """Return the transpose as CSR, with the entries of a column in the order of their rows."""
+    @cached_property
+    def T(self) -> "Csr":
+        """The transpose as CSR, with the entries of a column in the order of their rows."""
         order = torch.argsort(self.columns, stable=True)
         counts = torch.bincount(self.columns, minlength=self.shape[1])
         starts = torch.zeros(self.shape[1] + 1, dtype=self.starts.dtype, device=self.starts.device)
@@ -75,7 +76,7 @@ class Csr:
 
         return SplitCsr(self.starts, self.columns, self.values, self.shape[1])
 
-    def rows(self, span: slice) -> "Csr":
+    def __getitem__(self, span: slice) -> "Csr":
         starts = self.starts[span.start : span.stop + 1]
         first, last = (int(x) for x in starts[[0, -1]].tolist())
         return Csr(
@@ -95,20 +96,17 @@ class Csr:
             entries = entries * weights[self.row_of_entry().long()]
         return torch.bincount(self.columns, entries, minlength=self.shape[1])
 
-
-def multiply(A: Csr, Z: Tensor) -> Tensor:
-    """``A Z`` in the precision of ``Z``."""
-    if A.values.numel() == 0 or Z.shape[1] == 0:
-        return torch.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
-    found: Tensor
-    if Z.is_cuda and Z.dtype == torch.float32 and A.values.dtype == torch.float32 and has_triton():
-        found = A.split @ Z
-        return found
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
-        matrix = torch.sparse_csr_tensor(
-            A.starts, A.columns, A.values.to(Z.dtype), size=A.shape, check_invariants=False
-        )
-    found = matrix @ Z
-    return found
+    def __matmul__(self, Z: Tensor) -> Tensor:
+        """``A Z`` in the precision of ``Z``."""
+        if self.values.numel() == 0 or Z.shape[1] == 0:
+            return torch.zeros((self.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
+        if Z.is_cuda and Z.dtype == torch.float32 and self.values.dtype == torch.float32 and has_triton():
+            found: Tensor = self.split @ Z
+            return found
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
+            matrix = torch.sparse_csr_tensor(
+                self.starts, self.columns, self.values.to(Z.dtype), size=self.shape, check_invariants=False
+            )
+        return matrix @ Z

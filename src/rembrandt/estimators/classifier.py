@@ -430,9 +430,9 @@ class RembrandtClassifier(Prediction):
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
-        labels, names = array_digest(data.Y), array_digest(data.classes)
-        weights = None if data.weights is None else array_digest(data.weights)
-        return fingerprint(data.X.shape, data.X.digest(), labels, names, weights, settings)
+        named = {"labels": data.Y, "label names": data.classes, "weights": data.weights}
+        digests = {name: None if array is None else array_digest(array) for name, array in named.items()}
+        return fingerprint(data.X.shape, {"values of the features": data.X.digest(), **digests}, settings)
 
     def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
         more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)

@@ -19,11 +19,9 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, row_sums_of_squar
 
 def is_blocks(X: Any) -> bool:
     """Whether X is a tuple of two or more blocks, each texts or a matrix."""
-    return isinstance(X, tuple) and len(X) > 1 and all(getattr(x, "ndim", 0) == 2 or _is_texts(x) for x in X)
-
-
-def _is_texts(x: Any) -> bool:
-    return not isinstance(x, str) and is_text(x)
+    if not isinstance(X, tuple) or any(isinstance(x, str) for x in X):
+        return False
+    return len(X) > 1 and all(getattr(x, "ndim", 0) == 2 or is_text(x) for x in X)
 
 
 @dataclass(frozen=True)

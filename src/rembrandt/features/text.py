@@ -16,9 +16,7 @@ from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import Arrays, pack_strings, unpack_strings
 
-_CHUNK = (
-    1 << 18
-)  # characters processed at a time, so that the allocator reuses small arrays; results do not depend on it
+_CHUNK = 1 << 18  # characters at a time, so that the allocator reuses small arrays; results do not depend on it
 _WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
 
 
@@ -127,6 +125,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self._check_parameters()
         if self.weighting == "hashed":
             self.n_features_out_ = self.n_features
+            self.terms_: list[str] | None = None
             return self
         learner = _Learner(self)
         for texts in parts:
@@ -218,14 +217,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             The terms; hashed columns, which have no single term, are numbered.
         """
         check_is_fitted(self, "n_features_out_")
-        if self.weighting == "hashed":
-            return np.array([f"hashed{column}" for column in range(self.n_features_out_)], dtype=object)
-        return np.array(self._names, dtype=object)
-
-    @property
-    def terms_(self) -> list[str] | None:
-        check_is_fitted(self, "n_features_out_")
-        return None if self.weighting == "hashed" else self._names
+        names = self.terms_ or [f"hashed{column}" for column in range(self.n_features_out_)]
+        return np.array(names, dtype=object)
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
@@ -235,9 +228,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def to_arrays(self) -> Arrays:
         """Return what was learned as arrays."""
         check_is_fitted(self, "n_features_out_")
-        if self.weighting == "hashed":
-            return {}
-        return {**pack_strings("terms", self._names), "idf": self.idf_}
+        return {} if self.terms_ is None else pack_strings("terms", self.terms_) | {"idf": self.idf_}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> Self:
@@ -248,14 +239,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             return self.fit([])
         self._check_parameters()
         self._set(unpack_strings("terms", arrays), np.array(arrays["idf"], dtype=np.float32))
-        if len(self._vocabulary) != len(self._names) or len(self.idf_) != len(self._names):
+        if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_:
             raise DataError(
                 "the saved terms are not distinct, or not as many as their weights; save the features again"
             )
         return self
 
     def _set(self, names: list[str], idf: NDArray[np.float32]) -> None:
-        self._names, self.idf_, self.n_features_out_ = names, idf, len(names)
+        self.terms_, self.idf_, self.n_features_out_ = names, idf, len(names)
         self._vocabulary = counting.Vocabulary(terms.hash_each(names))
 
     def _take(self, learner: "_Learner") -> NDArray[np.int64]:

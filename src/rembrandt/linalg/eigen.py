@@ -45,11 +45,8 @@ def randomized_eigh(
     # AQ (QᵀAQ)⁻¹ (AQ)ᵀ, is exact on the range of A^½ Q: half an iteration more at no cost.
     weighted = AQ if metric is None else metric(AQ)
     root = inverse_root(gram64(Q, weighted), xp.finfo(AQ.dtype).eps)
-    sigma, E = eigh(_symmetric(root.T @ gram64(AQ, weighted) @ root))
-    sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
-    present = sigma > xp.finfo(AQ.dtype).eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
-    sigma = sigma[present]
-    V = AQ @ xp.astype(root @ E[:, present] / xp.sqrt(sigma), AQ.dtype)
+    sigma, E = _leading(root.T @ gram64(AQ, weighted) @ root, rank, xp.finfo(AQ.dtype).eps)
+    V = AQ @ xp.astype(root @ E / xp.sqrt(sigma), AQ.dtype)
     return (fix_signs(V) if V.shape[1] else V), sigma
 
 
@@ -63,16 +60,19 @@ def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[
     Q = orthonormalize(start)
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q))
-    sigma, E = eigh(_symmetric(gram64(Q, operator(Q))))
     xp = array_namespace(Q)
+    sigma, E = _leading(gram64(Q, operator(Q)), rank, xp.finfo(Q.dtype).eps)
+    V = Q @ xp.astype(E, Q.dtype)
+    return (fix_signs(V) if V.shape[1] else V), sigma
+
+
+def _leading(A: Block, rank: int, eps: float) -> tuple[Block, Block]:
+    """The largest eigenvalues of the symmetric part of ``A``, at most ``rank`` and without zeros, and their vectors."""
+    xp = array_namespace(A)
+    sigma, E = eigh(0.5 * (A + A.T))
     sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
-    present = sigma > xp.finfo(Q.dtype).eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
-    V = Q @ xp.astype(E[:, present], Q.dtype)
-    return (fix_signs(V) if V.shape[1] else V), sigma[present]
-
-
-def _symmetric(A: Block) -> Block:
-    return 0.5 * (A + A.T)
+    present = sigma > eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
+    return sigma[present], E[:, present]
 
 
 def fix_signs(V: Block) -> Block:

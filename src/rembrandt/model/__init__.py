@@ -5,16 +5,3 @@
 
 Nothing is pickled, the same model always gives the same bytes, and a folder is either complete or not there.
 """
-
-from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
-from rembrandt.storage.arrays import pack_csr, pack_strings, unpack_csr, unpack_strings
-
-__all__ = [
-    "FORMAT_VERSION",
-    "load_folder",
-    "pack_csr",
-    "pack_strings",
-    "save_folder",
-    "unpack_csr",
-    "unpack_strings",
-]

@@ -32,9 +32,7 @@ def save_folder(
     try:
         text = json.dumps(_checked(metadata), allow_nan=False)
     except (TypeError, ValueError) as cause:
-        raise ModelError(
-            f"the metadata is not JSON ({cause}); use only strings, finite numbers, lists and dicts"
-        ) from cause
+        raise ModelError(f"the metadata is not JSON ({cause}); use strings, finite numbers, lists, dicts") from cause
     with atomic_folder(Path(path), why_not_a_model if force else None) as folder:
         size, sha256 = write_arrays(folder / _WEIGHTS, arrays)
         card = {
@@ -42,9 +40,6 @@ def save_folder(
             "format_version": FORMAT_VERSION,
             "library_version": __version__,
             "metadata": json.loads(text),
-            "arrays": {
-                name: {"dtype": arrays[name].dtype.name, "shape": arrays[name].shape} for name in sorted(arrays)
-            },
             "files": {_WEIGHTS: {"bytes": size, "sha256": sha256}},
         }
         card["sha256"] = _seal(card)
@@ -58,7 +53,7 @@ def load_folder(path: str | Path, verify: bool = True) -> tuple[Arrays, dict[str
     """Return a saved model's arrays, read-only and mapped into memory, and its metadata.
 
     Every checksum is verified, which reads the weights once (about a second per gigabyte). ``verify=False`` trusts the
-    contents and checks only the sizes, names, types and places of the arrays: a model of any size then opens at once.
+    contents and checks only the size of the file and the places of the arrays: a model of any size then opens at once.
     """
     folder = Path(path)
     card = _read_card(folder)
@@ -76,10 +71,6 @@ def load_folder(path: str | Path, verify: bool = True) -> tuple[Arrays, dict[str
         arrays = map_arrays(weights)
     except StorageError as cause:
         raise ModelError(f"{cause}; {_REMEDY}") from cause
-    listed = {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in card["arrays"].items()}
-    for name in sorted(listed.keys() | arrays.keys()):
-        if name not in arrays or listed.get(name) != (arrays[name].dtype.name, arrays[name].shape):
-            raise damaged(weights, f"array {name!r} is not what {_CARD} says")
     return arrays, card["metadata"]
 
 
@@ -96,25 +87,14 @@ def _read_card(folder: Path) -> dict[str, Any]:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise ModelError(f"{folder / _CARD} does not describe a {FORMAT}; check the path")
     version = card.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise damaged(folder / _CARD, f"it has format version {version!r}")
-    if version < FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has format version {version}, which Rembrandt {__version__} no longer reads; fit the model again"
-        )
-    if version > FORMAT_VERSION:
-        raise ModelError(
-            f"{folder} has format version {version}, but Rembrandt {__version__} reads up to {FORMAT_VERSION}; "
-            f"install a version not older than {card.get('library_version')}"
+            f"{folder} has format version {version}, and Rembrandt {__version__} reads version {FORMAT_VERSION}; "
+            f"fit the model again, or install Rembrandt {card.get('library_version')}"
         )
     try:
-        _ = (
-            card["metadata"].items(),
-            card["sha256"],
-            card["files"][_WEIGHTS]["sha256"],
-            card["files"][_WEIGHTS]["bytes"],
-        )
-        _ = [(entry["dtype"], tuple(entry["shape"])) for entry in card["arrays"].values()]
+        weights = card["files"][_WEIGHTS]
+        _ = card["metadata"].items(), card["sha256"], weights["sha256"], weights["bytes"]
     except (AttributeError, KeyError, TypeError) as cause:
         raise damaged(folder / _CARD, "something that every model has is missing from it") from cause
     return card

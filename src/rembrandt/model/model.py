@@ -97,25 +97,21 @@ class Model:
         ``worth`` (c,) the score is the probability of a label times its worth.
         """
         n = X.shape[0]
-        best = np.full((n, k), -1, dtype=np.int64)
-        scores: Any = None
+        parts: list[Any] = [(np.empty((0, k), np.int64), np.empty((0, k), np.float32))]
         for rows in self._blocks(n):
             report("predicting", rows.start, n)
-            best[rows], found = self._best(self._prepared(X[rows]), k, allowed, worth)
-            scores = np.full((n, k), -np.inf, dtype=found.dtype) if scores is None else scores
-            scores[rows] = found
+            parts.append(self._best(self._prepared(X[rows]), k, allowed, worth))
         report("predicting", n, n)
-        return best, np.full((n, k), -np.inf, dtype=np.float32) if scores is None else scores
+        labels, scores = (np.vstack(each) for each in zip(*parts, strict=True))
+        return labels, scores
 
     def top_probabilities(self, X: Matrix, k: int, allowed: Labels | None = None) -> tuple[Labels, Array, Array]:
         """Return the ``k`` best labels of each row, their scores and their probabilities."""
-        parts = []
+        parts: list[Any] = [tuple(np.empty((0, k), dtype) for dtype in (np.int64, np.float32, np.float32))]
         for block in self._blocks(X.shape[0]):
             rows = self._prepared(X[block])
             labels, scores = self._best(rows, k, allowed, None)
             parts.append((labels, scores, self._probabilities_at(rows, labels)))
-        if not parts:
-            return np.empty((0, k), np.int64), np.empty((0, k), np.float32), np.empty((0, k), np.float32)
         labels, scores, probabilities = (np.vstack(each) for each in zip(*parts, strict=True))
         return labels, scores, probabilities
 

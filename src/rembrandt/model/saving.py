@@ -69,9 +69,7 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, dict[str, 
             settings=metadata["settings"],
         ), metadata["extra"]
     except KeyError as missing:
-        raise ModelError(
-            f"{path}: {missing} is missing, so this is not a classifier; fit and save it again"
-        ) from missing
+        raise ModelError(f"{path} has no {missing}: this is not a classifier; fit and save it again") from missing
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

@@ -94,10 +94,6 @@ class ArrayFile:
             self._map = mmap.mmap(file.fileno(), 0, access=access)
         self.arrays = _arrays(path, np.frombuffer(self._map, dtype=np.uint8))
 
-    def sha256(self) -> str:
-        """The checksum of the file."""
-        return hashlib.sha256(self._map).hexdigest()
-
     def prefetch(self) -> None:
         """Ask the operating system to read the file ahead, on systems that support it."""
         self._advise("MADV_WILLNEED")

@@ -206,40 +206,23 @@ class CheckpointFolder(Checkpoints):
         return sha256
 
 
-def fingerprint(
-    shape: tuple[int, int],
-    features: str,
-    labels: str,
-    label_names: str,
-    weights: str | None,
-    settings: Mapping[str, Any],
-) -> Fingerprint:
+def fingerprint(shape: tuple[int, int], digests: Mapping[str, str | None], settings: Mapping[str, Any]) -> Fingerprint:
     """All that a fit depends on, as JSON: fits with equal fingerprints give the same model.
 
-    ``features``, ``labels``, ``label_names`` and ``weights`` are digests of the data.
+    ``digests`` are checksums of the data, by what they are of.
     """
-    return {
-        "version": __version__,
-        "examples": shape[0],
-        "features": shape[1],
-        "values of the features": features,
-        "labels": labels,
-        "label names": label_names,
-        "weights": weights,
-        "settings": json.loads(json.dumps(settings)),
-    }
+    data = {"examples": shape[0], "features": shape[1], **digests}
+    return {"version": __version__, **data, "settings": json.loads(json.dumps(settings))}
 
 
 def _difference(there: Fingerprint, here: Fingerprint) -> str:
     """Describe the first difference between two fits."""
     if there.get("version") != here["version"]:
         return f"it was started by Rembrandt {there.get('version')}, and this is version {here['version']}"
-    for count in ("examples", "features"):
-        if there.get(count) != here[count]:
-            return f"it has {there.get(count):,} {count}, and this fit has {here[count]:,}"
-    for part in ("values of the features", "labels", "label names", "weights"):
-        if there.get(part) != here[part]:
-            return f"its {part} differ from those given"
+    for part in here:
+        if part != "settings" and there.get(part) != here[part]:
+            counts = f"it has {there.get(part)} {part}, and this fit has {here[part]}"
+            return counts if part in ("examples", "features") else f"its {part} differ from those given"
     then, now = there.get("settings", {}), here["settings"]
     changed = [name for name in now | then if then.get(name) != now.get(name)]
     return ", ".join(f"it has {name}={then.get(name)!r}, this fit has {name}={now.get(name)!r}" for name in changed)
