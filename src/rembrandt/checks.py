@@ -15,11 +15,6 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def plain(value: Any) -> Any:
-    """Convert a NumPy scalar, as a parameter search passes it, to a Python number."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def check_whole(name: str, value: Any, least: int) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool | np.bool_) or value < least:
         raise SettingsError(f"{name}={value!r} must be an integer of at least {least}", name)
@@ -28,9 +23,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
 def check_number(name: str, value: Any, least: float, above: bool = False, most: float = np.inf) -> None:
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
     if not real or not np.isfinite(value) or not least <= value <= most or (above and value == least):
-        limits = f"{'above' if above else 'of at least'} {least:g}" + (
-            f" and at most {most:g}" if most < np.inf else ""
-        )
+        limits = f"{'above' if above else 'of at least'} {least:g}{f' and at most {most:g}' if most < np.inf else ''}"
         raise SettingsError(f"{name}={value!r} must be a number {limits}", name)
 
 

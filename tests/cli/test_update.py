@@ -92,8 +92,9 @@ def test_a_store_is_taken_for_a_file(
 def test_what_cannot_be_updated_says_so(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     assert "(option --growable of rembrandt fit)" in run("update", model, data / "test.tsv", code=1).err
     assert "not a model" in run("update", tmp_path, data / "test.tsv", code=1).err
-    run("fit", data / "train.tsv", "-o", tmp_path / "t", *TABLE, *FAST, "--decoder", "transpose", "--growable")
-    assert "--decoder of rembrandt fit" in run("update", tmp_path / "t", data / "test.tsv", code=1).err
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, "--growable")
+    assert "(option --decoder)" in run(*refused, "--decoder", "transpose", code=1).err
+    assert "growable=True needs" in run(*refused, "--scorers", "trees", code=1).err
     run("fit", data / "train.tsv", "-o", tmp_path / "trees", *TABLE, "--preset", "fast")
     assert "this model has trees" in run("update", tmp_path / "trees", data / "test.tsv", code=1).err
 

@@ -1,1 +1,1 @@
-"""The command line: one file per verb, each of which parses, calls and prints."""
+"""The command line. Each command parses its options, calls the library and prints."""

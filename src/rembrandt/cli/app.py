@@ -1,20 +1,22 @@
 """All commands in one application."""
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from rembrandt import __version__
-from rembrandt.cli import annif, data
+from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, predict, serve, tune, update
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
-# Each is a function in the module of the same name.
-VERBS = (
-    *("demo", "fit", "tune", "update", "predict", "evaluate", "embed", "explain"),
-    *("confusions", "neighbors", "spectrum", "map", "report", "serve"),
-)
+VERBS: dict[str, Callable[..., None]] = {
+    **{"demo": demo.demo, "fit": fit.fit, "tune": tune.tune, "update": update.update, "predict": predict.predict},
+    **{"evaluate": evaluate.evaluate, "embed": embed.embed, "explain": explore.explain},
+    **{"confusions": explore.confusions, "neighbors": explore.neighbors, "spectrum": explore.spectrum},
+    **{"map": explore.map_labels, "report": explore.write_report, "serve": serve.serve},
+}
+DATA_VERBS: dict[str, Callable[..., None]] = {"list": data.list_sets, "get": data.get, "convert": data.convert}
 _HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 
 app = typer.Typer(
@@ -41,11 +43,9 @@ def _root(
 ) -> None: ...
 
 
-for name in VERBS:
-    app.command(cls=Verb)(grouped(getattr(import_module(f"rembrandt.cli.{name}"), name)))
-data_app.command("list", cls=Verb)(grouped(data.list_sets))
-data_app.command("get", cls=Verb)(grouped(data.get))
-data_app.command("convert", cls=Verb)(grouped(data.convert))
+for group, verbs in ((app, VERBS), (data_app, DATA_VERBS)):
+    for name, verb in verbs.items():
+        group.command(name, cls=Verb)(grouped(verb))
 app.add_typer(data_app, name="data")
 # Annif parses the rest of the line, including --help.
 app.command(

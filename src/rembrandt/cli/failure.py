@@ -24,7 +24,18 @@ ALIASES = {
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
 
-class Verb(TyperCommand):
+class _PlainFlags:
+    """The help shows ``--force`` and not ``--force <bool>``."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
+
+
+class Verb(_PlainFlags, TyperCommand):
     """A command whose errors and warnings name its own options, or those of ``fit``."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -33,11 +44,8 @@ class Verb(TyperCommand):
         with explained(elsewhere | options_of(self)):
             return super().invoke(ctx)
 
-    def get_params(self, ctx: Any) -> Any:
-        return _without_types_of_flags(super().get_params(ctx))
 
-
-class Verbs(TyperGroup):
+class Verbs(_PlainFlags, TyperGroup):
     """A group of commands whose usage errors are one line, however wide the terminal is."""
 
     def make_context(self, *given: Any, **more: Any) -> Any:
@@ -47,17 +55,6 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _usage_errors():
             return super().invoke(ctx)
-
-    def get_params(self, ctx: Any) -> Any:
-        return _without_types_of_flags(super().get_params(ctx))
-
-
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    """Let the help show ``--force`` and not ``--force <bool>``."""
-    for param in params:
-        if getattr(param, "is_flag", False) and param.metavar is None:
-            param.metavar = ""
-    return params
 
 
 @contextmanager

@@ -107,9 +107,7 @@ def data_set_reading(name: str) -> Reading:
     """Return how the files of a data set are read; their names tell the format."""
     from rembrandt.data.catalogue import ENTRIES
 
-    known = {**ENTRIES[name].options, "format": None}
-    text = known.get("text")
-    return Reading.from_json(known | {"text": [text] if isinstance(text, str) else text and list(text)})
+    return Reading.from_json({**ENTRIES[name].options, "format": None})
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
