@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.data.examples import Examples
@@ -23,8 +22,6 @@ from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_featu
 from rembrandt.scorers.protocol import Scorer
 from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
-
-Array = NDArray[Any]
 
 TOP, DRAWN = 50, 50  # labels of each held-out row that calibration uses: the best, and others at random
 SHOWN = 5  # best labels of each row by which calibration is judged

@@ -104,7 +104,10 @@ class MappedShard:
     def rows(self, d: int, c: int) -> ShardData:
         """X and Y with ``d`` and ``c`` columns, the present numbers of the store."""
         if self._file is None:
-            self._file = self._open()
+            file = self._mapped(verify=True)
+            self._check(file.arrays)
+            file.release()
+            self._file = file
         arrays = self._file.arrays
         X, Y = (
             sp.csr_array(
@@ -134,12 +137,6 @@ class MappedShard:
         """Give the memory of the shard back; it is read again when used."""
         if self._file is not None:
             self._file.release()
-
-    def _open(self) -> ArrayFile:
-        file = self._mapped(verify=True)
-        self._check(file.arrays)
-        file.release()
-        return file
 
     def _mapped(self, verify: bool = False) -> ArrayFile:
         entry, path = self.entry, self.path

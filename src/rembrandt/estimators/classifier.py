@@ -382,17 +382,15 @@ class RembrandtClassifier(Prediction):
         resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
+
+        def search() -> Choice:
+            return choose(data, resolved, self.budget, place, report, watch)
+
         with place.session():
-            choice = (
-                Choice(recipe)
-                if recipe is not None
-                else checkpoints.stage(
-                    "settings",
-                    lambda: choose(data, resolved, self.budget, place, report, watch),
-                    Choice.arrays,
-                    Choice.from_arrays,
-                )
-            )
+            if recipe is None:
+                choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
+            else:
+                choice = Choice(recipe)
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)

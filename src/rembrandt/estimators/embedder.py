@@ -233,12 +233,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         data: Examples = self._examples(as_rows(self._matrix(X)), read_targets(y), sample_weight)
         place = place_for(self.device, data.X)
         used = data.X.used_columns()
-        rows, kept = data.X, np.append(used, data.X.shape[1])
-        if len(used) < data.X.shape[1]:
-            rows = data.X.select(used)
+        rows = data.X if len(used) == data.X.shape[1] else data.X.select(used)
         vectors = self.embedding_
         if self.method == "pca":
-            vectors = self.projection_[used] if self.center else self.projection_[kept]
+            vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
         with place.session():
             engine = place.engine(rows, data.Y, data.weights, self.center)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)

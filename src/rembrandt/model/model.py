@@ -25,9 +25,7 @@ from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import Blend, union
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.protocol import Labels, Scorer
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 
 CANDIDATES = 100  # labels that each scorer proposes for a row, at least
 VECTORS = 50  # directions of label vectors that are derived from label weights
@@ -97,15 +95,13 @@ class Model:
         ``worth`` (c,) the score is the probability of a label times its worth.
         """
         n = X.shape[0]
-        best = np.full((n, k), -1, dtype=np.int64)
-        scores: Any = None
+        parts: list[Any] = [tuple(np.empty((0, k), dtype) for dtype in (np.int64, np.float32))]
         for rows in self._blocks(n):
             report("predicting", rows.start, n)
-            best[rows], found = self._best(self._prepared(X[rows]), k, allowed, worth)
-            scores = np.full((n, k), -np.inf, dtype=found.dtype) if scores is None else scores
-            scores[rows] = found
+            parts.append(self._best(self._prepared(X[rows]), k, allowed, worth))
         report("predicting", n, n)
-        return best, np.full((n, k), -np.inf, dtype=np.float32) if scores is None else scores
+        labels, scores = (np.vstack(each) for each in zip(*parts, strict=True))
+        return labels, scores
 
     def top_probabilities(self, X: Matrix, k: int, allowed: Labels | None = None) -> tuple[Labels, Array, Array]:
         """Return the ``k`` best labels of each row, their scores and their probabilities."""

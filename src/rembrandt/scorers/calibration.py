@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.linalg.blocks import Block
 from rembrandt.metrics import calibration_error, reliability
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 KNOTS = 256  # of a map, at most
 LEAST, MOST = 1e-9, 1 - 1e-6  # no probability is certain

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
@@ -25,8 +24,6 @@ from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.storage.arrays import Arrays
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
-
-Array = NDArray[Any]
 
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
 MOST_LEVERAGE = 0.9  # of an example on its own prediction

@@ -27,6 +27,7 @@ class Scorer(Protocol):
     @property
     def nbytes(self) -> int:
         """Size of the arrays."""
+        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
@@ -24,8 +23,7 @@ from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
 from rembrandt.progress import Report, silent
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 ROWS = 2048  # rows that a thread searches together: enough for a product with each cluster, few enough for the cache
 LABELS = 4096  # columns copied at a time, so that both layouts stay in the cache

@@ -24,7 +24,7 @@ from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.scorers.explanations import Contributions, secant
-from rembrandt.scorers.protocol import Array, Labels
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.storage.arrays import pack_csr, unpack_csr
 
 ROWS = 256  # rows scored by one call
@@ -89,7 +89,7 @@ class PreparedRows:
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(Scorer):
     """Fitted trees; see `Scorer`. Scores are probabilities."""
 
     trees: tuple[Tree, ...]
@@ -103,10 +103,6 @@ class Trees:
     @property
     def n_features(self) -> int:
         return int(self.trees[0].labels.weights.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:
