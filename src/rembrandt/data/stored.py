@@ -86,11 +86,10 @@ class StoredRows:
 
     def label_feature_pairs(self, Y: sp.csr_array) -> int:
         total = start = 0
-        for shard in self.store.shards:
-            widths = np.diff(shard.rows(self.store.d, self.store.c).X.indptr)
-            total += int(np.diff(Y.indptr[start : start + shard.n + 1]).astype(np.int64) @ widths)
-            start += shard.n
-            shard.release()
+        for data in self.store.contents():
+            widths = np.diff(data.X.indptr)
+            total += int(np.diff(Y.indptr[start : start + len(widths) + 1]).astype(np.int64) @ widths)
+            start += len(widths)
         return total
 
     def __getitem__(self, index: Any) -> sp.csr_array:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -40,12 +39,11 @@ from rembrandt.recipe import (
     as_json,
     resolve,
 )
+from rembrandt.scorers.protocol import Array
 from rembrandt.selection import Choice, Watch, choose, unwatched
 from rembrandt.selection.trial import calibration_trial
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.updating import refit_due, updatable_scorer, update_model
-
-Array = NDArray[Any]
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,8 +20,7 @@ from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
 from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

@@ -263,14 +263,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _analyzed(self, documents: list[str], report: Report) -> Iterator["_Analyzed"]:
         """Find the terms of documents, chunk after chunk."""
-        smallest, largest = self._ngram_range()
+        sizes = self._ngram_range()
         stop = None if self.stop_words is None else terms.hash_each(self.stop_words)
         for begin, end in _chunks(documents):
             texts = [text.lower() for text in documents[begin:end]] if self.lowercase else documents[begin:end]
-            if self.analyzer == "char":
-                yield _Analyzed(begin, texts, terms.char_ngrams(texts, smallest, largest))
-            else:
-                yield _Analyzed(begin, texts, terms.words(texts, smallest, largest, stop))
+            found = terms.char_ngrams(texts, *sizes) if self.analyzer == "char" else terms.words(texts, *sizes, stop)
+            yield _Analyzed(begin, texts, found)
             report("reading texts", end, len(documents))
 
     def _columns(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:

@@ -27,7 +27,10 @@ SCORES = 1 << 24  # entries of the largest block of scores
 
 @dataclass(frozen=True)
 class Centroids(Scorer):
-    """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries."""
+    """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries.
+
+    A score is a cosine. It lies between 0 and 1 for features that are not negative, so it is also the likelihood.
+    """
 
     centroids: sparse.csr_array
 
@@ -71,10 +74,6 @@ class Centroids(Scorer):
 
     def all(self, rows: Array) -> Array:
         return rows
-
-    def likelihood(self, rows: Array, scores: Array) -> Array:
-        """Return the cosines as they are: they lie between 0 and 1 for features that are not negative."""
-        return scores
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d."""

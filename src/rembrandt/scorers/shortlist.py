@@ -48,11 +48,8 @@ class Shortlist:
     def from_clusters(cls, decoder: Decoder, clusters: Array) -> "Shortlist":
         """Rebuild the index from the clusters of a saved model."""
         c = decoder.bias.shape[0]
-        if (
-            clusters.shape != (c,)
-            or clusters.dtype.kind != "i"
-            or (c and not 0 <= clusters.min() <= clusters.max() < c)
-        ):
+        fits = clusters.shape == (c,) and clusters.dtype.kind == "i"
+        if not fits or (c and not 0 <= clusters.min() <= clusters.max() < c):
             raise ModelError(f"the clusters do not belong to {c:,} labels; fit and save the model again")
         return cls(decoder, clusters)
 

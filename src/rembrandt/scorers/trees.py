@@ -161,10 +161,6 @@ class Trees(Scorer):
         for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
         return out
 
-    def likelihood(self, rows: PreparedRows, scores: Array) -> Array:
-        """Return the scores: they are probabilities."""
-        return scores
-
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
