@@ -305,8 +305,7 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[tuple[ScorerNam
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)
-        unknown = sorted(map(str, wanted - set(SCORERS)))
-        if unknown or not wanted:
+        if not wanted or wanted - set(SCORERS):
             raise SettingsError(
                 f"scorers={given!r} must be 'auto', names among {', '.join(map(repr, SCORERS))}, or a mapping from "
                 "names to weights",

@@ -104,8 +104,7 @@ class StoredRows:
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self._starts)
         wanted = [rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number] for number in numbers]
-        found: Any = self._stacked([(number, wanted[number]) for number in numbers])
-        return found[np.argsort(order)]
+        return self._stacked([(number, wanted[number]) for number in numbers])[np.argsort(order)]
 
     def _stacked(self, wanted: list[tuple[int, Any]]) -> sp.csr_array:
         """Rows of several shards, given by their positions in each."""

@@ -23,7 +23,7 @@ from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.fitting import fit_model, with_calibration
+from rembrandt.fitting import fit_model
 from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.recipe import (
@@ -392,7 +392,10 @@ class RembrandtClassifier(Prediction):
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
-        self.model_ = replace(with_calibration(model, tried), text=text, joined=self._joined)
+        if tried is not None:  # the calibration of the trial holds for the model of all examples
+            settings = model.settings | {"calibration": tried.settings["calibration"]}
+            model = replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
+        self.model_ = replace(model, text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}

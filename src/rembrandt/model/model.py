@@ -62,8 +62,7 @@ class Model:
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""
-        found: EmbeddingScorer | None = self.scorers.get("embedding")  # type: ignore[assignment]
-        return found
+        return self.scorers.get("embedding")  # type: ignore[return-value]
 
     @property
     def _first(self) -> Scorer:

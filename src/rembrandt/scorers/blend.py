@@ -53,5 +53,4 @@ def union(lists: list[Labels]) -> Labels:
     joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
     last = np.iinfo(np.int64).max
     joined = np.sort(np.where(joined < 0, last, joined), axis=1)
-    width = int((joined < last).sum(axis=1).max(initial=1))
-    return np.where(joined == last, -1, joined)[:, : max(1, width)]
+    return np.where(joined == last, -1, joined)[:, : int((joined < last).sum(axis=1).max(initial=1))]

@@ -110,8 +110,7 @@ class EmbeddingScorer(Scorer):
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        mapped = rows if self.regressor is None else self.regressor(rows)
-        return self.place.project(as_rows(mapped), self.projection)
+        return self.place.project(as_rows(rows if self.regressor is None else self.regressor(rows)), self.projection)
 
     def prepare(self, X: Matrix) -> Projected:
         with self.place.session():

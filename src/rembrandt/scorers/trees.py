@@ -208,10 +208,9 @@ class Trees(Scorer):
     def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
         trees = []
         for t, n_levels in enumerate(facts["levels"]):
-            names = [f"trees.{t}.{number}" for number in range(n_levels)]
             levels = (
                 Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
-                for name in names
+                for name in (f"trees.{t}.{number}" for number in range(n_levels))
             )
             trees.append(Tree(tuple(levels)))
         return cls(tuple(trees), facts["power"], facts["beam"])
@@ -245,8 +244,7 @@ class Trees(Scorer):
 
         def score_all(span: slice) -> None:
             """Without clusters: every label by inverted lists, which is faster than one label after the other."""
-            chosen = slice(None) if allowed is None else allowed
-            margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
+            margins = _margins(X, span, tree.lists[0], last.bias)[:, slice(None) if allowed is None else allowed]
             found, scores[span] = top_k(-_loss(margins, self.power), k)
             best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
@@ -267,8 +265,7 @@ def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Ar
 
 
 def _loss(margins: Array, power: float) -> Array:
-    found: Array = np.maximum(0, 1 - margins) ** np.float32(power)
-    return found
+    return np.maximum(0, 1 - margins) ** np.float32(power)
 
 
 def _distinct(labels: Labels) -> Labels:
