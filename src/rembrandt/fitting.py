@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.data.examples import Examples
@@ -23,8 +22,6 @@ from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_featu
 from rembrandt.scorers.protocol import Scorer
 from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
-
-Array = NDArray[Any]
 
 TOP, DRAWN = 50, 50  # labels of each held-out row that calibration uses: the best, and others at random
 SHOWN = 5  # best labels of each row by which calibration is judged
@@ -85,14 +82,6 @@ def calibrated(model: Model, recipe: Recipe, held: Examples, report: Report = si
     return replace(model, settings=model.settings | {"calibration": facts})
 
 
-def with_calibration(model: Model, tried: Model | None) -> Model:
-    """Copy the calibration and the threshold of a trial to the model that was fitted to all examples."""
-    if tried is None:
-        return model
-    settings = model.settings | {"calibration": tried.settings["calibration"]}
-    return replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
-
-
 def held_out_pairs(model: Model, held: Examples, seed: int, report: Report = silent) -> Pairs:
     """Score the best labels of each held-out row, and a random sample of the others with weights for the rest."""
     rng = np.random.default_rng(seed)
@@ -115,8 +104,7 @@ def held_out_pairs(model: Model, held: Examples, seed: int, report: Report = sil
         shown = np.broadcast_to(np.arange(labels.shape[1]) < SHOWN, labels.shape)
         rows = np.broadcast_to(np.arange(block.start, block.stop)[:, None], labels.shape)
         values = np.take_along_axis(scores, np.maximum(labels, 0), axis=1)
-        given = labels >= 0
-        parts.append([each[given] for each in (rows, labels, values, right, weights, shown)])
+        parts.append([each[labels >= 0] for each in (rows, labels, values, right, weights, shown)])
     report("calibrating", n, n)
     rows, labels, values, right, weights, shown = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Pairs(rows, labels, values, right, weights, shown, np.bincount(held.Y.indices, minlength=c))

@@ -162,20 +162,10 @@ class Recipe:
         return cls(**known)
 
 
-@dataclass(frozen=True)
-class _PresetValues:
-    """What a preset uses where a parameter is "auto"."""
-
-    scorers: tuple[ScorerName, ...]
-    n_trees: int
-    pairs: float
-    power: Open = "auto"
-
-
-PRESETS: dict[str, _PresetValues] = {
-    "fast": _PresetValues(("trees",), n_trees=1, pairs=3e7, power=3.0),
-    "balanced": _PresetValues(("embedding",), n_trees=2, pairs=3e7),
-    "best": _PresetValues(("trees", "embedding"), n_trees=3, pairs=3e8),
+PRESETS = {  # the scorers, and the settings of trees that are used where a parameter is "auto"
+    "fast": Recipe(("trees",), trees=TreeSettings(n_trees=1, pairs=3e7, power=3.0)),
+    "balanced": Recipe(("embedding",), trees=TreeSettings(n_trees=2, pairs=3e7)),
+    "best": Recipe(("trees", "embedding"), trees=TreeSettings(n_trees=3, pairs=3e8)),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
     **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"),
@@ -199,13 +189,12 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     Recipe
     """
     check(params)
-    preset = PRESETS[params["preset"]]
     trees = params["trees"] or TreeSettings()
-    scorers, blend = _scorers(params, preset, data)
+    scorers, blend = _scorers(params, data)
     embedding = params["embedding"] or EmbeddingSettings()
     if embedding.kernel_scale == "auto" and params["budget"] is None:
         embedding = replace(embedding, kernel_scale=1.0)
-    filled = {"n_trees": preset.n_trees, "pairs": preset.pairs, "power": preset.power}
+    filled = dict(vars(PRESETS[params["preset"]].trees))
     if params["budget"] is not None:
         filled.pop("power")
     elif data.n_labels > MANY_LABELS:  # a sample of the examples would hardly have a label twice to choose on
@@ -216,9 +205,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     recipe = Recipe(
         scorers=scorers,
         blend=blend,
-        **{name: params[name] for name in ("n_components", "method", "ridge", "decoder", "decoder_ridge", "kernel")},
-        normalize=params["normalize"],
-        regressor=params["regressor"],
+        **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"},
         embedding=embedding,
         trees=trees,
         growable=bool(params["growable"]),
@@ -240,13 +227,9 @@ _WHOLE = {"n_components": 1, "n_random_features": 1, "n_oversamples": 0, "n_iter
 _WHOLE |= {"n_trees": 1, "passes": 1, "beam": 1}  # with the smallest value
 _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
 _NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
-_NAMES: dict[str, tuple[Any, ...]] = {
-    **{"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)},
-    **{
-        "solver": get_args(SolverName),
-        **dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False)),
-    },
-}
+_NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False))
+_NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
+_NAMES["solver"] = get_args(SolverName)
 
 
 def check(params: Mapping[str, Any]) -> None:
@@ -306,13 +289,11 @@ def usual_cost(per_label: float) -> float:
     return float(np.clip(12 / max(per_label, 1e-9), COST_MANY, COST_FEW))
 
 
-def _scorers(
-    params: Mapping[str, Any], preset: _PresetValues, data: Examples
-) -> tuple[tuple[ScorerName, ...], tuple[float, ...] | Auto]:
+def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[tuple[ScorerName, ...], tuple[float, ...] | Auto]:
     """Return the names of the scorers in their order, and their weights where they are given or there is one."""
     given = params["scorers"]
     if given == "auto":
-        wanted: set[Any] = set(preset.scorers)
+        wanted: set[Any] = set(PRESETS[params["preset"]].scorers)
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
         on_disk = data.X.resident()[0] < data.n
         if params["budget"] is not None:  # a search tries both, but trees need all rows in memory
@@ -324,8 +305,7 @@ def _scorers(
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)
-        unknown = sorted(map(str, wanted - set(SCORERS)))
-        if unknown or not wanted:
+        if not wanted or wanted - set(SCORERS):
             raise SettingsError(
                 f"scorers={given!r} must be 'auto', names among {', '.join(map(repr, SCORERS))}, or a mapping from "
                 "names to weights",

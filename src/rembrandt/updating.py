@@ -5,10 +5,8 @@ to that of a ridge regression on all examples, in the embedding and the kernel m
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.rows import Rows
@@ -19,8 +17,7 @@ from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.embedding import EmbeddingScorer
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 OUTSIDE = 0.1  # fraction of the weight of new labels that the embedding may miss, beyond that of the labels of the fit
 ADDED = 1.0  # examples added since the fit, relative to those of the fit, from which a refit is due

@@ -66,8 +66,7 @@ def convert(
     with locked(folder):
         writer = _Writer(folder, _start(folder, wanted, append), report)
         writer.choose_text_features(text_features, files, parts)
-        first_input = len(writer.manifest.inputs) - len(files)
-        for number, path in enumerate(files, first_input):
+        for number, path in enumerate(files, len(writer.manifest.inputs) - len(files)):
             writer.write(number, path, parts(path))
         writer.finish()
     return Store(folder)

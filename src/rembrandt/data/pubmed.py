@@ -65,11 +65,6 @@ def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
         element.clear()
 
 
-def _is_test(pmid: str) -> bool:
-    """Whether a citation belongs to the test set: a fixed fifth of all."""
-    return int(hashlib.sha1(pmid.encode()).hexdigest()[:8], 16) % 5 == 0
-
-
 def _one_line(element: ElementTree.Element | None) -> str:
     """The text inside an element without mark-up, with single spaces."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
@@ -112,7 +107,8 @@ def _write_tables(source: Path, folder: Path, report: Report) -> None:
                 report("Reading citations", done, N_CITATIONS)
             if headings:
                 known.update(headings)
-                (test if _is_test(row[0]) else train).write("\t".join([*row, "|".join(headings)]) + "\n")
+                is_test = int(hashlib.sha1(row[0].encode()).hexdigest()[:8], 16) % 5 == 0  # a fixed fifth of all
+                (test if is_test else train).write("\t".join([*row, "|".join(headings)]) + "\n")
     with _table(folder / "titles.tsv.gz", "id", "title") as table:
         table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))
 

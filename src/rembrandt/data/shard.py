@@ -41,12 +41,8 @@ class Entry:
         """The entry in a manifest, which is not trusted; an impossible one raises ValueError, TypeError or KeyError."""
         entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
         numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
-        if not (
-            len(numbers) == 8
-            and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
-            and isinstance(entry.sha256, str)
-            and Path(entry.file).name == entry.file
-        ):
+        possible = len(numbers) == 8 and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
+        if not (possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file):
             raise ValueError("an entry of a shard is invalid")
         return entry
 

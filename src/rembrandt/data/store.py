@@ -7,6 +7,7 @@ occur in it first, so a store can grow without rewriting what it has.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from rembrandt import __version__
 from rembrandt.data.dataset import Dataset, Notes, Task
 from rembrandt.data.labels import LabelIndex
-from rembrandt.data.shard import REMEDY, Entry, MappedShard
+from rembrandt.data.shard import REMEDY, Entry, MappedShard, ShardData
 from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError, StorageError
 from rembrandt.storage.arrays import file_sha256, map_arrays, write_arrays
@@ -85,12 +86,8 @@ class Manifest:
         d, c = manifest.n_features, manifest.n_labels
         if manifest.text is not None:
             _ = manifest.text["config"].items(), manifest.text["sha256"]
-        if not (
-            manifest.task in get_args(Task)
-            and 0 <= d < 1 << 31
-            and 0 <= c < 1 << 31
-            and all(entry.d <= d and entry.c <= c for entry in shards)
-        ):
+        possible = 0 <= d < 1 << 31 and 0 <= c < 1 << 31 and all(entry.d <= d and entry.c <= c for entry in shards)
+        if not possible or manifest.task not in get_args(Task):
             raise ValueError("its numbers contradict each other")
         return manifest
 
@@ -127,9 +124,8 @@ class Store:
     def is_used(self) -> NDArray[np.bool_]:
         """Whether each feature occurs in some row; one pass over the shards."""
         used = np.zeros(self.d, dtype=bool)
-        for shard in self.shards:
-            used[shard.rows(self.d, self.c).X.indices] = True
-            shard.release()
+        for data in self.contents():
+            used[data.X.indices] = True
         return used
 
     def dataset(self) -> Dataset:
@@ -138,13 +134,15 @@ class Store:
         task, notes = self.manifest.task, self.manifest.notes
         return Dataset(self.labels(), rows, None, self.label_names, self.feature_names, task, notes, self.weights())
 
+    def contents(self) -> Iterator[ShardData]:
+        """The contents of each shard, mapped into memory; the memory is given back before the next one."""
+        for shard in self.shards:
+            yield shard.rows(self.d, self.c)
+            shard.release()
+
     def labels(self) -> sp.csr_array:
         """All of Y."""
-        parts = []
-        for shard in self.shards:
-            parts.append(shard.rows(self.d, self.c).Y.copy())
-            shard.release()
-        return sp.csr_array(sp.vstack(parts, format="csr"))
+        return sp.csr_array(sp.vstack([data.Y.copy() for data in self.contents()], format="csr"))
 
     def weights(self) -> NDArray[np.float32] | None:
         """The weight of each example, or None when no shard has weights."""

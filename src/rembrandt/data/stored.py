@@ -86,11 +86,10 @@ class StoredRows:
 
     def label_feature_pairs(self, Y: sp.csr_array) -> int:
         total = start = 0
-        for shard in self.store.shards:
-            widths = np.diff(shard.rows(self.store.d, self.store.c).X.indptr)
-            total += int(np.diff(Y.indptr[start : start + shard.n + 1]).astype(np.int64) @ widths)
-            start += shard.n
-            shard.release()
+        for data in self.store.contents():
+            widths = np.diff(data.X.indptr)
+            total += int(np.diff(Y.indptr[start : start + len(widths) + 1]).astype(np.int64) @ widths)
+            start += len(widths)
         return total
 
     def __getitem__(self, index: Any) -> sp.csr_array:
@@ -105,8 +104,7 @@ class StoredRows:
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self._starts)
         wanted = [rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number] for number in numbers]
-        found: Any = self._stacked([(number, wanted[number]) for number in numbers])
-        return found[np.argsort(order)]
+        return self._stacked([(number, wanted[number]) for number in numbers])[np.argsort(order)]
 
     def _stacked(self, wanted: list[tuple[int, Any]]) -> sp.csr_array:
         """Rows of several shards, given by their positions in each."""

@@ -47,8 +47,7 @@ def _parsed(chunk: Chunk) -> tuple[Batch, int, int]:
     found = vw_parser.parse(chunk.data)
     labels = _ids(chunk, found.counts[0], found.labels, found.label_spans)
     features = _ids(chunk, found.counts[1], found.features, found.feature_spans)
-    batch = Batch(labels, features=features, values=found.values, weights=found.weights)
-    return batch, found.error, found.position
+    return Batch(labels, None, features, found.values, found.weights), found.error, found.position
 
 
 def _ids(chunk: Chunk, counts: Any, hashes: Any, spans: Any) -> Ids:

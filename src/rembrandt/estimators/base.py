@@ -26,8 +26,7 @@ class Estimator(BaseEstimator):
         if is_rows(X):
             self._joined = None
             self.n_features_in_ = X.shape[1]
-            rows: Rows = X
-            return rows
+            return X
         self._joined = Joined.of(X) if is_blocks(X) else None
         return as_rows(self._matrix(X, reset=True))
 

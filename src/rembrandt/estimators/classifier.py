@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +23,7 @@ from rembrandt.estimators.prediction import Prediction
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.fitting import fit_model, with_calibration
+from rembrandt.fitting import fit_model
 from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.recipe import (
@@ -40,12 +39,11 @@ from rembrandt.recipe import (
     as_json,
     resolve,
 )
+from rembrandt.scorers.protocol import Array
 from rembrandt.selection import Choice, Watch, choose, unwatched
 from rembrandt.selection.trial import calibration_trial
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.updating import refit_due, updatable_scorer, update_model
-
-Array = NDArray[Any]
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:
@@ -382,21 +380,22 @@ class RembrandtClassifier(Prediction):
         resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
+
+        def search() -> Choice:
+            return choose(data, resolved, self.budget, place, report, watch)
+
         with place.session():
-            choice = (
-                Choice(recipe)
-                if recipe is not None
-                else checkpoints.stage(
-                    "settings",
-                    lambda: choose(data, resolved, self.budget, place, report, watch),
-                    Choice.arrays,
-                    Choice.from_arrays,
-                )
-            )
+            if recipe is None:
+                choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
+            else:
+                choice = Choice(recipe)
             tried = calibration_trial(data, choice.recipe, place, report)
             model = fit_model(data, choice.recipe, place, report, checkpoints)
         warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
-        self.model_ = replace(with_calibration(model, tried), text=text, joined=self._joined)
+        if tried is not None:  # the calibration of the trial holds for the model of all examples
+            settings = model.settings | {"calibration": tried.settings["calibration"]}
+            model = replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
+        self.model_ = replace(model, text=text, joined=self._joined)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,8 +20,7 @@ from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
 from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -233,12 +231,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         data: Examples = self._examples(as_rows(self._matrix(X)), read_targets(y), sample_weight)
         place = place_for(self.device, data.X)
         used = data.X.used_columns()
-        rows, kept = data.X, np.append(used, data.X.shape[1])
-        if len(used) < data.X.shape[1]:
-            rows = data.X.select(used)
+        rows = data.X if len(used) == data.X.shape[1] else data.X.select(used)
         vectors = self.embedding_
         if self.method == "pca":
-            vectors = self.projection_[used] if self.center else self.projection_[kept]
+            vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
         with place.session():
             engine = place.engine(rows, data.Y, data.weights, self.center)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)

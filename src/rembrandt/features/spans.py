@@ -28,8 +28,7 @@ def in_originals(texts: list[str], lowered: bool, columns: NDArray[np.int32], fo
     origins = np.concatenate([[0], ends])
     if lowered:
         starts, stops = starts.copy(), stops.copy()
-        longer = [d for d in np.unique(documents).tolist() if len(texts[d].lower()) != len(texts[d])]
-        for document in longer:
+        for document in (d for d in np.unique(documents).tolist() if len(texts[d].lower()) != len(texts[d])):
             lengths = [len(character.lower()) for character in texts[document]]
             original = np.repeat(np.arange(len(lengths)), lengths)
             here = documents == document

@@ -42,8 +42,7 @@ def code_points_matching(pattern: str) -> NDArray[np.bool_]:
 def join(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the texts as one array of code points, and where each text ends in it."""
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), dtype=np.int64)
-    return points, ends
+    return points, np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), dtype=np.int64)
 
 
 def words(texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.uint64] | None = None) -> Terms:

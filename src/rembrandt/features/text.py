@@ -157,8 +157,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self._check_parameters()
         learner = _Learner(self)
         counts = list(learner.counts(documents, report))
-        columns = self._take(learner)
-        return self._weigh(_as_matrix(counts, len(learner.vocabulary))[:, columns])
+        return self._weigh(_as_matrix(counts, len(learner.vocabulary))[:, self._take(learner)])
 
     def transform(self, texts: Iterable[str], report: Report = silent) -> sparse.csr_array:
         """Return the features of texts; terms that were not learned are ignored.
@@ -217,13 +216,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             The terms; hashed columns, which have no single term, are numbered.
         """
         check_is_fitted(self, "n_features_out_")
-        names = self.terms_ or [f"hashed{column}" for column in range(self.n_features_out_)]
-        return np.array(names, dtype=object)
+        return np.array(self.terms_ or [f"hashed{i}" for i in range(self.n_features_out_)], dtype=object)
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
-        config = self.get_params()
-        return config | {name: None if config[name] is None else list(config[name]) for name in _SEQUENCES}
+        config, sequences = self.get_params(), ("ngram_range", "stop_words")  # which JSON holds as lists
+        return config | {name: None if config[name] is None else list(config[name]) for name in sequences}
 
     def to_arrays(self) -> Arrays:
         """Return what was learned as arrays."""
@@ -265,14 +263,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _analyzed(self, documents: list[str], report: Report) -> Iterator["_Analyzed"]:
         """Find the terms of documents, chunk after chunk."""
-        smallest, largest = self._ngram_range()
+        sizes = self._ngram_range()
         stop = None if self.stop_words is None else terms.hash_each(self.stop_words)
         for begin, end in _chunks(documents):
             texts = [text.lower() for text in documents[begin:end]] if self.lowercase else documents[begin:end]
-            if self.analyzer == "char":
-                yield _Analyzed(begin, texts, terms.char_ngrams(texts, smallest, largest))
-            else:
-                yield _Analyzed(begin, texts, terms.words(texts, smallest, largest, stop))
+            found = terms.char_ngrams(texts, *sizes) if self.analyzer == "char" else terms.words(texts, *sizes, stop)
+            yield _Analyzed(begin, texts, found)
             report("reading texts", end, len(documents))
 
     def _columns(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -305,9 +301,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
                 raise DataError(f"{name} is {value}; use a number from 1 to 2³¹ - 1")
         if self.stop_words is not None and (self.analyzer == "char" or isinstance(self.stop_words, str)):
             raise DataError("stop_words must be a list of words, and needs analyzer='word'")
-
-
-_SEQUENCES = ("ngram_range", "stop_words")  # parameters that JSON holds as lists
 
 
 class _Analyzed(NamedTuple):

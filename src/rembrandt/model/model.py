@@ -25,9 +25,7 @@ from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import Blend, union
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.protocol import Labels, Scorer
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 
 CANDIDATES = 100  # labels that each scorer proposes for a row, at least
 VECTORS = 50  # directions of label vectors that are derived from label weights
@@ -64,8 +62,7 @@ class Model:
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""
-        found: EmbeddingScorer | None = self.scorers.get("embedding")  # type: ignore[assignment]
-        return found
+        return self.scorers.get("embedding")  # type: ignore[return-value]
 
     @property
     def _first(self) -> Scorer:

@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.scorers.calibration import MonotoneMap
-from rembrandt.scorers.protocol import Labels
+from rembrandt.scorers.protocol import Array, Labels
 from rembrandt.storage.arrays import Arrays
-
-Array = NDArray[Any]
 
 LEAST = 1e-6  # no probability is certain
 
@@ -41,10 +38,7 @@ class Blend:
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the blend as named arrays and JSON."""
-        if self.calibration is None:
-            return {}, {"weights": self.weights}
-        knots = {"scores": self.calibration.scores, "probabilities": self.calibration.probabilities}
-        return knots, {"weights": self.weights}
+        return {} if self.calibration is None else dict(vars(self.calibration)), {"weights": self.weights}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Blend":
@@ -59,5 +53,4 @@ def union(lists: list[Labels]) -> Labels:
     joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
     last = np.iinfo(np.int64).max
     joined = np.sort(np.where(joined < 0, last, joined), axis=1)
-    width = int((joined < last).sum(axis=1).max(initial=1))
-    return np.where(joined == last, -1, joined)[:, : max(1, width)]
+    return np.where(joined == last, -1, joined)[:, : int((joined < last).sum(axis=1).max(initial=1))]

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.linalg.blocks import Block
 from rembrandt.metrics import calibration_error, reliability
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 KNOTS = 256  # of a map, at most
 LEAST, MOST = 1e-9, 1 - 1e-6  # no probability is certain
@@ -97,8 +95,7 @@ def label_thresholds(pairs: Pairs, likely: Array) -> Array:
     true = pairs.true_counts[:, None]
     share = PRIOR / max(1, true.sum())
     smoothed = _f1(found + share * found.sum(axis=0), predicted + share * predicted.sum(axis=0), true + PRIOR)
-    thresholds: Array = grid[smoothed.argmax(axis=1)]
-    return thresholds
+    return grid[smoothed.argmax(axis=1)]
 
 
 def _curves(pairs: Pairs, likely: Array, groups: Array, n_groups: int) -> tuple[Array, Array, Array]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.rows import Rows
@@ -17,10 +16,8 @@ from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, scale_rows
 from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
-from rembrandt.scorers.protocol import Labels
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
-
-Array = NDArray[Any]
 
 KEPT = 100  # largest entries of a centroid that are kept
 ROWS = 8192  # rows added up at a time
@@ -29,8 +26,11 @@ SCORES = 1 << 24  # entries of the largest block of scores
 
 
 @dataclass(frozen=True)
-class Centroids:
-    """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries."""
+class Centroids(Scorer):
+    """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries.
+
+    A score is a cosine. It lies between 0 and 1 for features that are not negative, so it is also the likelihood.
+    """
 
     centroids: sparse.csr_array
 
@@ -41,10 +41,6 @@ class Centroids:
     @property
     def n_features(self) -> int:
         return int(self.centroids.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:
@@ -78,10 +74,6 @@ class Centroids:
 
     def all(self, rows: Array) -> Array:
         return rows
-
-    def likelihood(self, rows: Array, scores: Array) -> Array:
-        """Return the cosines as they are: they lie between 0 and 1 for features that are not negative."""
-        return scores
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d."""

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.rows import as_rows
@@ -23,11 +22,9 @@ from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
-from rembrandt.scorers.protocol import Labels
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.scorers.shortlist import Shortlist, default_size
 from rembrandt.storage.arrays import Arrays
-
-Array = NDArray[Any]
 
 SHORTLIST_ROWS = 1 << 13  # rows that search the index at a time
 
@@ -61,7 +58,7 @@ class Projected:
 
 
 @dataclass(frozen=True)
-class EmbeddingScorer:
+class EmbeddingScorer(Scorer):
     """A label embedding with its decoder."""
 
     projection: Block  # W, (d + 1) × k; the last row belongs to the constant feature
@@ -82,10 +79,6 @@ class EmbeddingScorer:
     @property
     def n_features(self) -> int:
         return int(self.projection.shape[0]) - 1 if self.regressor is None else int(self.regressor.n_features)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:
@@ -117,8 +110,7 @@ class EmbeddingScorer:
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        mapped = rows if self.regressor is None else self.regressor(rows)
-        return self.place.project(as_rows(mapped), self.projection)
+        return self.place.project(as_rows(rows if self.regressor is None else self.regressor(rows)), self.projection)
 
     def prepare(self, X: Matrix) -> Projected:
         with self.place.session():

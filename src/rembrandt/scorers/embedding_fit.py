@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
@@ -25,8 +24,6 @@ from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.storage.arrays import Arrays
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
-
-Array = NDArray[Any]
 
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
 MOST_LEVERAGE = 0.9  # of an example on its own prediction
@@ -122,7 +119,8 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
     """Embed the labels. Columns that no row uses are skipped: hashing leaves most of them empty."""
     if recipe.regressor is not None:
         embedding, fitted = embed_with_regressor(data.X[:], data.Y, data.weights, recipe, report)
-        return Embedded(_placed(embedding, place), place.asarray(embedding.W), fitted)
+        V, W = place.asarray(embedding.V), place.asarray(embedding.W)
+        return Embedded(replace(embedding, V=V, back=V, W=W), W, fitted)
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
     with place.session():
@@ -134,11 +132,6 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
         wide[place.asarray(np.append(used, d))] = projection
         projection = wide
     return Embedded(embedding, projection)
-
-
-def _placed(e: Embedding, place: Place) -> Embedding:
-    V = place.asarray(e.V)
-    return replace(e, V=V, back=V, W=place.asarray(e.W))
 
 
 def fit_decoder(

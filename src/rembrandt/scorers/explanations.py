@@ -10,17 +10,14 @@ and ``p − p₀`` is linear in the features. So with ``g = Ω (m ∘ q_cos) + s
 no remainder.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.linalg.blocks import Block, as_numpy
-from rembrandt.scorers.protocol import Labels
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array, Labels
 
 NEAR = 1e-6  # below this change of the argument, a slope is the derivative
 

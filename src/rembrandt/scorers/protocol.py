@@ -27,6 +27,7 @@ class Scorer(Protocol):
     @property
     def nbytes(self) -> int:
         """Size of the arrays."""
+        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:
@@ -48,7 +49,11 @@ class Scorer(Protocol):
         """Return the scores of all labels, n × c."""
 
     def likelihood(self, rows: Any, scores: Array) -> Array:
-        """Turn scores of these rows into estimates of probabilities, which the blend averages."""
+        """Turn scores of these rows into estimates of probabilities, which the blend averages.
+
+        By default scores are such estimates.
+        """
+        return scores
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Any:
         """Return what every stored entry of ``row`` (1 × d) adds to the scores of ``labels`` (m): `Contributions`.

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
@@ -24,8 +23,7 @@ from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
 from rembrandt.progress import Report, silent
-
-Array = NDArray[Any]
+from rembrandt.scorers.protocol import Array
 
 ROWS = 2048  # rows that a thread searches together: enough for a product with each cluster, few enough for the cache
 LABELS = 4096  # columns copied at a time, so that both layouts stay in the cache
@@ -50,11 +48,8 @@ class Shortlist:
     def from_clusters(cls, decoder: Decoder, clusters: Array) -> "Shortlist":
         """Rebuild the index from the clusters of a saved model."""
         c = decoder.bias.shape[0]
-        if (
-            clusters.shape != (c,)
-            or clusters.dtype.kind != "i"
-            or (c and not 0 <= clusters.min() <= clusters.max() < c)
-        ):
+        fits = clusters.shape == (c,) and clusters.dtype.kind == "i"
+        if not fits or (c and not 0 <= clusters.min() <= clusters.max() < c):
             raise ModelError(f"the clusters do not belong to {c:,} labels; fit and save the model again")
         return cls(decoder, clusters)
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.data.rows import Rows
-from rembrandt.engines.hinge import HingeSolver, Nodes
+from rembrandt.engines.hinge import Nodes
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.sparse import as_csr, normalize_rows, unit_rows
@@ -73,7 +73,9 @@ def _fit_tree(
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
     depths = cluster_depths(len(counted), c, place.hinge_speed * settings.pairs)
-    clusters = bisect(_centroids(X, Y), depths[-1], seed) if depths else np.zeros(c, dtype=np.int64)
+    clusters = np.zeros(c, dtype=np.int64)
+    if depths:  # by the mean direction of each label's examples
+        clusters = bisect(normalize_rows(as_csr(as_csr(Y.T, X.dtype) @ X)), depths[-1], seed)
     order = np.random.default_rng(seed).permutation(counted)  # coordinate descent goes through rows as they come
     X, Y = X[order], Y[order]
     costs = (settings.cost * weights[order]).astype(np.float32)
@@ -87,17 +89,7 @@ def _fit_tree(
         member: Any = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         examples = as_csr((Y @ member).T)
         parent = np.arange(nodes) >> (depth - above)
-        levels.append(_fit_level(solver, Nodes(examples, pools, parent, costs, settings), report))
+        levels.append(Level(*solver.fit(Nodes(examples, pools, parent, costs, settings), report), parent))
         pools = examples
-    levels.append(_fit_level(solver, Nodes(as_csr(Y.T), pools, clusters, costs, settings), report))
+    levels.append(Level(*solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings), report), clusters))
     return tuple(levels)
-
-
-def _fit_level(solver: HingeSolver, nodes: Nodes, report: Report) -> Level:
-    return Level(*solver.fit(nodes, report), nodes.parent)
-
-
-def _centroids(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
-    """The mean direction of each label's examples."""
-    found: sparse.csr_array = normalize_rows(as_csr(as_csr(Y.T, X.dtype) @ X))
-    return found

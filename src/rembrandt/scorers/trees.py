@@ -24,7 +24,7 @@ from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.scorers.explanations import Contributions, secant
-from rembrandt.scorers.protocol import Array, Labels
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.storage.arrays import pack_csr, unpack_csr
 
 ROWS = 256  # rows scored by one call
@@ -89,7 +89,7 @@ class PreparedRows:
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(Scorer):
     """Fitted trees; see `Scorer`. Scores are probabilities."""
 
     trees: tuple[Tree, ...]
@@ -103,10 +103,6 @@ class Trees:
     @property
     def n_features(self) -> int:
         return int(self.trees[0].labels.weights.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays()[0].values())
 
     @property
     def block_rows(self) -> int:
@@ -165,10 +161,6 @@ class Trees:
         for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
         return out
 
-    def likelihood(self, rows: PreparedRows, scores: Array) -> Array:
-        """Return the scores: they are probabilities."""
-        return scores
-
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
@@ -216,10 +208,9 @@ class Trees:
     def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
         trees = []
         for t, n_levels in enumerate(facts["levels"]):
-            names = [f"trees.{t}.{number}" for number in range(n_levels)]
             levels = (
                 Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
-                for name in names
+                for name in (f"trees.{t}.{number}" for number in range(n_levels))
             )
             trees.append(Tree(tuple(levels)))
         return cls(tuple(trees), facts["power"], facts["beam"])
@@ -253,8 +244,7 @@ class Trees:
 
         def score_all(span: slice) -> None:
             """Without clusters: every label by inverted lists, which is faster than one label after the other."""
-            chosen = slice(None) if allowed is None else allowed
-            margins = _margins(X, span, tree.lists[0], last.bias)[:, chosen]
+            margins = _margins(X, span, tree.lists[0], last.bias)[:, slice(None) if allowed is None else allowed]
             found, scores[span] = top_k(-_loss(margins, self.power), k)
             best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
@@ -275,8 +265,7 @@ def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Ar
 
 
 def _loss(margins: Array, power: float) -> Array:
-    found: Array = np.maximum(0, 1 - margins) ** np.float32(power)
-    return found
+    return np.maximum(0, 1 - margins) ** np.float32(power)
 
 
 def _distinct(labels: Labels) -> Labels:

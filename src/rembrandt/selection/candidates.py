@@ -92,9 +92,8 @@ def usual(recipe: Recipe) -> Recipe:
 
 def _embedding(data: Examples, recipe: Recipe, budget: bool) -> list[Recipe]:
     """The usual candidate, those that differ from it in one setting, then the others in random order."""
-    grid = _grid(data, recipe, budget)
     position: dict[Recipe, tuple[int, ...]] = {}  # of each value among its alternatives; the usual one is 0
-    for places, candidate in grid:
+    for places, candidate in _grid(data, recipe, budget):
         position.setdefault(candidate, places)
     found = list(position)
     if not budget:

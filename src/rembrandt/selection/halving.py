@@ -136,7 +136,9 @@ class _Search:
                 self._climb([one for one in waiting if one not in self.measured], later=0.0)
                 self._kept()
                 break
-            self._start(number)
+            cuts = zip(rung.fit, rung.held, strict=True)
+            self.number, self.measured, self.fitted, self.options = number, {}, {}, []
+            self.splits = [Trial(self.data.take(a), self.data.take(b), self.data.n, self.place) for a, b in cuts]
             self._climb(alive, later=self._left * (1 - 1 / (len(self.rungs) - number)))
             waiting, alive = alive, self._kept()
         return self._finish(ended)
@@ -145,12 +147,6 @@ class _Search:
     def _left(self) -> float:
         """Seconds left."""
         return self.budget - (self.now() - self.begun)
-
-    def _start(self, number: int) -> None:
-        rung = self.rungs[number]
-        cuts = zip(rung.fit, rung.held, strict=True)
-        self.number, self.measured, self.fitted, self.options = number, {}, {}, []
-        self.splits = [Trial(self.data.take(fit), self.data.take(held), self.data.n, self.place) for fit, held in cuts]
 
     def _climb(self, parts: list[Recipe], later: float) -> None:
         """Try the candidates that there is time for, keeping ``later`` seconds for the rungs above; then blend."""

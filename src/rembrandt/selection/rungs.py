@@ -49,8 +49,7 @@ def rungs_of(
         folds = range(FOLDS if len(sample) <= few else 1)
         splits = [draw_rows(len(sample), HELD_OUT, seed + 1 + fold) for fold in folds]
         return [Rung([sample[fit] for fit, _ in splits], [sample[held] for _, held in splits])]
-    on_disk = data.X.resident()[0] < data.n
-    fit, held = _cut(counted, seed, FROM_DISK if on_disk else len(counted))
+    fit, held = _cut(counted, seed, FROM_DISK if data.X.resident()[0] < data.n else len(counted))
     sizes = [len(fit)]
     while sizes[0] >= GROWTH * first:
         sizes.insert(0, sizes[0] // GROWTH)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.splits import draw_rows
@@ -32,7 +31,6 @@ from rembrandt.scorers.embedding_fit import (
 from rembrandt.scorers.protocol import Labels, Scorer
 from rembrandt.scorers.tree_fit import fit_trees
 
-Array = NDArray[Any]
 Weights = tuple[float, ...]
 
 KS = (1, 3, 5)
@@ -67,7 +65,6 @@ class Trial:
             return self._embedding_scorer(candidate)
         check_memory(fit, candidate, self.place)
         if candidate.scorers == ("trees",):
-            check_memory(fit, candidate, self.place)
             pairs = candidate.trees.pairs * fit.n / self.n
             return fit_trees(
                 fit.X, fit.Y, replace(candidate.trees, pairs=pairs), candidate.seed, fit.weights, place=self.place
