@@ -176,9 +176,8 @@ class Service:
     async def reload(self, name: str) -> Response:
         """Load a model again from its folder and replace the old version; only on a service with a token."""
         if not self.has_token:
-            raise RequestError(
-                403, "reloading needs a service that was started with a token; see rembrandt serve --help"
-            )
+            message = "reloading needs a service that was started with a token; see rembrandt serve --help"
+            raise RequestError(403, message)
         served = await self.registry.reload(name)
         self.maps.start(served)
         return JSONResponse(self._summary(served))
