@@ -64,10 +64,9 @@ class RembrandtBackend(AnnifLearningBackend):
             classifier = self._load(params)
             documents = load_documents(self._documents)
             if len(documents) != classifier.n_train_:
-                raise RembrandtError(
-                    f"{self._documents} has {len(documents)} documents but the model was trained on "
-                    f"{classifier.n_train_}; train the project again"
-                )
+                found = f"{self._documents} has {len(documents)} documents"
+                trained = f"the model was trained on {classifier.n_train_}"
+                raise RembrandtError(f"{found} but {trained}; train the project again")
             documents += self._read(corpus, "learn from", report)
             recipe = Recipe.from_json(classifier.settings_)
             self._save(classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents)

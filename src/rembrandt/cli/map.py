@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.output import atomic_file, check_file_target
@@ -13,10 +11,7 @@ from rembrandt.cli.saved import open_model
 
 def map(
     model: options.ModelFolder,
-    output: Annotated[
-        list[Path],
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz or .png file; may be repeated."),
-    ],
+    output: Annotated[list[Path], options.output_option("FILE", "A .csv, .npz or .png file; may be repeated.")],
     *,
     labels: Annotated[int | None, options.option("Only so many of the most frequent labels.", min=4)] = None,
     seed: options.Seed = 0,

@@ -11,7 +11,7 @@ from rembrandt.cli.saved import open_model
 
 def neighbors(
     model: options.ModelFolder,
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="Name or title of a label.")],
+    label: Annotated[str, options.argument("LABEL", "Name or title of a label.")],
     *,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of neighbors.")] = 10,
     min_count: Annotated[int, options.option("Leave out labels with fewer training examples.", min=0)] = 2,

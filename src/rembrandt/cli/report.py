@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.output import atomic_file, check_file_target, decimal
@@ -13,7 +11,7 @@ from rembrandt.cli.saved import open_model
 
 def report(
     model: options.ModelFolder,
-    file: Annotated[str, typer.Argument(metavar="TEST", help="Labelled examples that were not used for training.")],
+    file: Annotated[str, options.argument("TEST", "Labelled examples that were not used for training.")],
     output: options.NewFile,
     *,
     reading: Reading,
