@@ -43,9 +43,8 @@ def _root(
 
 for name in VERBS:
     app.command(cls=Verb)(grouped(getattr(import_module(f"rembrandt.cli.{name}"), name)))
-data_app.command("list", cls=Verb)(grouped(data.list_sets))
-data_app.command("get", cls=Verb)(grouped(data.get))
-data_app.command("convert", cls=Verb)(grouped(data.convert))
+for name, verb in (("list", data.list_sets), ("get", data.get), ("convert", data.convert)):
+    data_app.command(name, cls=Verb)(grouped(verb))
 app.add_typer(data_app, name="data")
 # Annif parses the rest of the line, including --help.
 app.command(

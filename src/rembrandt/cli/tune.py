@@ -44,7 +44,7 @@ def tune(
     from rembrandt.recipe import Recipe
 
     settings = replace(settings, budget=settings.budget or _BUDGET)
-    classifier, data, known = prepare(console, train, reading, settings, texts)
+    classifier, data, known = prepare(console, train, reading, settings, texts, None)
     watcher, start = Watcher(console.quiet), time.perf_counter()
     with console.progress() as report, about(f"cannot search on {train}"):
         if output is None:

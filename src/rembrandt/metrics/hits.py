@@ -57,10 +57,8 @@ def label_counts(truth: Any, labels: ArrayLike) -> tuple[NDArray[np.int64], NDAr
     """Return how often each label is true, predicted, and both."""
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
-    true, predicted, found = (
-        np.bincount(entries, minlength=Y.shape[1])
-        for entries in (Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)])
-    )
+    entries = Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)]
+    true, predicted, found = (np.bincount(columns, minlength=Y.shape[1]) for columns in entries)
     return true, predicted, found
 
 

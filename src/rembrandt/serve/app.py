@@ -69,9 +69,7 @@ def create_app(
 class Service:
     """The routes and what they share."""
 
-    def __init__(
-        self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Callable[..., Any]
-    ) -> None:
+    def __init__(self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
         self.registry = Registry(paths, self.metrics)
         self.batcher = Batcher(predict, limits, self.metrics)

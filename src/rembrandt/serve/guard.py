@@ -92,8 +92,7 @@ class Guard:
 
     async def _read(self, receive: Any, parts: list[bytes]) -> None:
         """Read the body into ``parts``; raise an error as soon as it is too large."""
-        limit, close = self.limits.body, {"Connection": "close"}
-        size = 0
+        limit, size, close = self.limits.body, 0, {"Connection": "close"}
         try:
             async with asyncio.timeout(self.limits.timeout):
                 while True:

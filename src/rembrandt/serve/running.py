@@ -22,9 +22,9 @@ def read_token(file: Path | None) -> str | None:
     """Return the token from a file or the environment; command lines are not used because other users can read them."""
     source = f"the file {file}" if file is not None else f"the variable {TOKEN}"
     token = os.environ.get(TOKEN) if file is None else file.read_text(encoding="utf-8").strip()
-    if token is None:
-        return None
-    if len(token) < _MIN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
+    if token is not None and (
+        len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable() or " " in token
+    ):
         rule = f"it needs {_MIN_LENGTH} or more ASCII characters without spaces"
         raise SettingsError(f"{source} has no valid token: {rule}; make one with: openssl rand -hex 32")
     return token
