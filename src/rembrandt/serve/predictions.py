@@ -51,9 +51,8 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
     """Return the predictions of every job; an exception for a job that fails."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
-        request = job.request
-        labels = (None if request.include is None else tuple(request.include), tuple(request.exclude))
-        groups[id(job.served), bool(request.texts), labels].append(i)
+        include = None if job.request.include is None else tuple(job.request.include)
+        groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude)].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
         for i, found in zip(members, _predict_group([jobs[i] for i in members]), strict=True):
