@@ -100,14 +100,10 @@ def measure(
     seconds = time.perf_counter() - start
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
-    return Measured(
-        known,
-        labels,
-        model=evaluate(known.Y, labels, counts, n_train, **rest),
-        popular=evaluate(known.Y, most_popular(counts, known.n_examples, k), counts, n_train, **rest),
-        examples_per_second=known.n_examples / seconds,
-        deciles=coverage_by_decile(known.Y, labels, counts),
-    )
+    rankings = labels, most_popular(counts, known.n_examples, k)
+    own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
+    deciles = coverage_by_decile(known.Y, labels, counts)
+    return Measured(known, labels, own, popular, known.n_examples / seconds, deciles)
 
 
 def finite(value: Any) -> Any:

@@ -32,9 +32,6 @@ class RembrandtBackend(AnnifLearningBackend):
 
     name = "rembrandt"
 
-    MODEL = "rembrandt-model"
-    DOCUMENTS = "rembrandt-documents.jsonl"
-
     _classifier: RembrandtClassifier | None = None
     _subjects: NDArray[np.int64]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
 
@@ -64,10 +61,9 @@ class RembrandtBackend(AnnifLearningBackend):
             classifier = self._load(params)
             documents = load_documents(self._documents)
             if len(documents) != classifier.n_train_:
-                raise RembrandtError(
-                    f"{self._documents} has {len(documents)} documents but the model was trained on "
-                    f"{classifier.n_train_}; train the project again"
-                )
+                found = f"{self._documents} has {len(documents)} documents"
+                trained = f"the model was trained on {classifier.n_train_}"
+                raise RembrandtError(f"{found} but {trained}; train the project again")
             documents += self._read(corpus, "learn from", report)
             recipe = Recipe.from_json(classifier.settings_)
             self._save(classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents)
@@ -78,11 +74,10 @@ class RembrandtBackend(AnnifLearningBackend):
         with self._annif_errors():
             rows = classifier.rows([self._analyze(document.text) for document in documents])
             known = np.flatnonzero(np.diff(rows.indptr))  # texts without a known term get no suggestions
-            rows = rows[known]
             allowed = np.flatnonzero(subjects >= 0)
             k = min(int(params["limit"]), len(allowed))
             restricted = None if len(allowed) == len(subjects) else allowed
-            best, _, scores = classifier.device_model().top_probabilities(rows, k, restricted)
+            best, _, scores = classifier.device_model().top_probabilities(rows[known], k, restricted)
             scores = scores * (1 - _STEP * np.arange(k))
         found = best >= 0
         where = np.repeat(known, found.sum(axis=1)), subjects[best[found]]
@@ -91,11 +86,11 @@ class RembrandtBackend(AnnifLearningBackend):
 
     @property
     def _model(self) -> Path:
-        return Path(self.datadir) / self.MODEL
+        return Path(self.datadir) / "rembrandt-model"
 
     @property
     def _documents(self) -> Path:
-        return Path(self.datadir) / self.DOCUMENTS
+        return Path(self.datadir) / "rembrandt-documents.jsonl"
 
     def _analyze(self, text: str) -> str:
         """Return the words of the project's analyzer (stems, lemmas), or the text if the project has none."""

@@ -15,15 +15,13 @@ Document = tuple[str, list[str]]  # the text and the URIs of its subjects
 _STEP = 1000  # documents between two progress reports
 
 
-def read_corpus(
-    corpus: Any, subjects: Any, analyze: Callable[[str], str], report: Report
-) -> tuple[list[Document], int]:
+def read_corpus(corpus: Any, vocab: Any, analyze: Callable[[str], str], report: Report) -> tuple[list[Document], int]:
     """Return the documents that have subjects, and the number of those that have none."""
     found: list[Document] = []
     n_documents = 0
     for n_documents, document in enumerate(corpus.documents, 1):
         if document.subject_set:
-            found.append((analyze(document.text), [subjects[number].uri for number in document.subject_set]))
+            found.append((analyze(document.text), [vocab[number].uri for number in document.subject_set]))
         if n_documents % _STEP == 0:
             report("reading documents", n_documents, None)
     report("reading documents", n_documents, n_documents)

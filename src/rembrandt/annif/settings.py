@@ -27,33 +27,27 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-Table = dict[str, tuple[str, Callable[[str], Any]]]  # by setting: the parameter, and how its value is parsed
+Table = dict[str, Callable[[str], Any]]  # by setting: how its value is parsed
 
 _CLASSIFIER: Table = {
-    "preset": ("preset", str),
-    "n_components": ("n_components", _or_auto(int)),
-    "method": ("method", str),
-    "ridge": ("ridge", float),
-    "decoder": ("decoder", str),
-    "decoder_ridge": ("decoder_ridge", _or_auto(float)),
-    "kernel": ("kernel", lambda text: None if text.lower() == "none" else text),
-    "scorers": ("scorers", _or_auto(lambda text: tuple(name.strip() for name in text.split(",")))),
-    "seed": ("random_state", int),
-    "device": ("device", str),
+    **dict.fromkeys(("preset", "method", "decoder", "device"), str),
+    "n_components": _or_auto(int),
+    "ridge": float,
+    "decoder_ridge": _or_auto(float),
+    "kernel": lambda text: None if text.lower() == "none" else text,
+    "scorers": _or_auto(lambda text: tuple(name.strip() for name in text.split(","))),
+    "seed": int,
 }
-_EMBEDDING: Table = {
-    "kernel_scale": ("kernel_scale", float),
-    "n_random_features": ("n_random_features", int),
-    "n_iter": ("n_iter", int),
-    "max_epochs": ("max_epochs", int),
-}
-_TREES: Table = {"n_trees": ("n_trees", int), "tree_pairs": ("pairs", float), "tree_cost": ("cost", float)}
+_EMBEDDING: Table = {"kernel_scale": float, "n_random_features": int, "n_iter": int, "max_epochs": int}
+_TREES: Table = {"n_trees": int, "tree_pairs": float, "tree_cost": float}
 _TEXT: Table = {
-    "terms": ("analyzer", str),  # `analyzer` is a setting of Annif
-    "ngrams": ("ngram_range", _range),
-    "hashed": ("weighting", lambda text: "hashed" if ConfigParser.BOOLEAN_STATES[text.lower()] else "tfidf"),
-    "min_df": ("min_count", int),
-    "max_features": ("max_features", int),
+    **{"terms": str, "ngrams": _range, "min_df": int, "max_features": int},
+    "hashed": lambda text: "hashed" if ConfigParser.BOOLEAN_STATES[text.lower()] else "tfidf",
+}
+# Parameters that have another name than their setting; `analyzer` is a setting of Annif.
+_PARAMETERS = {
+    **{"seed": "random_state", "tree_pairs": "pairs", "tree_cost": "cost"},
+    **{"terms": "analyzer", "ngrams": "ngram_range", "min_df": "min_count", "hashed": "weighting"},
 }
 
 
@@ -75,9 +69,8 @@ def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
 def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name in table.keys() & settings.keys():
-        parameter, convert = table[name]
         try:
-            found[parameter] = convert(str(settings[name]).strip())
+            found[_PARAMETERS.get(name, name)] = table[name](str(settings[name]).strip())
         except (KeyError, ValueError) as error:
             raise SettingsError(f"{name}={settings[name]} is not valid; see docs/annif.md for its values") from error
     return found

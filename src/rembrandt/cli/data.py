@@ -30,7 +30,7 @@ def list_sets(console: Console) -> None:
     console.result([vars(one) for one in listings])
 
 
-def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")], console: Console) -> None:
+def get(name: Annotated[str, options.argument("NAME", "Name of a data set.")], console: Console) -> None:
     """Download a data set, if that is possible, and print its folder."""
     from rembrandt.data import catalogue
 
@@ -41,8 +41,8 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data
 
 
 def convert(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of examples in any format.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="Folder to write the store to.")],
+    files: Annotated[list[str], options.argument("FILE...", "Files of examples in any format.")],
+    output: Annotated[Path, options.output_option("STORE", "Folder to write the store to.")],
     *,
     reading: Reading,
     texts: TextSettings,

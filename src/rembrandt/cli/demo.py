@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, command, data_lines, saved_line, show_measures
+from rembrandt.cli.options import option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, data_set_reading
 from rembrandt.cli.saved import SavedModel, fit_facts
@@ -27,10 +28,8 @@ _LONG = 300  # characters; shorter articles have no abstract
 def demo(
     output: options.NewModel,
     *,
-    preset: Annotated[Preset, options.option("Trade training time for accuracy.")] = "balanced",
-    generated: Annotated[
-        int, options.option("Documents to generate if the articles cannot be downloaded.", min=100)
-    ] = 8000,
+    preset: Annotated[Preset, option("Trade training time for accuracy.")] = "balanced",
+    generated: Annotated[int, option("Documents to generate if the articles cannot be downloaded.", min=100)] = 8000,
     force: options.Force = False,
     console: Console,
 ) -> None:

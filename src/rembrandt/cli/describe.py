@@ -50,19 +50,15 @@ def choice_lines(classifier: RembrandtClassifier) -> list[str]:
 def recipe_words(facts: Mapping[str, Any]) -> str:
     """Describe a recipe in a few words: its scorers with their weights and settings."""
     settings, trees = facts["embedding"], facts["trees"]
-    embedding = [
-        f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"
-    ]
-    embedding += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
-    embedding += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
-    embedding += ["rows of unit length"] if facts["normalize"] else []
-    embedding += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
-    words = {"embedding": f" ({', '.join(embedding)})"}
+    parts = [f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"]
+    parts += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
+    parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
+    parts += ["rows of unit length"] if facts["normalize"] else []
+    parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
+    words = {"embedding": f" ({', '.join(parts)})"}
     words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
     scorers = zip(facts["scorers"], facts["blend"], strict=True)
-    return "; ".join(
-        f"{name}{'' if weight == 1 else f' {weight:.0%}'}{words.get(name, '')}" for name, weight in scorers
-    )
+    return "; ".join(f"{name}{'' if share == 1 else f' {share:.0%}'}{words.get(name, '')}" for name, share in scorers)
 
 
 def show_measures(console: Console, measured: Measured) -> None:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.output import atomic_file, check_file_target
@@ -14,9 +12,7 @@ from rembrandt.cli.settings import TextSettings
 
 
 def embed(
-    source: Annotated[
-        str, typer.Argument(metavar="MODEL|TRAIN", help="Folder of a model, or labelled examples to embed.")
-    ],
+    source: Annotated[str, options.argument("MODEL|TRAIN", "Folder of a model, or labelled examples to embed.")],
     output: options.NewFile,
     *,
     reading: Reading,

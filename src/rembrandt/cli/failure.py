@@ -78,9 +78,17 @@ def options_of(command: Any) -> dict[str, str]:
 @contextmanager
 def explained(options: Mapping[str, str]) -> Iterator[None]:
     """Print errors and warnings as one line each. Unexpected errors keep their traceback."""
+    otherwise: Any = warnings.showwarning
+
+    def show(message: Warning | str, *rest: Any, **more: Any) -> None:
+        if isinstance(message, RembrandtWarning):
+            typer.echo(f"note: {with_options(str(message), message.parameters, options)}", err=True)
+        else:
+            otherwise(message, *rest, **more)
+
     with warnings.catch_warnings():
         warnings.simplefilter("default", RembrandtWarning)
-        warnings.showwarning = _show(warnings.showwarning, options)
+        warnings.showwarning = show
         try:
             yield
             sys.stdout.flush()
@@ -124,15 +132,3 @@ def with_options(message: str, parameters: Iterable[str], options: Mapping[str, 
 def _exit(message: str, code: int) -> typer.Exit:
     typer.echo(message, err=True)
     return typer.Exit(code)
-
-
-def _show(otherwise: Any, options: Mapping[str, str]) -> Any:
-    """Return a hook for `warnings` that prints ours in one line."""
-
-    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if isinstance(message, RembrandtWarning):
-            typer.echo(f"note: {with_options(str(message), message.parameters, options)}", err=True)
-        else:
-            otherwise(message, category, *rest, **more)
-
-    return show

@@ -68,12 +68,7 @@ def fit(
 
 
 def prepare(
-    console: Console,
-    train: str,
-    reading: Reading,
-    settings: Settings,
-    texts: TextSettings,
-    scheduler: str | None = None,
+    console: Console, train: str, reading: Reading, settings: Settings, texts: TextSettings, scheduler: str | None
 ) -> tuple[RembrandtClassifier, Dataset, Reading]:
     """Check the settings, then read the examples; return the classifier, the examples and how they were read."""
     from rembrandt.estimators import RembrandtClassifier

@@ -69,9 +69,17 @@ def _word(given: Any) -> str:
     return f"{given:g}" if isinstance(given, float) and float(f"{given:g}") == given else str(given)
 
 
+def argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help)
+
+
 def option(help: str, panel: str | None = None, **more: Any) -> Any:
     """Return an option that has the name of its parameter."""
     return typer.Option(help=help, rich_help_panel=panel, **more)
+
+
+def output_option(metavar: str, help: str) -> Any:
+    return typer.Option("--output", "-o", metavar=metavar, help=help)
 
 
 def parsed(help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
@@ -126,12 +134,12 @@ def ngram_range(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model that fit wrote.")]
-Train = Annotated[str, typer.Argument(metavar="TRAIN", help="File or store of examples, or the name of a data set.")]
-Labelled = Annotated[str, typer.Argument(metavar="FILE", help="Labelled examples, as for fit; - is standard input.")]
-Unlabelled = Annotated[str, typer.Argument(metavar="FILE", help="Examples, or lines of text; - is standard input.")]
-NewModel = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Folder to write the model to.")]
-NewFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+ModelFolder = Annotated[Path, argument("MODEL", "Folder of a model that fit wrote.")]
+Train = Annotated[str, argument("TRAIN", "File or store of examples, or the name of a data set.")]
+Labelled = Annotated[str, argument("FILE", "Labelled examples, as for fit; - is standard input.")]
+Unlabelled = Annotated[str, argument("FILE", "Examples, or lines of text; - is standard input.")]
+NewModel = Annotated[Path, output_option("MODEL", "Folder to write the model to.")]
+NewFile = Annotated[Path, output_option("FILE", "File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example.")]
 Components = Annotated[Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")]

@@ -28,9 +28,7 @@ def predict(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="LABELS", help="Never predict these labels, given in the same way.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file, not to standard output.")
-    ] = None,
+    output: Annotated[Path | None, options.output_option("FILE", "Write to a file, not to standard output.")] = None,
     force: options.Force = False,
     console: Console,
 ) -> None:

@@ -81,9 +81,7 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
         return read(path, **reading.arguments(), report=report), reading
 
 
-def read_examples(
-    source: str, reading: Reading, report: Report, *, n_features: int | None, unlabelled: bool = False
-) -> Dataset:
+def read_examples(source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool) -> Dataset:
     """Return examples for a model of ``n_features`` features, or of texts if that is None."""
     from rembrandt.data import catalogue, read
 

@@ -75,8 +75,7 @@ class SavedModel:
         known = self.reading.overridden_by(reading)
         if source == STANDARD_INPUT and unlabelled:  # lines, whatever the training data was
             known = replace(known, format=reading.format)
-        width = n_features if wanted == "features" else None
-        data = read_examples(source, known, report, n_features=width, unlabelled=unlabelled)
+        data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled)
         if is_store(source):
             data = self._aligned_store(data, source)
         elif (data.texts is None) == (wanted == "texts"):

@@ -7,14 +7,12 @@ import typer
 
 from rembrandt.cli.console import Console
 from rembrandt.cli.failure import needs
-from rembrandt.cli.options import ADVANCED, option
+from rembrandt.cli.options import ADVANCED, argument, option
 
 
 def serve(
     console: Console,
-    model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model; its name is that of the folder.")
-    ] = None,
+    model: Annotated[Path | None, argument("MODEL", "Folder of a model; its name is that of the folder.")] = None,
     models: Annotated[
         list[str] | None,
         typer.Option("--model", metavar="NAME=MODEL", help="Another model under this name; may be repeated."),
@@ -22,8 +20,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File with the token that clients must send; else REMBRANDT_TOKEN."),
+        Path | None, option("File with the token that clients must send; else REMBRANDT_TOKEN.", metavar="FILE")
     ] = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")] = False,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
@@ -45,12 +42,10 @@ def serve(
 
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)
-    limits = Limits(
-        body=max_body, texts=max_texts, characters=max_characters, batch=max_batch, queue=max_queue, timeout=timeout
-    )
+    sizes = {"body": max_body, "texts": max_texts, "characters": max_characters, "batch": max_batch, "queue": max_queue}
     with console.progress() as report:
         report("loading models", 0, None)
-        app = create_app(paths, limits, token, any_host=not running.is_loopback(host))
+        app = create_app(paths, Limits(**sizes, timeout=timeout), token, any_host=not running.is_loopback(host))
     listening = running.listen(host, port)
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"

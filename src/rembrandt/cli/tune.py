@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import command, recipe_words, saved_line, show_trials
@@ -32,9 +30,7 @@ def tune(
     reading: Reading,
     settings: Settings,
     texts: TextSettings,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="MODEL", help="Fit what was chosen and save it here.")
-    ] = None,
+    output: Annotated[Path | None, options.output_option("MODEL", "Fit what was chosen and save it here.")] = None,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -48,7 +44,7 @@ def tune(
     from rembrandt.recipe import Recipe
 
     settings = replace(settings, budget=settings.budget or _BUDGET)
-    classifier, data, known = prepare(console, train, reading, settings, texts)
+    classifier, data, known = prepare(console, train, reading, settings, texts, None)
     watcher, start = Watcher(console.quiet), time.perf_counter()
     with console.progress() as report, about(f"cannot search on {train}"):
         if output is None:

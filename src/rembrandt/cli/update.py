@@ -4,8 +4,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, data_lines, saved_line
@@ -18,12 +16,11 @@ from rembrandt.cli.saved import open_model
 
 def update(
     model: options.ModelFolder,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="More examples, as for fit; labels may be new.")],
+    file: Annotated[str, options.argument("FILE", "More examples, as for fit; labels may be new.")],
     *,
     reading: Reading,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="MODEL", help="Folder to write to; without it the model is replaced."),
+        Path | None, options.output_option("MODEL", "Folder to write to; without it the model is replaced.")
     ] = None,
     refit: Annotated[bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")] = False,
     force: options.Force = False,

@@ -91,5 +91,4 @@ def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int
 def _entries(ranked: NDArray[np.int64], chosen: NDArray[np.bool_], shape: tuple[int, int]) -> sparse.csr_array:
     """Return the chosen predictions as a 0/1 matrix."""
     starts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
-    columns = ranked[chosen]
-    return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+    return sparse.csr_array((np.ones(starts[-1]), ranked[chosen], starts), shape=shape)

@@ -56,9 +56,7 @@ def explain(
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
     texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]
     names = feature_names(classifier)
-    return [
-        explain_columns(classifier, rows[[i]], found[found >= 0], names, texts[i]) for i, found in enumerate(columns)
-    ]
+    return [explain_columns(classifier, rows[[i]], best[best >= 0], names, texts[i]) for i, best in enumerate(columns)]
 
 
 def explain_columns(

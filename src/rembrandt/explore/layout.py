@@ -40,15 +40,10 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
         report("computing the map", min(next(done), EARLY + LATE), EARLY + LATE)
 
     advance()
-    tsne = TSNE(
-        perplexity=min(PERPLEXITY, (n - 1) / 3),
-        early_exaggeration_iter=EARLY,
-        n_iter=LATE,
-        random_state=seed,
-        n_jobs=n_threads() if n >= MIN_THREADED else 1,
-        callbacks=advance,
-        callbacks_every_iters=STEP,
-    )
+    perplexity, n_jobs = min(PERPLEXITY, (n - 1) / 3), n_threads() if n >= MIN_THREADED else 1
+    iterations = {"early_exaggeration_iter": EARLY, "n_iter": LATE}
+    progress = {"callbacks": advance, "callbacks_every_iters": STEP}
+    tsne = TSNE(perplexity=perplexity, random_state=seed, n_jobs=n_jobs, **iterations, **progress)
     return np.asarray(tsne.fit(kept), dtype=np.float32)
 
 

@@ -24,16 +24,12 @@ def as_ranked(labels: ArrayLike, truth: sparse.csr_array) -> NDArray[np.int64]:
     ranked = np.asarray(labels)
     n, c = truth.shape
     if ranked.ndim != 2 or len(ranked) != n or not np.issubdtype(ranked.dtype, np.integer):
-        raise DataError(
-            f"predictions are {ranked.dtype} of shape {ranked.shape}, but the truth has {n} rows; "
-            f"pass an integer array of {n} rows with the best labels of each example in rank order"
-        )
+        found = f"predictions are {ranked.dtype} of shape {ranked.shape}, but the truth has {n} rows"
+        raise DataError(f"{found}; pass an integer array of {n} rows with the best labels in rank order")
     ranked = ranked.astype(np.int64, copy=False)
     if ranked.size and (ranked.min() < -1 or ranked.max() >= c):
-        raise DataError(
-            f"predicted labels are in {ranked.min()}…{ranked.max()}, but the truth has {c} columns; "
-            f"use indices 0…{c - 1}, and -1 for no prediction"
-        )
+        found = f"predicted labels are in {ranked.min()}…{ranked.max()}, but the truth has {c} columns"
+        raise DataError(f"{found}; use indices 0…{c - 1}, and -1 for no prediction")
     ordered = np.sort(ranked, axis=1)
     repeated = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     if repeated.any():
@@ -61,10 +57,8 @@ def label_counts(truth: Any, labels: ArrayLike) -> tuple[NDArray[np.int64], NDAr
     """Return how often each label is true, predicted, and both."""
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
-    true, predicted, found = (
-        np.bincount(entries, minlength=Y.shape[1])
-        for entries in (Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)])
-    )
+    entries = Y.indices, ranked[ranked >= 0], ranked[hits(Y, ranked)]
+    true, predicted, found = (np.bincount(columns, minlength=Y.shape[1]) for columns in entries)
     return true, predicted, found
 
 

@@ -48,8 +48,7 @@ def evaluate(
         ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
     """
     terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
-    sums = {name: (above.sum(), below.sum()) for name, (above, below) in terms.items()}
-    table = {name: float(above / below) if below else 0.0 for name, (above, below) in sums.items()}
+    table = {name: float(above.sum() / below.sum()) if below.any() else 0.0 for name, (above, below) in terms.items()}
     return {"error": 1.0 - table.pop("hit"), **table}
 
 

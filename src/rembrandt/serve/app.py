@@ -69,9 +69,7 @@ def create_app(
 class Service:
     """The routes and what they share."""
 
-    def __init__(
-        self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Callable[..., Any]
-    ) -> None:
+    def __init__(self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
         self.registry = Registry(paths, self.metrics)
         self.batcher = Batcher(predict, limits, self.metrics)
@@ -176,9 +174,8 @@ class Service:
     async def reload(self, name: str) -> Response:
         """Load a model again from its folder and replace the old version; only on a service with a token."""
         if not self.has_token:
-            raise RequestError(
-                403, "reloading needs a service that was started with a token; see rembrandt serve --help"
-            )
+            message = "reloading needs a service that was started with a token; see rembrandt serve --help"
+            raise RequestError(403, message)
         served = await self.registry.reload(name)
         self.maps.start(served)
         return JSONResponse(self._summary(served))

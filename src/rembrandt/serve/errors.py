@@ -1,6 +1,6 @@
 """Errors of the HTTP service: each is a JSON document with a status and a message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -24,9 +24,8 @@ class RequestError(Exception):
         return JSONResponse({"error": {"status": self.status, "message": self.message}}, self.status, self.headers)
 
 
-def internal_error() -> RequestError:
-    """Return the error for an unexpected exception, which is written to the log and not to the response."""
-    return RequestError(500, "internal error; see the log of the server")
+# For an unexpected exception, which is written to the log and not to the response.
+INTERNAL_ERROR = RequestError(500, "internal error; see the log of the server")
 
 
 class ErrorDetail(BaseModel):
@@ -46,22 +45,22 @@ async def handle(request: Request, error: Any) -> Response:
         message = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
         error = RequestError(error.status_code, message, error.headers)
     elif isinstance(error, RequestValidationError | ValidationError):
-        found = list(error.errors())
-        error = RequestError(400 if found[0]["type"] == "json_invalid" else 422, _message(found))
+        error = _invalid(error.errors())
     elif isinstance(error, RembrandtError):
         error = RequestError(422, str(error))
     elif not isinstance(error, RequestError):
-        error = internal_error()
+        error = INTERNAL_ERROR
     return error.response()
 
 
-def _message(errors: list[Any]) -> str:
-    """Return the first error of a pydantic validation as a message."""
+def _invalid(errors: Sequence[Any]) -> RequestError:
+    """Return the first error of a pydantic validation."""
     first = errors[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     what = first["msg"].removeprefix("Value error, ")
     more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
-    return f"{where}: {what}{more}" if where else f"{what}{more}"
+    status = 400 if first["type"] == "json_invalid" else 422
+    return RequestError(status, f"{where}: {what}{more}" if where else f"{what}{more}")
 
 
 HANDLERS: dict[Any, Any] = dict.fromkeys(

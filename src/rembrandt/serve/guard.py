@@ -9,9 +9,10 @@ import hmac
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
-from rembrandt.serve.errors import RequestError, internal_error
+from rembrandt.serve.errors import INTERNAL_ERROR, RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
@@ -51,13 +52,12 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
-        started = False
+        start, status = time.perf_counter(), None
 
         async def respond(message: Any) -> None:
-            nonlocal status, started
+            nonlocal status
             if message["type"] == "http.response.start":
-                status, started = message["status"], True
+                status = message["status"]
                 message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
             await send(message)
 
@@ -70,12 +70,12 @@ class Guard:
             await error.response()(scope, receive, respond)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            if not started:
-                await internal_error().response()(scope, receive, respond)
+            if status is None:
+                await INTERNAL_ERROR.response()(scope, receive, respond)
         finally:
             self._held -= sum(map(len, parts))
             route = getattr(scope.get("route"), "path", "none")
-            self.metrics.count_request(scope["method"], route, status, time.perf_counter() - start)
+            self.metrics.count_request(scope["method"], route, status or 500, time.perf_counter() - start)
 
     def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Refuse unknown host names and callers without the token."""
@@ -83,21 +83,16 @@ class Guard:
             host = headers.get(b"host", b"").decode("latin-1").lower()
             name = host if host.endswith("]") else host.rsplit(":", 1)[0]
             if name not in self.hosts:
-                raise RequestError(
-                    403, f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with a token"
-                )
+                message = f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with a token"
+                raise RequestError(403, message)
         guarded = path.startswith("/v1") or path == "/metrics"
         if self.token is not None and guarded and not hmac.compare_digest(_token(headers), self.token):
-            raise RequestError(
-                401,
-                "this service needs a token; send it as 'Authorization: Bearer TOKEN'",
-                {"WWW-Authenticate": 'Bearer realm="rembrandt"'},
-            )
+            message = "this service needs a token; send it as 'Authorization: Bearer TOKEN'"
+            raise RequestError(401, message, {"WWW-Authenticate": 'Bearer realm="rembrandt"'})
 
     async def _read(self, receive: Any, parts: list[bytes]) -> None:
         """Read the body into ``parts``; raise an error as soon as it is too large."""
-        limit, close = self.limits.body, {"Connection": "close"}
-        size = 0
+        limit, size, close = self.limits.body, 0, {"Connection": "close"}
         try:
             async with asyncio.timeout(self.limits.timeout):
                 while True:
@@ -126,10 +121,8 @@ def _token(headers: dict[bytes, bytes]) -> bytes:
     if scheme.lower() == b"bearer":
         return value.strip()
     if scheme.lower() == b"basic":
-        try:
+        with suppress(ValueError):
             return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
-        except ValueError:
-            return b""
     return b""
 
 

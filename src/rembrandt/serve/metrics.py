@@ -1,9 +1,12 @@
 """Prometheus metrics of the service."""
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _METHODS = {"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_TEXTS = [2**i for i in range(10)]
 
 
 class Metrics:
@@ -11,19 +14,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "rembrandt_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "rembrandt_request_seconds", "Time to answer.", ["route"], buckets=_SECONDS, registry=self.registry
-        )
-        self.batch_texts = Histogram(
-            "rembrandt_batch_texts", "Texts per batch.", buckets=[2**i for i in range(10)], registry=self.registry
-        )
-        self.queue_texts = Gauge("rembrandt_queue_texts", "Texts that wait.", registry=self.registry)
-        self.models = Gauge(
-            "rembrandt_model_info", "Current version of a model.", ["model", "version"], registry=self.registry
-        )
+        own: Any = {"registry": self.registry}
+        self.requests = Counter("rembrandt_requests", "Requests answered.", ["method", "route", "status"], **own)
+        self.seconds = Histogram("rembrandt_request_seconds", "Time to answer.", ["route"], buckets=_SECONDS, **own)
+        self.batch_texts = Histogram("rembrandt_batch_texts", "Texts per batch.", buckets=_TEXTS, **own)
+        self.queue_texts = Gauge("rembrandt_queue_texts", "Texts that wait.", **own)
+        self.models = Gauge("rembrandt_model_info", "Current version of a model.", ["model", "version"], **own)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; methods that callers invent are counted together, so that labels stay few."""

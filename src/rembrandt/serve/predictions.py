@@ -51,9 +51,8 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
     """Return the predictions of every job; an exception for a job that fails."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
-        request = job.request
-        labels = (None if request.include is None else tuple(request.include), tuple(request.exclude))
-        groups[id(job.served), bool(request.texts), labels].append(i)
+        include = None if job.request.include is None else tuple(job.request.include)
+        groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude)].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
         for i, found in zip(members, _predict_group([jobs[i] for i in members]), strict=True):
@@ -83,8 +82,7 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
             columns, scores = model.top_k(rows, k, allowed)
     if (columns[:, 0] < 0).any() or not np.isfinite(scores[columns >= 0]).all():
         raise RequestError(422, "a score is not finite: the values of this vector are too large for the model")
-    results = []
-    start = 0
+    results, start = [], 0
     for job in jobs:
         own = slice(start, start := start + job.n_rows)
         values = (probabilities if job.request.probabilities else scores)[own]
@@ -133,17 +131,15 @@ def _matrix(served: ServedModel, vectors: list[dict[str, float]]) -> sparse.csr_
     if not np.isfinite(values).all():
         raise RequestError(422, "a value of this vector is too large for single precision")
     rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
-    known = columns >= 0
-    shape = (len(vectors), served.n_features)
+    known, shape = columns >= 0, (len(vectors), served.n_features)
     return sparse.csr_array((values[known], (rows[known], columns[known])), shape=shape)
 
 
 def _number(served: ServedModel, key: str) -> int:
     if key.isascii() and key.isdecimal() and len(key) < 19 and int(key) < served.n_features:
         return int(key)
-    raise RequestError(
-        422, f"model {served.name!r} has no feature {key!r}: use numbers from 0 to {served.n_features - 1}"
-    )
+    last = served.n_features - 1
+    raise RequestError(422, f"model {served.name!r} has no feature {key!r}: use numbers from 0 to {last}")
 
 
 def _allowed(served: ServedModel, request: PredictRequest) -> NDArray[np.int64] | None:

@@ -34,21 +34,12 @@ class ServedModel:
         self.classifier.model_ = copy.deepcopy(self.classifier.model_.for_prediction())
         self.labels = Labels(self.classifier)
         self.feature_names = feature_names(self.classifier)
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Predict once to load compiled code."""
+        self.n_features = int(self.classifier.n_features_in_)
+        self.takes_texts = self.classifier.text_ is not None
+        # The first prediction and the first search load compiled code and build tables.
         empty = sparse.csr_array((1, self.n_features), dtype="float32")
         self.classifier.predict_topk(["a text"] if self.takes_texts else empty, 1)
         self.labels.search("a", 1)
-
-    @property
-    def takes_texts(self) -> bool:
-        return self.classifier.text_ is not None
-
-    @property
-    def n_features(self) -> int:
-        return int(self.classifier.n_features_in_)
 
     @cached_property
     def features(self) -> LabelIndex | None:
@@ -63,9 +54,8 @@ class ServedModel:
         """Return the column of the label with this name or title."""
         column = self.labels.index.find(label)
         if column is None:
-            raise RequestError(
-                404, f"model {self.name!r} has no label {label!r}; search for it with GET /v1/labels?query="
-            )
+            message = f"model {self.name!r} has no label {label!r}; search for it with GET /v1/labels?query="
+            raise RequestError(404, message)
         return column
 
 
@@ -97,9 +87,8 @@ class Registry:
             async with self._one_at_a_time:
                 new = await asyncio.to_thread(ServedModel, name, old.path)
         except (ModelError, OSError) as error:
-            raise RequestError(
-                422, f"the new version cannot be loaded, and the old one stays in use: {error}"
-            ) from error
+            message = f"the new version cannot be loaded, and the old one stays in use: {error}"
+            raise RequestError(422, message) from error
         self._put(new)
         return new
 

@@ -22,30 +22,24 @@ def read_token(file: Path | None) -> str | None:
     """Return the token from a file or the environment; command lines are not used because other users can read them."""
     source = f"the file {file}" if file is not None else f"the variable {TOKEN}"
     token = os.environ.get(TOKEN) if file is None else file.read_text(encoding="utf-8").strip()
-    if token is None:
-        return None
-    if len(token) < _MIN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
-        raise SettingsError(
-            f"{source} has no valid token: it needs {_MIN_LENGTH} or more ASCII characters without spaces; "
-            "make one with: openssl rand -hex 32"
-        )
+    if token is not None and (
+        len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        rule = f"it needs {_MIN_LENGTH} or more ASCII characters without spaces"
+        raise SettingsError(f"{source} has no valid token: {rule}; make one with: openssl rand -hex 32")
     return token
 
 
 def check_address(host: str, token: str | None, no_token: bool) -> None:
     """Refuse an address that other machines can reach, unless there is a token or ``no_token`` allows it."""
     if token is None and not no_token and not is_loopback(host):
-        raise SettingsError(
-            f"other machines can reach {host}, and there is no token: set {TOKEN} or use --token-file, "
-            "or use --no-token to let everyone connect"
-        )
+        remedy = f"set {TOKEN} or use --token-file, or use --no-token to let everyone connect"
+        raise SettingsError(f"other machines can reach {host}, and there is no token: {remedy}")
 
 
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -56,9 +50,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
     except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another with --host or --port"
-        ) from error
+        reason = error.strerror or error
+        message = f"cannot listen on {host}, port {port}: {reason}; choose another with --host or --port"
+        raise SettingsError(message) from error
     listening.set_inheritable(True)
     return listening
 
@@ -67,17 +61,9 @@ def server(app: Any) -> Any:
     """Return a uvicorn server that logs warnings and errors only."""
     import uvicorn
 
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            ws="none",
-            proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE,
-        )
-    )
+    quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
+    http_only: Any = {"ws": "none", "proxy_headers": False}
+    return uvicorn.Server(uvicorn.Config(app, **quiet, **http_only, timeout_graceful_shutdown=_GRACE))
 
 
 def run(app: Any, listening: socket.socket) -> None:

@@ -9,19 +9,14 @@ from rembrandt.serve.errors import RequestError
 
 _ABSENT: Any = None  # the value of a field that is not given; null is refused
 MAX_LABELS = 10_000  # in include and exclude
+_KINDS: Any = [{"required": ["texts"]}, {"required": ["vectors"]}]
+_EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 
 
 class PredictRequest(BaseModel):
     """Texts or feature vectors to predict labels for."""
 
-    model_config = ConfigDict(
-        strict=True,
-        extra="forbid",
-        json_schema_extra={
-            "oneOf": [{"required": ["texts"]}, {"required": ["vectors"]}],
-            "examples": [{"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}],
-        },
-    )
+    model_config = ConfigDict(strict=True, extra="forbid", json_schema_extra={"oneOf": _KINDS, "examples": [_EXAMPLE]})
 
     texts: list[str] = Field(default=_ABSENT, min_length=1, description="Texts, if the model was fitted to texts.")
     vectors: list[dict[str, FiniteFloat]] = Field(
