@@ -212,7 +212,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         trees=trees,
         growable=bool(params["growable"]),
         calibrate=bool(params["calibrate"]),
-        threshold=threshold if isinstance(threshold, str) else float(threshold),
+        threshold=threshold if threshold in ("micro", "macro") else float(threshold),
         seed=seed_of(params["random_state"]),
     )
     if recipe.ridge == "auto" and params["budget"] is None:
