@@ -202,6 +202,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     elif params["preset"] != "balanced":
         filled["cost"] = usual_cost(data.per_label)
     trees = replace(trees, **{name: value for name, value in filled.items() if getattr(trees, name) == "auto"})
+    # With one label a row the best label is predicted, and there is no threshold to choose.
+    threshold: Any = 0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
     recipe = Recipe(
         scorers=scorers,
         blend=blend,
@@ -210,7 +212,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         trees=trees,
         growable=bool(params["growable"]),
         calibrate=bool(params["calibrate"]),
-        threshold=_threshold(params["threshold"], data),
+        threshold=threshold if threshold in ("micro", "macro") else float(threshold),
         seed=seed_of(params["random_state"]),
     )
     if recipe.ridge == "auto" and params["budget"] is None:
@@ -261,15 +263,11 @@ def check(params: Mapping[str, Any]) -> None:
         raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
     if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
         raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
-    if params.get("regressor") is not None:
-        _check_regressor(params["regressor"], params["method"])
-
-
-def _check_regressor(regressor: Any, method: Method) -> None:
+    regressor, method = params.get("regressor"), params.get("method")
     missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
-    if missing or isinstance(regressor, type):
+    if regressor is not None and (missing or isinstance(regressor, type)):
         raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
-    if method != "rembrandt":
+    if regressor is not None and method != "rembrandt":
         raise SettingsError(
             f"method={method!r} has no regression step that a regressor replaces; use method='rembrandt'", "regressor"
         )
@@ -330,9 +328,3 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[tuple[ScorerNam
 def _is_default(name: str, value: Any) -> bool:
     default = EMBEDDING_PARAMETERS[name]
     return value is default or (isinstance(value, str) and value == default)
-
-
-def _threshold(given: Threshold, data: Examples) -> Threshold:
-    if isinstance(given, str):
-        return 0.5 if data.multiclass else given  # with one label a row the best label is predicted
-    return float(given)

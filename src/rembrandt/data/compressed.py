@@ -56,8 +56,7 @@ class Chunk(NamedTuple):
 
 def plain_suffix(path: Path) -> str:
     """The suffix that tells the format: ``.tsv`` for ``train.tsv.gz``."""
-    name = Path(path.stem) if path.suffix.lower() in SUFFIXES else path
-    return name.suffix.lower()
+    return (Path(path.stem) if path.suffix.lower() in SUFFIXES else path).suffix.lower()
 
 
 @contextmanager

@@ -100,8 +100,7 @@ def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:
     companion = path.with_name(name)
     if not companion.is_file():
         return None
-    text = Chunk(companion.read_bytes(), companion, 1).text()
-    names = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    names = Chunk(companion.read_bytes(), companion, 1).text().replace("\r\n", "\n").removesuffix("\n").split("\n")
     if len(names) == len(set(names)) == expected:
         return names
     warnings.warn(

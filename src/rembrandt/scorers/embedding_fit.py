@@ -39,8 +39,7 @@ class Embedded:
 
     def project(self, X: Rows, place: Place) -> Block:
         """Return rows in the embedding."""
-        rows = X if self.regressor is None else as_rows(self.regressor(X[:]))
-        return place.project(rows, self.projection)
+        return place.project(X if self.regressor is None else as_rows(self.regressor(X[:])), self.projection)
 
     def truncated(self, rank: int) -> "Embedded":
         """Return the embedding of a smaller rank: its columns are nested."""

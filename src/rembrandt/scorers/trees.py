@@ -83,10 +83,6 @@ class PreparedRows:
     X: sparse.csr_array
     clusters: tuple[Array, ...] | None
 
-    @property
-    def n(self) -> int:
-        return int(self.X.shape[0])
-
 
 @dataclass(frozen=True)
 class Trees(Scorer):
@@ -145,11 +141,11 @@ class Trees(Scorer):
                     label_scores(_csr(rows.X), span.start, labels[span], *work)
                 out[span] += share * np.exp(scores)
 
-        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
         return np.where(labels < 0, np.float32(-np.inf), out)
 
     def all(self, rows: PreparedRows) -> Array:
-        out = np.zeros((rows.n, self.n_labels), dtype=np.float32)
+        out = np.zeros((rows.X.shape[0], self.n_labels), dtype=np.float32)
         by_label = [as_csr(tree.labels.weights.T) for tree in self.trees]
         share = np.float32(1 / len(self.trees))
 
@@ -158,7 +154,7 @@ class Trees(Scorer):
                 own = _loss(_margins(rows.X, span, by_label[number], tree.labels.bias), self.power)
                 out[span] += share * np.exp(self._clusters(number, rows, span)[:, tree.labels.parent] - own)
 
-        for_each(fill, ((span,) for span in spans(rows.n, ROWS)))
+        for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
         return out
 
     def label_weights(self) -> sparse.csr_array:
@@ -223,8 +219,8 @@ class Trees(Scorer):
     def _top_of_tree(self, number: int, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
         """The best labels of one tree and their probabilities in it."""
         tree, X = self.trees[number], rows.X
-        best = np.full((rows.n, k), -1, dtype=np.int64)
-        scores = np.full((rows.n, k), -np.inf, dtype=np.float32)
+        best = np.full((rows.X.shape[0], k), -1, dtype=np.int64)
+        scores = np.full((rows.X.shape[0], k), -np.inf, dtype=np.float32)
         if allowed is not None and len(allowed) == 0:
             return best, scores
         mask = np.full(self.n_labels, allowed is None)
@@ -248,7 +244,7 @@ class Trees(Scorer):
             found, scores[span] = top_k(-_loss(margins, self.power), k)
             best[span] = found if allowed is None else np.append(allowed, -1)[found]
 
-        for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.n, ROWS)))
+        for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.X.shape[0], ROWS)))
         labels, logarithms = rank(best, scores)
         return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
 

@@ -298,8 +298,7 @@ class _Search:
             self.report("choosing settings", len(self.measured), n)
         best = self._best() or self.leader
         facts = None if best is None else best.facts()
-        rung, tried = str(self.rungs[self.number]), len(self.measured)
-        where = (self.number + 1, len(self.rungs), rung, tried, n)
+        where = (self.number + 1, len(self.rungs), str(self.rungs[self.number]), len(self.measured), n)
         self.watch(Progress(*where, self.trials, facts, self.now() - self.begun, ended, untried))
 
 
