@@ -148,10 +148,13 @@ class TestOpen:
     def test_a_parameter_is(self, name):
         assert is_open(replace(SETTLED, **{name: "auto"}))
 
-    @pytest.mark.parametrize("name", INNER)
-    def test_a_setting_of_the_embedding_is_where_there_is_one(self, name):
-        opened = SETTLED.with_embedding(**{name: "auto"})
+    def test_a_setting_of_the_embedding_is_where_there_is_one(self):
+        opened = SETTLED.with_embedding(kernel_scale="auto")
         assert is_open(opened) and not is_open(replace(opened, scorers=("trees",), blend=(1.0,)))
+
+    def test_what_is_left_out_is_not_by_itself(self):
+        opened = SETTLED.with_embedding(leave_out="auto")
+        assert not is_open(opened) and usual(opened).embedding.leave_out == 0
 
     @pytest.mark.parametrize("name", ["cost", "power"])
     def test_a_setting_of_the_trees_is_where_there_are_trees(self, name):

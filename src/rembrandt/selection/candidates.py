@@ -70,10 +70,10 @@ _USUAL_TREES: dict[str, Any] = {"cost": COSTS[0], "power": POWERS[0]}
 
 
 def is_open(recipe: Recipe) -> bool:
-    """Whether there is anything to choose."""
+    """Whether there is anything to choose. ``leave_out`` by itself is not worth a trial."""
     parts: list[tuple[Any, Any]] = [(recipe, ("blend",))]
     if "embedding" in recipe.scorers:
-        parts += [(recipe, _USUAL), (recipe.embedding, _USUAL_EMBEDDING)]
+        parts += [(recipe, _USUAL), (recipe.embedding, ("kernel_scale",))]
     if "trees" in recipe.scorers:
         parts.append((recipe.trees, _USUAL_TREES))
     return any(_is_auto(getattr(part, name)) for part, names in parts for name in names)
