@@ -277,11 +277,10 @@ class TestRefusals:
             classifier.partial_fit(X, Y)
         assert "decoder='ridge'" in str(hidden.value.__cause__)
 
-    def test_another_decoder_than_ridge_is_refused_with_advice(self):
+    def test_another_decoder_than_ridge_is_refused_before_the_fit(self):
         X, Y = directions()
-        fitted = RembrandtClassifier(**settled(growable=True, decoder="transpose")).fit(X, sparse.csr_array(Y))
-        with pytest.raises(SettingsError, match=r"transpose decoder.*decoder='ridge'") as refused:
-            fitted.update_dataset(Dataset.from_arrays(X, Y))
+        with pytest.raises(SettingsError, match=r"growable=True needs decoder='ridge'") as refused:
+            RembrandtClassifier(**settled(growable=True, decoder="transpose")).fit(X, sparse.csr_array(Y))
         assert refused.value.parameters == ("decoder",)
 
     @pytest.mark.parametrize(

@@ -75,12 +75,6 @@ def updatable_scorer(model: Model) -> EmbeddingScorer:
         )
     if model.embedding.moments is None:
         raise SettingsError("this model did not keep what an update needs; fit it with growable=True", "growable")
-    if model.settings["decoder"] != "ridge":
-        raise SettingsError(
-            f"a {model.settings['decoder']} decoder cannot be updated in closed form; fit with decoder='ridge' and "
-            "growable=True, or fit again with all examples",
-            "decoder",
-        )
     return model.embedding
 
 
