@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 # Folder of the real data sets; tests and benchmarks skip those that are missing.
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 DEVICE ?= cpu
+# Rooms whose types are checked strictly.
+STRICT := $(addprefix src/rembrandt/,recipe.py selection scorers model)
 # Test processes that run in parallel, with one thread each.
 WORKERS ?= 2
 
@@ -33,6 +35,7 @@ check: $(VENV)/.installed ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent $(STRICT)
 
 format: $(VENV)/.installed ## format the sources
 	$(BIN)/ruff check --fix .

@@ -95,7 +95,7 @@ def label_thresholds(pairs: Pairs, likely: Array) -> Array:
     true = pairs.true_counts[:, None]
     share = PRIOR / max(1, true.sum())
     smoothed = _f1(found + share * found.sum(axis=0), predicted + share * predicted.sum(axis=0), true + PRIOR)
-    return grid[smoothed.argmax(axis=1)]
+    return np.asarray(grid[smoothed.argmax(axis=1)])
 
 
 def _curves(pairs: Pairs, likely: Array, groups: Array, n_groups: int) -> tuple[Array, Array, Array]:

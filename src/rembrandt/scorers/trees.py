@@ -261,7 +261,7 @@ def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Ar
 
 
 def _loss(margins: Array, power: float) -> Array:
-    return np.maximum(0, 1 - margins) ** np.float32(power)
+    return np.asarray(np.maximum(0, 1 - margins) ** np.float32(power))
 
 
 def _distinct(labels: Labels) -> Labels:
