@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from rembrandt import RembrandtClassifier
+from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.data.convert import convert
 from rembrandt.errors import SettingsError
 from rembrandt.recipe import (
@@ -231,6 +231,8 @@ class TestRefusals:
             ("n_random_features", 0),
             ("leave_out", 1.5),
             ("leave_out", "half"),
+            ("label_power", -0.5),
+            ("row_power", 1.5),
             ("n_oversamples", -1),
             ("n_iter", 0.5),
             ("solver", "lu"),
@@ -244,6 +246,15 @@ class TestRefusals:
         with pytest.raises(SettingsError, match=name) as refused:
             resolved(embedding=EmbeddingSettings(**{name: value}))
         assert refused.value.parameters == (name,)
+
+    @pytest.mark.parametrize("name", ["label_power", "row_power"])
+    def test_labels_are_not_scaled_where_features_are_embedded(self, name):
+        with pytest.raises(SettingsError, match="embeds the features") as refused:
+            resolved(method="pca", embedding=EmbeddingSettings(**{name: 0.5}))
+        assert refused.value.parameters == (name,)
+        with pytest.raises(SettingsError, match="embeds the features"):
+            LabelEmbedder(2, method="pca", **{name: 0.5}).fit(*blobs())
+        LabelEmbedder(2, method="pca", **{name: 0}).fit(*blobs())
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -283,6 +294,8 @@ RECIPES = st.builds(
         kernel_scale=auto | positive,
         n_random_features=st.none() | whole,
         leave_out=auto | st.floats(0, 1),
+        label_power=auto | st.floats(0, 1),
+        row_power=auto | st.floats(0, 1),
         solver=st.sampled_from(("auto", "cholesky", "pcg")),
         tol=positive,
         center=st.booleans(),

@@ -38,6 +38,11 @@ class EmbeddingSettings:
         Bandwidth of the kernel, in units of the median distance between projected examples.
     n_random_features : int, default=None
         Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples.
+    label_power : float or "auto", default=0.0
+        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
+        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses on held-out examples.
+    row_power : float or "auto", default=0.0
+        The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
     leave_out : float or "auto", default="auto"
         Fraction, from 0 to 1, of an example's own labels that is removed from its projection before the decoder is
         fitted. A regression on many features fits its training examples too well; the decoder should not rely on it.
@@ -59,6 +64,8 @@ class EmbeddingSettings:
 
     kernel_scale: Open = "auto"
     n_random_features: int | None = None
+    label_power: Open = 0.0
+    row_power: Open = 0.0
     leave_out: Open = "auto"
     n_oversamples: int = 20
     n_iter: int = 1
@@ -229,6 +236,7 @@ _WHOLE = {"n_components": 1, "n_random_features": 1, "n_oversamples": 0, "n_iter
 _WHOLE |= {"n_trees": 1, "passes": 1, "beam": 1}  # with the smallest value
 _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
 _NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
+_NUMBERS |= {"label_power": 1.0, "row_power": 1.0}
 _NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False))
 _NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
 _NAMES["solver"] = get_args(SolverName)
@@ -264,6 +272,12 @@ def check(params: Mapping[str, Any]) -> None:
     if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
         raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
     regressor, method = params.get("regressor"), params.get("method")
+    settings = vars(params.get("embedding") or EmbeddingSettings()) | dict(params)
+    for name in ("label_power", "row_power"):
+        if method == "pca" and settings[name] not in (0, "auto"):
+            raise SettingsError(
+                f"{name}={settings[name]!r} scales labels, and method='pca' embeds the features; use {name}=0", name
+            )
     missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
     if regressor is not None and (missing or isinstance(regressor, type)):
         raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")

@@ -7,13 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from rembrandt.data.rows import MemoryRows
 from rembrandt.embeddings import Embedding, embed, warn_if_fewer
 from rembrandt.embeddings import fit as module
 from rembrandt.engines.cpu import CpuEngine
+from rembrandt.engines.place import CPU
 from rembrandt.errors import RembrandtWarning
 from rembrandt.linalg.sparse import append_constant
 
-from .problems import N, dense_parts, latent, recipe, regression
+from .problems import N, dense_parts, latent, recipe, regression, scaled
 
 K = 5
 
@@ -35,12 +37,18 @@ class EmbeddingContract:
     blind = False  # the basis is random: it knows neither rows nor labels
     orthonormal = True
     back = True
+    label_power = row_power = 0.0
 
     def settings(self, **more):
         return recipe(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
 
     def fit(self, data, settings) -> Embedding:
-        return fit(data, settings)
+        powers = self.label_power, self.row_power
+        return embed(CPU.engine(MemoryRows(data.X), data.Y, data.weights, False, *powers), settings)
+
+    def seen(self, data):
+        """The same problem with labels that were scaled before."""
+        return scaled(data, self.label_power, self.row_power)
 
     @pytest.fixture
     def data(self):
@@ -93,7 +101,7 @@ class EmbeddingContract:
         assert_same_embedding(smaller, self.fit(data, self.settings(n_components=2, n_oversamples=30)))
 
     def test_the_projection_is_the_regression(self, data, fitted):
-        X, Y = dense_parts(data)
+        X, Y = dense_parts(self.seen(data))
         expected = regression(X, X.T @ Y @ fitted.V.astype(np.float64), 0.1)
         assert_allclose(fitted.W, expected, atol=1e-4 * np.abs(expected).max())
 

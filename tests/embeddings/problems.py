@@ -1,6 +1,6 @@
 """A small problem whose embeddings are known, and the dense way to each of them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,14 @@ def dense_parts(data):
     X = np.hstack([X, np.ones((len(X), 1))]).astype(np.float64)
     root = np.ones(len(X)) if data.weights is None else np.sqrt(data.weights)
     return X * root[:, None], data.Y.toarray().astype(np.float64) * root[:, None]
+
+
+def scaled(data, label_power, row_power):
+    """The same data with each row of Y over a power of its sum, and each column over one of its weighted sum."""
+    Y = data.Y.toarray().astype(np.float64)
+    w = np.ones(len(Y)) if data.weights is None else data.weights
+    rows, columns = (np.where(sums > 0, sums, 1) for sums in (Y.sum(axis=1), w @ Y))
+    return replace(data, Y=sparse.csr_array(Y / rows[:, None] ** row_power / columns**label_power))
 
 
 def recipe(**given):

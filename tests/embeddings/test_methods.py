@@ -25,15 +25,15 @@ class Exact(EmbeddingContract):
     @pytest.mark.parametrize("seed", [0, 1])
     def test_against_the_dense_computation(self, ridge, seed):
         data = latent(seed)
-        found = fit(data, self.settings(ridge=ridge))
-        values, vectors, B = dense_eigh(self.method, data, ridge)
+        found = self.fit(data, self.settings(ridge=ridge))
+        values, vectors, B = dense_eigh(self.method, self.seen(data), ridge)
         assert_allclose(found.sigma, values[:K], rtol=1e-4)
         cosines = np.linalg.svd(vectors[:, :K].T @ B @ self.basis(found), compute_uv=False)
         assert cosines.min() > 1 - 1e-3
 
     def test_all_components_explain_everything(self, data):
-        values, _, _ = dense_eigh(self.method, data, 0.1)
-        found = fit(data, self.settings(n_components=1000))
+        values, _, _ = dense_eigh(self.method, self.seen(data), 0.1)
+        found = self.fit(data, self.settings(n_components=1000))
         assert_allclose(found.sigma.sum(), values[values > 1e-9].sum(), rtol=1e-4)
 
 
@@ -71,7 +71,7 @@ class TestCca(Exact):
     method = "cca"
 
     def metric(self, data):
-        _, Y = dense_parts(data)
+        _, Y = dense_parts(self.seen(data))
         G = Y.T @ Y
         return G + relative(0.1, G) * np.eye(len(G))
 

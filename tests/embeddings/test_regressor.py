@@ -47,11 +47,22 @@ class TestRidgeAsRegressor(EmbeddingContract):
         return replace(embedding, W=final.regressor.W)
 
     def test_it_is_the_linear_embedding(self, data, fitted):
-        linear = fit(data, self.settings(n_iter=6))
+        linear = fit(self.seen(data), self.settings(n_iter=6))
         found = self.fit(data, self.settings(n_iter=8))
         assert_allclose(found.sigma, linear.sigma, rtol=1e-4)
         assert_allclose(found.V, linear.V, atol=5e-3)
         assert_allclose(found.W, linear.W, atol=5e-3 * np.abs(linear.W).max())
+
+
+class TestRegressorOfScaledLabels(TestRidgeAsRegressor):
+    label_power, row_power = 0.5, 0.25
+
+    def settings(self, **more):
+        return super().settings(label_power=self.label_power, row_power=self.row_power, **more)
+
+    def test_the_way_back(self, data, fitted):
+        counts = np.maximum(data.Y.sum(axis=0), 1)
+        assert_allclose(fitted.back, fitted.V * counts[:, None] ** 0.5, rtol=1e-5)
 
 
 def test_ritz_finds_eigenvalues_and_survives_what_is_not_symmetric():

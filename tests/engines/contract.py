@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.engines.centring import Centred
+from rembrandt.engines.scaling import Scaled, label_factors, with_scaled_rows
 from rembrandt.linalg.blocks import as_numpy
 
 N, D, C, WIDTH = 57, 13, 9, 4
@@ -29,18 +30,29 @@ class Case:
     Y: sparse.csr_array
     weights: Any
     center: bool
+    label_power: float = 0.0
+    row_power: float = 0.0
 
     @property
     def dense(self):
         w = np.ones(N) if self.weights is None else self.weights
         X = (self.X.toarray() if sparse.issparse(self.X) else self.X).astype(np.float64)
-        Y = self.Y.toarray().astype(np.float64)
+        Y = self.scaled_labels
         if self.center:
             X, Y = X - w @ X / w.sum(), Y - w @ Y / w.sum()
         return X, Y, w
 
+    @property
+    def scaled_labels(self):
+        """Rows over a power of their number of labels, columns over a power of their weighted count."""
+        Y = self.Y.toarray().astype(np.float64)
+        w = np.ones(N) if self.weights is None else self.weights
+        labels, counts = Y.sum(axis=1), w @ Y
+        rows, columns = np.where(labels > 0, labels, 1) ** self.row_power, np.where(counts > 0, counts, 1)
+        return Y / rows[:, None] / columns**self.label_power
 
-def case(kind="sparse", weighted=False, center=False, dtype=np.float32, mean=0.5):
+
+def case(kind="sparse", weighted=False, center=False, powers=(0.0, 0.0), dtype=np.float32, mean=0.5):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((N, D)) + mean) * (rng.random((N, D)) < 0.4)
     X[5] = 0  # an example without features
@@ -50,12 +62,16 @@ def case(kind="sparse", weighted=False, center=False, dtype=np.float32, mean=0.5
     Y[:, 2] = 0
     weights = rng.integers(0, 4, N).astype(np.float64) if weighted else None
     X = X.astype(dtype)
-    return Case(sparse.csr_array(X) if kind == "sparse" else X, sparse.csr_array(Y), weights, center)
+    return Case(sparse.csr_array(X) if kind == "sparse" else X, sparse.csr_array(Y), weights, center, *powers)
 
 
 CASES = [
-    pytest.param((kind, weighted, center), id=f"{kind}{'-weights' * weighted}{'-centred' * center}")
-    for kind in ("sparse", "dense")
+    pytest.param((kind, weighted, center, powers), id=f"{kind}{'-weights' * weighted}{'-centred' * center}{name}")
+    for kind, powers, name in (
+        ("sparse", (0.0, 0.0), ""),
+        ("dense", (0.0, 0.0), ""),
+        ("sparse", (0.5, 0.25), "-scaled"),
+    )
     for weighted in (False, True)
     for center in (False, True)
 ]
@@ -69,8 +85,14 @@ class EngineContract:
     def make(self, X, Y, weights=None, constant=False):
         raise NotImplementedError
 
+    def make_scaled(self, given):
+        """An engine over labels with scaled rows; those of shards scale them themselves."""
+        return self.make(given.X, with_scaled_rows(given.Y, given.row_power), given.weights, constant=given.center)
+
     def engine(self, given):
-        raw = self.make(given.X, given.Y, given.weights, constant=given.center)
+        raw = self.make_scaled(given)
+        factors = label_factors(given.Y, given.weights, given.label_power)
+        raw = raw if factors is None else Scaled(raw, factors)
         return Centred(raw) if given.center else raw
 
     def block(self, engine, rows, seed=1, width=WIDTH):
@@ -119,7 +141,7 @@ class EngineContract:
         if engine.means is not None:
             raw, w = given.X.toarray() if sparse.issparse(given.X) else given.X, w / w.sum()
             assert_allclose(as_numpy(engine.means[0]), w @ raw, atol=1e-6)
-            assert_allclose(as_numpy(engine.means[1]), w @ given.Y.toarray(), atol=1e-6)
+            assert_allclose(as_numpy(engine.means[1]), w @ given.scaled_labels, atol=1e-6)
 
     def test_the_cross_products_are_transposes(self, given):
         engine = self.engine(given)
@@ -129,11 +151,12 @@ class EngineContract:
         right = as_numpy(engine.cross_t(Z)).T @ as_numpy(Q)
         assert_allclose(left, right, rtol=0, atol=self.rtol * np.abs(left).max())
 
-    def test_weights_are_repetitions(self):
-        given = case(weighted=True, center=True)
+    @pytest.mark.parametrize("powers", [(0.0, 0.0), (0.25, 0.5)])
+    def test_weights_are_repetitions(self, powers):
+        given = case(weighted=True, center=True, powers=powers)
         again = np.repeat(np.arange(N), given.weights.astype(int))
         weighted = self.engine(given)
-        repeated = self.engine(Case(given.X[again], given.Y[again], None, True))
+        repeated = self.engine(Case(given.X[again], given.Y[again], None, True, *powers))
         Q, _ = self.block(weighted, C)
         Z, _ = self.block(weighted, D)
         for name, block in (("gram", Z), ("cross_t", Z), ("cross", Q), ("label_gram", Q)):

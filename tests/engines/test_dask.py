@@ -50,13 +50,16 @@ class TestDask(EngineContract):
     def _client(self, client):
         self.client = client
 
-    @pytest.fixture(params=[("sparse", False, False), ("sparse", True, True)])
+    @pytest.fixture(params=[("sparse", False, False), ("sparse", True, True), ("sparse", True, True, (0.25, 0.5))])
     def given(self, request):
         return case(*request.param)
 
-    def make(self, X, Y, weights=None, constant=False):
-        executor = DaskExecutor(self.client)
-        return ShardedEngine(Data(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant), executor)
+    def make(self, X, Y, weights=None, constant=False, row_power=0.0):
+        data = Data(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant, row_power=row_power)
+        return ShardedEngine(data, DaskExecutor(self.client))
+
+    def make_scaled(self, given):
+        return self.make(given.X, given.Y, given.weights, given.center, given.row_power)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

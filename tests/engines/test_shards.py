@@ -54,8 +54,12 @@ def cut(X, Y, weights=None, size=10):
 
 
 class TestShards(EngineContract):
-    def make(self, X, Y, weights=None, constant=False):
-        return ShardedEngine(Data(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant, n_runs=3))
+    def make(self, X, Y, weights=None, constant=False, row_power=0.0):
+        how = {"constant": constant, "row_power": row_power, "n_runs": 3}
+        return ShardedEngine(Data(cut(X, Y, weights), X.shape[1], Y.shape[1], **how))
+
+    def make_scaled(self, given):
+        return self.make(given.X, given.Y, given.weights, given.center, given.row_power)
 
 
 class TestShardsWithoutSmallProducts(TestShards):

@@ -144,6 +144,9 @@ class TestShared:
         for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):
             one.scorer(candidate)
         assert embedded == [8, 8, 8, 9]
+        for changes in ({"label_power": 0.5}, {"row_power": 0.5}):
+            one.scorer(USUAL.with_embedding(**changes))
+        assert embedded == [8, 8, 8, 9, 8, 8]
 
     def test_the_order_of_candidates_changes_nothing(self):
         wanted = [

@@ -39,6 +39,9 @@ class Embedding:
     ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature. ``back`` (c × k) decodes by the
     transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the vectors run over features.
     ``leverage`` is the mean weight of an example in its own prediction ``XW``.
+
+    Where labels were scaled, V and σ are those of the scaled labels ``Ỹ``: ``[x, 1] W`` predicts ``ỹV``, and ``back``
+    undoes the scaling of the columns. That of the rows needs the labels of a row, and the order of scores does not.
     """
 
     V: Block
@@ -50,12 +53,19 @@ class Embedding:
     iterations: int
     means: Block | None = None  # of the labels, when they were subtracted
     rank_reason: str = ""  # why an automatic choice took this rank
+    label_scale: Block | None = None  # factors of the labels' columns, when they were scaled
+
+    @property
+    def targets(self) -> Block:
+        """``D_c^-β V``: given labels times this are what ``[x, 1] W`` predicts, but for the scaling of the rows."""
+        return self.V if self.label_scale is None else self.label_scale[:, None] * self.V
 
     def unreached_means(self) -> Block | None:
         """Return ``ν − back Vᵀν``: the part of the subtracted label means that no projection brings back."""
         if self.means is None or self.back is None:
             return None
-        return self.means - self.back @ (self.means @ self.V)
+        means = self.means if self.label_scale is None else self.means / self.label_scale
+        return means - self.back @ (self.means @ self.V)
 
     def truncated(self, rank: int) -> "Embedding":
         """Return the embedding of a smaller rank: the columns are nested."""
@@ -114,6 +124,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
     else:
         W = features.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
+        back = back if engine.label_scale is None else back / engine.label_scale[:, None]
         drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
         leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
         residual, iterations = features.residual, features.iterations
@@ -124,7 +135,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         constant = -(mu @ W) if back is None else means @ V - mu @ W
         W = array_namespace(W).concat([W, constant[None]], axis=0)
     report(stage, 2, 2)
-    return Embedding(V, sigma, W, back, residual, leverage, iterations, means)
+    return Embedding(V, sigma, W, back, residual, leverage, iterations, means, label_scale=engine.label_scale)
 
 
 def certificate(engine: Engine, recipe: Recipe, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:

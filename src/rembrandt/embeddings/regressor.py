@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from rembrandt.embeddings.fit import Embedding
 from rembrandt.embeddings.rank import choose_rank, largest_rank
+from rembrandt.engines.scaling import label_factors, with_scaled_rows
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.linalg.eigen import gaussian, ritz
 from rembrandt.linalg.sparse import Matrix, csr_matmul
@@ -72,7 +73,10 @@ def embed_with_regressor(
     if settings.center:
         raise SettingsError("center=True needs a linear regression; a regressor has its own intercept", "center")
     k = largest_rank(n, n, c) if recipe.n_components == "auto" else recipe.n_components
-    Y = Y.astype(X.dtype)
+    factors = label_factors(Y, weights, settings.label_power)
+    Y = with_scaled_rows(Y.astype(X.dtype), settings.row_power)
+    if factors is not None:
+        Y = Y @ sparse.diags_array(factors.astype(X.dtype), format="csr")
     back, fits = Transposed.of(Y), 0
 
     def operator(Q: Array) -> Array:
@@ -97,4 +101,6 @@ def embed_with_regressor(
     width = V.shape[1]
     # The predictions are the projection: W is the identity with a constant of zero.
     W = np.vstack([np.eye(width, dtype=X.dtype), np.zeros((1, width), dtype=X.dtype)])
-    return Embedding(V, sigma, W, V, residual=0.0, leverage=0.0, iterations=1, rank_reason=reason), final
+    scale = None if factors is None else factors.astype(X.dtype)
+    found = Embedding(V, sigma, W, V if scale is None else V / scale[:, None], 0.0, 0.0, 1, None, reason, scale)
+    return found, final

@@ -29,6 +29,7 @@ class Centred(Engine):
         self._total = float(features[-1]) or 1.0  # all weights may be zero
         self.means = raw.asarray(self._sums["X"] / self._total), raw.asarray(self._sums["Y"] / self._total)
         self._mu, self._nu = self.means
+        self.label_scale = raw.label_scale
 
     def product(self, left: str, right: str, Q: Block) -> Block:
         if right == "X":

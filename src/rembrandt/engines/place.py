@@ -23,6 +23,7 @@ from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
 from rembrandt.engines.hinge import HingeSolver, LocalHinge
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import NumpyRanker, Ranker
+from rembrandt.engines.scaling import Scaled, label_factors, with_scaled_rows
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
@@ -64,10 +65,24 @@ class Place:
         """Convert to an array of this place, of the same precision."""
         return np.asarray(x)
 
-    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
-        """Return an engine with a constant feature or, with ``center``, without the means."""
-        engine = CpuEngine(append_constant(rows[:]), Y, weights)
+    def engine(
+        self,
+        rows: Rows,
+        Y: sparse.csr_array,
+        weights: Array | None,
+        center: bool,
+        label_power: float = 0.0,
+        row_power: float = 0.0,
+    ) -> Engine:
+        """Return an engine over scaled labels, with a constant feature or, with ``center``, without the means."""
+        engine = self._engine(rows, Y, weights, row_power)
+        factors = label_factors(Y, weights, label_power)
+        engine = engine if factors is None else Scaled(engine, factors)
         return Centred(engine) if center else engine
+
+    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float) -> Engine:
+        """Return the engine of ``[X, 1]`` and ``D_r^-row_power Y``."""
+        return CpuEngine(append_constant(rows[:]), with_scaled_rows(Y, row_power), weights)
 
     def project(self, rows: Rows, W: Block) -> Block:
         """``[X, 1] W``; for a store an array-like that computes rows on access."""
@@ -85,9 +100,9 @@ class Place:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
         return spans(n, 8192)
 
-    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
-        """``(H − s YV) / (1 − s)``: projected rows without ``share`` of their own labels."""
-        left = (H - share * self.times(Y, V)) / (1 - share)
+    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
+        """``(H − s ỸV) / (1 − s)``: projected rows without ``share`` of their own labels; ``Ỹ = D_r^-row_power Y``."""
+        left = (H - share * self.times(with_scaled_rows(Y, row_power), V)) / (1 - share)
         return array_namespace(H).astype(left, H.dtype, copy=False)
 
     def statistics(

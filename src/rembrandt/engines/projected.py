@@ -19,6 +19,7 @@ from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
+from rembrandt.engines.scaling import with_scaled_rows
 from rembrandt.engines.shard_products import Data, OpenShard, opened
 from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
@@ -44,6 +45,7 @@ class Projection:
     W: Array  # (d + 1) × k, the row of the constant last
     V: Array | None = None  # c × k, when part of a row's own labels is taken out
     share: float = 0.0
+    row_power: float = 0.0  # of the number of a row's labels, by which they are divided
     fourier: FourierMap | None = None
 
     @property
@@ -55,7 +57,7 @@ class Projection:
         """Take the rows' own labels out of their projection."""
         if self.V is None:
             return H
-        left: Array = (H - self.share * csr_matmul(Y, self.V)) / (1 - self.share)
+        left: Array = (H - self.share * csr_matmul(with_scaled_rows(Y, self.row_power), self.V)) / (1 - self.share)
         return left.astype(H.dtype, copy=False)
 
     def blocks(self, shard: OpenShard) -> Iterator[tuple[slice, Array]]:
@@ -88,10 +90,10 @@ class ProjectedRows:
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], int(self.projection.W.shape[1])
 
-    def left_out(self, share: float, Y: sparse.csr_array, V: Array) -> ProjectedRows:
+    def left_out(self, share: float, Y: sparse.csr_array, V: Array, row_power: float = 0.0) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
         V = np.ascontiguousarray(V, dtype=self.dtype)
-        return replace(self, Y=Y, projection=replace(self.projection, V=V, share=share))
+        return replace(self, Y=Y, projection=replace(self.projection, V=V, share=share, row_power=row_power))
 
     def statistics(self, fourier: FourierMap | None, labels: bool, report: Report) -> RidgeStatistics:
         """Compute the moments of the mapped rows and, with ``labels``, their products with the store's labels."""

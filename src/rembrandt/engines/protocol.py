@@ -24,6 +24,7 @@ class Engine:
     c: int
     dtype: Any
     means: tuple[Block, Block] | None = None  # of the features and the labels, when they are subtracted
+    label_scale: Block | None = None  # factors of the labels' columns, when they are scaled
     _cross: Block | None = None
 
     def full_product(self, left: str, right: str, Q: Block) -> Block:

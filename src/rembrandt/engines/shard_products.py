@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.engines.scaling import row_factors
 from rembrandt.linalg.blocks import column_sums, spans
 from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, row_sums_of_squares, scale_rows
 from rembrandt.linalg.transposed import Transposed
@@ -43,7 +44,7 @@ class Data:
     """Shards and how their rows are seen; sent once to every worker.
 
     ``columns`` are the features used (all when None). With ``normalize`` each row is scaled to unit length, and with
-    ``constant`` a feature that is always one comes last.
+    ``constant`` a feature that is always one comes last. Rows of Y are divided by their sum to the ``row_power``.
     """
 
     shards: Sequence[Shard]
@@ -52,6 +53,7 @@ class Data:
     columns: Array | None = None
     normalize: bool = False
     constant: bool = False
+    row_power: float = 0.0
     n_runs: int = RUNS
 
     @property
@@ -104,7 +106,9 @@ class OpenShard:
             lengths = np.sqrt(row_sums_of_squares(rows.X))
             scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
         X = rows.X if data.columns is None else _selected(rows.X, data.columns)
-        self.X, self.Y = _Side(X, scale, data.constant), _Side(rows.Y)
+        factors = row_factors(rows.Y, data.row_power)
+        self.X = _Side(X, scale, data.constant)
+        self.Y = _Side(rows.Y, None if factors is None else factors.astype(np.float32))
 
     def through(self, left: _Side, right: _Side, Q: Array, out: Array | None) -> Array:
         """``out + leftᵀ D (right Q)``."""

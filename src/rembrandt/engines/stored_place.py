@@ -15,7 +15,6 @@ from scipy import sparse
 from rembrandt import memory
 from rembrandt.data.rows import Rows
 from rembrandt.data.stored import StoredRows
-from rembrandt.engines.centring import Centred
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
 from rembrandt.engines.hinge import HingeSolver
 from rembrandt.engines.place import CPU, Place
@@ -55,17 +54,16 @@ class StoredPlace(Place):
     def in_memory(self) -> Place:
         return CPU
 
-    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, center: bool) -> Engine:
+    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float) -> Engine:
         X = _checked(rows, Y, weights)
-        engine = ShardedEngine(replace(data_of(X), columns=X.columns), self.executor("embedding"))
-        return Centred(engine) if center else engine
+        return ShardedEngine(replace(data_of(X), columns=X.columns, row_power=row_power), self.executor("embedding"))
 
     def project(self, rows: Rows, W: Block) -> Block:
         assert isinstance(rows, StoredRows)
         return ProjectedRows.of(rows, W, self.executor("decoder"))
 
-    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block) -> Block:
-        return H.left_out(share, Y, V)
+    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
+        return H.left_out(share, Y, V, row_power)
 
     def statistics(
         self,

@@ -13,12 +13,12 @@ from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.data.rows import Rows
-from rembrandt.engines.centring import Centred
 from rembrandt.engines.descent import Descent, LogisticProblem
 from rembrandt.engines.hinge import HingeSolver
 from rembrandt.engines.place import Place
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import Ranker
+from rembrandt.engines.scaling import with_scaled_rows
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_descent import TorchDescent
 from rembrandt.engines.torch_hinge import TorchHinge
@@ -67,9 +67,8 @@ class TorchPlace(Place):
     def asarray(self, x: Any) -> Tensor:
         return tensor(x, self.first) if isinstance(x, np.ndarray) else torch.as_tensor(x, device=self.first)
 
-    def engine(self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, center: bool) -> Engine:
-        engine = TorchEngine(rows[:], Y, weights, devices=self.devices, constant=True)
-        return Centred(engine) if center else engine
+    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, row_power: float) -> Engine:
+        return TorchEngine(rows[:], with_scaled_rows(Y, row_power), weights, devices=self.devices, constant=True)
 
     def project(self, rows: Rows, W: Tensor) -> Tensor:
         out = torch.empty((rows.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)

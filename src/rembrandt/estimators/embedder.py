@@ -48,6 +48,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     center : bool, default=False
         Subtract the means of features and labels instead of appending a constant feature. Sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
+    label_power : float, default=0.0
+        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
+        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
+    row_power : float, default=0.0
+        The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
     regressor : object, default=None
         Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2``
         times.
@@ -63,7 +68,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     classes_ : ndarray of shape (n_labels,)
         Names of the labels.
     embedding_ : ndarray of shape (n_labels, n_components)
-        A vector for each label.
+        A vector for each label; of scaled labels where ``label_power`` or ``row_power`` is positive.
     singular_values_ : ndarray of shape (n_components,)
         Strength of each direction: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the
         features.
@@ -106,6 +111,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         tol: float = 1e-4,
         max_iter: int = 30,
         center: bool = False,
+        label_power: float = 0.0,
+        row_power: float = 0.0,
         regressor: Any = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -120,6 +127,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         self.tol = tol
         self.max_iter = max_iter
         self.center = center
+        self.label_power = label_power
+        self.row_power = row_power
         self.regressor = regressor
         self.random_state = random_state
         self.verbose = verbose
@@ -163,7 +172,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         return self
 
     def transform(self, X: Any) -> Array:
-        """Project rows on the embedding: their predicted ``YV``.
+        """Project rows on the embedding: their predicted ``YV``, of scaled labels where they were scaled.
 
         Parameters
         ----------
@@ -236,12 +245,12 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         if self.method == "pca":
             vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
         with place.session():
-            engine = place.engine(rows, data.Y, data.weights, self.center)
+            engine = place.engine(rows, data.Y, data.weights, self.center, self.label_power, self.row_power)
             return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
 
     def _recipe(self) -> Recipe:
         """Check the parameters and return them as a recipe."""
-        names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center")
+        names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center", "label_power", "row_power")
         settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
         check(self.get_params(deep=False))
         return Recipe(

@@ -56,6 +56,7 @@ class Embedded:
         """Return the embedding as named arrays and JSON."""
         e = self.embedding
         blocks = {"V": e.V, "sigma": e.sigma, "projection": self.projection, "means": e.means}
+        blocks["label_scale"] = e.label_scale
         if e.back is not e.V:
             blocks["back"] = e.back
         facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations", "rank_reason")}
@@ -69,7 +70,7 @@ class Embedded:
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
         e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
-        return cls(e, projection)
+        return cls(replace(e, label_scale=blocks.get("label_scale")), projection)
 
 
 def fit_embedding_scorer(
@@ -118,12 +119,15 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
     """Embed the labels. Columns that no row uses are skipped: hashing leaves most of them empty."""
     if recipe.regressor is not None:
         embedding, fitted = embed_with_regressor(data.X[:], data.Y, data.weights, recipe, report)
-        V, W = place.asarray(embedding.V), place.asarray(embedding.W)
-        return Embedded(replace(embedding, V=V, back=V, W=W), W, fitted)
+        V, W, scale = place.asarray(embedding.V), place.asarray(embedding.W), embedding.label_scale
+        back = V if scale is None else V / place.asarray(scale)[:, None]
+        return Embedded(replace(embedding, V=V, back=back, W=W), W, fitted)
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
+    s = recipe.embedding
     with place.session():
-        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding.center), recipe, report)
+        engine = place.engine(rows, data.Y, data.weights, s.center, s.label_power, s.row_power)
+        embedding = embed(engine, recipe, report)
     projection = embedding.W
     if len(used) < d:
         xp = array_namespace(projection)
@@ -170,12 +174,12 @@ def fit_decoder(
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
     """Return training rows as if part of their own labels had been left out of the regression.
 
-    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ yᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean
+    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ ỹᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean
     leverage stands for each; ``recipe.embedding.leave_out`` is the fraction of it that is used.
     """
     e, strength = embedded.embedding, recipe.embedding.leave_out
     share = 0.0 if e.back is None else strength * min(e.leverage, MOST_LEVERAGE)
-    return H if share == 0 else place.leave_out(H, share, data.Y, e.V)
+    return H if share == 0 else place.leave_out(H, share, data.Y, e.targets, recipe.embedding.row_power)
 
 
 def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:

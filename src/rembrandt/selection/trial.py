@@ -55,7 +55,7 @@ class Trial:
     def __init__(self, fit: Examples, held: Examples, n: int, place: Place = CPU) -> None:
         """``n`` is the number of all training examples."""
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
-        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # by ridge and scaling, with the rank asked for
+        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
     def scorer(self, candidate: Recipe) -> Scorer:
@@ -73,12 +73,12 @@ class Trial:
 
     def is_embedded(self, candidate: Recipe) -> bool:
         """Whether an embedding for the candidate exists, of its rank or a larger one."""
-        known = self._embedded.get((candidate.ridge, candidate.normalize))
+        known = self._embedded.get(_embedding_key(candidate))
         return known is not None and known[0] >= self._rank(candidate)
 
     def embed(self, candidate: Recipe) -> Embedded:
         """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
-        key, asked = (candidate.ridge, candidate.normalize), self._rank(candidate)
+        key, asked = _embedding_key(candidate), self._rank(candidate)
         if not self.is_embedded(candidate):
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
@@ -144,6 +144,12 @@ class Trial:
             return Measures((p1, p3, p5), p1)
         gains = ndcg(found, np.diff(self.held.Y.indptr), max(KS))
         return Measures((p1, p3, p5), (p1 + float(gains.mean())) / 2)
+
+
+def _embedding_key(candidate: Recipe) -> Any:
+    """Candidates with the same key share an embedding."""
+    s = candidate.embedding
+    return candidate.ridge, candidate.normalize, s.label_power, s.row_power
 
 
 def mean(measures: list[Measures]) -> Measures:
