@@ -89,7 +89,11 @@ class TestExact:
         assert_array_equal(model.label_counts, Y.sum(axis=0))
 
     @ignore_due
-    @pytest.mark.parametrize("more", [{}, KERNEL, {"normalize": True}], ids=["linear", "kernel", "normalized"])
+    @pytest.mark.parametrize(
+        "more",
+        [{}, KERNEL, {"normalize": True}, {"label_power": 0.5, "row_power": 0.5}],
+        ids=["linear", "kernel", "normalized", "scaled"],
+    )
     def test_an_updated_classifier_is_saved_and_updated_again(self, more, tmp_path):
         X, Y = directions()
         Y[:400, 10:] = 0
