@@ -233,6 +233,8 @@ class TestRefusals:
             ("leave_out", "half"),
             ("label_power", -0.5),
             ("row_power", 1.5),
+            ("label_ridge", -1.0),
+            ("projection_ridge", "none"),
             ("n_oversamples", -1),
             ("n_iter", 0.5),
             ("solver", "lu"),

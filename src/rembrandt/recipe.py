@@ -43,6 +43,12 @@ class EmbeddingSettings:
         embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses on held-out examples.
     row_power : float or "auto", default=0.0
         The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
+    label_ridge : float, default=None
+        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared length of a label; None
+        is that of the features. Near 0 rare labels count as much as frequent ones.
+    projection_ridge : float, default=None
+        Ridge of the projection of the features on a finished embedding; None is that of the embedding. The authors'
+        code uses a millionth of it.
     leave_out : float or "auto", default="auto"
         Fraction, from 0 to 1, of an example's own labels that is removed from its projection before the decoder is
         fitted. A regression on many features fits its training examples too well; the decoder should not rely on it.
@@ -66,6 +72,8 @@ class EmbeddingSettings:
     n_random_features: int | None = None
     label_power: Open = 0.0
     row_power: Open = 0.0
+    label_ridge: float | None = None
+    projection_ridge: float | None = None
     leave_out: Open = "auto"
     n_oversamples: int = 20
     n_iter: int = 1
@@ -236,7 +244,8 @@ _WHOLE = {"n_components": 1, "n_random_features": 1, "n_oversamples": 0, "n_iter
 _WHOLE |= {"n_trees": 1, "passes": 1, "beam": 1}  # with the smallest value
 _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
 _NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
-_NUMBERS |= {"label_power": 1.0, "row_power": 1.0}
+_NUMBERS |= {"label_power": 1.0, "row_power": 1.0, "label_ridge": inf, "projection_ridge": inf}
+_OPTIONAL = ("n_random_features", "budget", "label_ridge", "projection_ridge")
 _NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False))
 _NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
 _NAMES["solver"] = get_args(SolverName)
@@ -245,8 +254,7 @@ _NAMES["solver"] = get_args(SolverName)
 def check(params: Mapping[str, Any]) -> None:
     """Raise SettingsError for parameters that are out of range or do not go together."""
     for name, value in params.items():
-        optional = name in ("n_random_features", "budget") and value is None
-        if optional or (isinstance(value, str) and value == "auto"):
+        if (name in _OPTIONAL and value is None) or (isinstance(value, str) and value == "auto"):
             continue
         if name in _WHOLE:
             check_whole(name, value, _WHOLE[name])

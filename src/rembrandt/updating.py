@@ -1,8 +1,8 @@
 """More examples and labels for a fitted model, in closed form.
 
 A ridge decoder is a function of sums over the examples, which a growable model keeps. New examples change every column
-to that of a ridge regression on all examples, in the embedding and the kernel map of the fit. How labels were scaled for
-the embedding is part of its projection, and does not change either.
+to that of a ridge regression on all examples, in the embedding and the kernel map of the fit. How labels were scaled
+for the embedding is part of its projection, and does not change either.
 """
 
 from dataclasses import replace

@@ -43,8 +43,8 @@ class EmbeddingContract:
         return recipe(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
 
     def fit(self, data, settings) -> Embedding:
-        powers = self.label_power, self.row_power
-        return embed(CPU.engine(MemoryRows(data.X), data.Y, data.weights, False, *powers), settings)
+        settings = settings.with_embedding(label_power=self.label_power, row_power=self.row_power)
+        return embed(CPU.engine(MemoryRows(data.X), data.Y, data.weights, settings.embedding), settings)
 
     def seen(self, data):
         """The same problem with labels that were scaled before."""

@@ -63,7 +63,7 @@ def regression(X, B, ridge):
     return np.linalg.solve(G + relative(ridge, G) * np.eye(len(G)), B)
 
 
-def dense_eigh(method, data, ridge):
+def dense_eigh(method, data, ridge, label_ridge=None):
     """All eigenvalues and eigenvectors of a method's problem, largest first, and its metric."""
     X, Y = dense_parts(data)
     if method == "plst":
@@ -74,6 +74,6 @@ def dense_eigh(method, data, ridge):
         A, B = Y.T @ X @ regression(X, X.T @ Y, ridge), np.eye(Y.shape[1])
     if method == "cca":
         G = Y.T @ Y
-        B = G + relative(ridge, G) * np.eye(len(G))
+        B = G + relative(ridge if label_ridge is None else label_ridge, G) * np.eye(len(G))
     values, vectors = eigh(0.5 * (A + A.T), B)
     return values[::-1], vectors[:, ::-1], B

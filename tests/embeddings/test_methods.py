@@ -15,7 +15,7 @@ from rembrandt.linalg.sparse import append_constant
 from rembrandt.recipe import METHODS
 
 from .contract import EmbeddingContract, K, fit
-from .problems import Data, dense_eigh, dense_parts, latent, recipe, relative
+from .problems import Data, dense_eigh, dense_parts, latent, recipe, regression, relative
 
 
 class Exact(EmbeddingContract):
@@ -78,6 +78,16 @@ class TestCca(Exact):
     def test_the_way_back(self, data, fitted):
         assert_allclose(fitted.back, self.metric(data) @ fitted.V, atol=1e-4 * np.abs(fitted.back).max())
 
+    @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
+    def test_labels_have_a_ridge_of_their_own(self, data, solver):
+        how = {"label_ridge": 1e-3, "solver": solver, "tol": 1e-6, "max_iter": 200}
+        found = self.fit(data, self.settings(**how))
+        values, vectors, B = dense_eigh("cca", self.seen(data), 0.1, 1e-3)
+        assert_allclose(found.sigma, values[:K], rtol=1e-3)
+        cosines = np.linalg.svd(vectors[:, :K].T @ B @ self.basis(found), compute_uv=False)
+        assert cosines.min() > 1 - 1e-3
+        assert_allclose(self.fit(data, self.settings(label_ridge=0.1)).V, self.fit(data, self.settings()).V)
+
 
 class TestCs(EmbeddingContract):
     method = "cs"
@@ -92,6 +102,19 @@ def test_every_method_is_tested():
 def test_an_unknown_method_is_named():
     with pytest.raises(ValueError, match=r"'svd' is none of rembrandt, pca"):
         fit(latent(), recipe(method="svd"))
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "pcg"])
+@pytest.mark.parametrize("method", ["rembrandt", "plst", "cca", "cs"])
+def test_the_projection_may_have_a_ridge_of_its_own(method, solver):
+    data = latent()
+    how = {"method": method, "n_components": K, "ridge": 0.1, "solver": solver, "tol": 1e-6, "max_iter": 200}
+    plain, found = fit(data, recipe(**how)), fit(data, recipe(**how, projection_ridge=1e-3))
+    assert_allclose(found.V, plain.V)
+    X, Y = dense_parts(data)
+    expected = regression(X, X.T @ Y @ found.V.astype(np.float64), 1e-3)
+    assert_allclose(found.W, expected, atol=1e-3 * np.abs(expected).max())
+    assert found.leverage > 1.05 * plain.leverage, "it is that of the projection"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -173,7 +173,7 @@ def test_powers_of_zero_change_no_bit(method):
     data = latent()
     settings = recipe(method=method, n_components=4, ridge=0.1)
     plain = embed(CpuEngine(append_constant(data.X), data.Y), settings)
-    found = embed(CPU.engine(as_rows(data.X), data.Y, None, False, 0.0, 0.0), settings)
+    found = embed(CPU.engine(as_rows(data.X), data.Y, None, settings.embedding), settings)
     for name in ("V", "W", "sigma"):
         assert_array_equal(getattr(found, name), getattr(plain, name), strict=True)
     assert found.label_scale is None and (found.back is found.V or method in ("cca", "pca"))
@@ -184,7 +184,8 @@ def test_one_label_a_row_makes_half_a_power_the_whitening_of_cca():
     data = latent()
     classes = np.arange(N) % 5 + (np.arange(N) % 7 > 2)
     Y = sparse.csr_array(np.eye(6, dtype=np.float32)[classes])
-    found = embed(CPU.engine(as_rows(data.X), Y, None, False, 0.5, 1.0), recipe(n_components=4, n_iter=6, ridge=0.1))
+    settings = recipe(n_components=4, n_iter=6, ridge=0.1, label_power=0.5, row_power=1.0)
+    found = embed(CPU.engine(as_rows(data.X), Y, None, settings.embedding), settings)
     X = append_constant(data.X).toarray().astype(np.float64)
     G = X.T @ X
     A = Y.T @ (X @ np.linalg.solve(G + 0.1 * np.trace(G) / len(G) * np.eye(len(G)), X.T @ Y.toarray()))

@@ -50,9 +50,9 @@ def test_places_of_rows_in_memory():
 def test_a_store_is_fitted_as_it_is(stored):
     place = place_for("cpu", stored.X)
     with pytest.raises(SettingsError, match="its own labels and weights"):
-        place.engine(stored.X, stored.Y, np.ones(stored.n_examples), center=False)
+        place.engine(stored.X, stored.Y, np.ones(stored.n_examples))
     with pytest.raises(SettingsError, match="its own labels and weights"):
-        place.engine(stored.X, stored.Y[:, :3], None, center=False)
+        place.engine(stored.X, stored.Y[:, :3], None)
 
 
 @pytest.mark.parametrize("place", [pytest.param(lambda: CPU, id="cpu"), *PLACES])

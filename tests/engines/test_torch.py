@@ -61,7 +61,7 @@ class TestGpuWithoutSmallProducts(TestTorchWithoutSmallProducts):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_constant_feature_is_appended(place, kind):
     given, place = case(kind, weighted=True), place()
-    engine = place.engine(MemoryRows(given.X), given.Y, given.weights, center=False)
+    engine = place.engine(MemoryRows(given.X), given.Y, given.weights)
     expected = CpuEngine(append_constant(given.X), given.Y, given.weights)
     assert (engine.d, engine.c) == (expected.d, expected.c)
     assert_allclose(as_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
@@ -74,9 +74,9 @@ def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
     settings = recipe(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
-    engine = place().engine(MemoryRows(data.X), data.Y, None, center=False)
+    engine = place().engine(MemoryRows(data.X), data.Y, None)
     found = embed(engine, settings)
-    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None, center=False), settings)
+    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None), settings)
     host = type(found)(
         *(as_numpy(x) for x in (found.V, found.sigma, found.W)),
         None,

@@ -29,6 +29,7 @@ CHOLESKY_LIMIT = 4096  # columns up to which one dense factor is faster than ite
 SMALL = 1024  # features and labels up to which products are faster on one thread
 PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
+Use = Literal["features", "labels", "projection"]  # of a ridge regression: in the operator, in CCA, and for W
 POOR_RESIDUAL = 0.5  # relative residual above which a solution is not reliable
 
 
@@ -122,12 +123,14 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
         V = engine.cross_t(W) / engine.asarray(np.maximum(engine.column_sums("Y", squared=True), 1e-30)[:, None])
     else:
-        W = features.solve(engine.cross(V))
+        project = features if settings.projection_ridge is None else ridge_solver(engine, recipe, "projection", report)
+        W = project.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
         back = back if engine.label_scale is None else back / engine.label_scale[:, None]
         drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
-        leverage = features.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
-        residual, iterations = features.residual, features.iterations
+        leverage = project.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
+        residual = max(features.residual, project.residual)
+        iterations = max(features.iterations, project.iterations)
     means = None
     if engine.means is not None:
         # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
@@ -161,8 +164,16 @@ def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report
             return cs()
         case "cca" if features is not None:
             labels = ridge_solver(engine, recipe, "labels", report)
-            return cca(engine, features, labels, relative(recipe.ridge, engine.column_sums("Y", squared=True)))
+            strength = relative(ridge_of(recipe, "labels"), engine.column_sums("Y", squared=True))
+            return cca(engine, features, labels, strength)
     raise SettingsError(f"method={recipe.method!r} is none of {', '.join(METHODS)}")
+
+
+def ridge_of(recipe: Recipe, use: Use) -> float:
+    """Return the ridge for one use: its own where it has one."""
+    s = recipe.embedding
+    own = {"labels": s.label_ridge, "projection": s.projection_ridge}.get(use)
+    return float(recipe.ridge if own is None else own)
 
 
 def relative(ridge: float, norms: NDArray[Any]) -> float:
@@ -170,16 +181,14 @@ def relative(ridge: float, norms: NDArray[Any]) -> float:
     return ridge * float(norms.sum()) / max(1, int(np.count_nonzero(norms)))
 
 
-def ridge_solver(
-    engine: Engine, recipe: Recipe, over: Literal["features", "labels"], report: Report = silent
-) -> Solver:
+def ridge_solver(engine: Engine, recipe: Recipe, use: Use, report: Report = silent) -> Solver:
     """Return an exact solver for few columns, conjugate gradients for many."""
-    gram, name = (engine.gram, "X") if over == "features" else (engine.label_gram, "Y")
+    gram, name = (engine.label_gram, "Y") if use == "labels" else (engine.gram, "X")
     norms = engine.column_sums(name, squared=True)
     size, settings = len(norms), recipe.embedding
-    strength = relative(recipe.ridge, norms)
+    strength = relative(ridge_of(recipe, use), norms)
     if settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT):
-        matrix = engine.gram_matrix() if over == "features" else engine.label_gram(engine.asarray(np.eye(size)))
+        matrix = engine.label_gram(engine.asarray(np.eye(size))) if use == "labels" else engine.gram_matrix()
         # Without a ridge a repeated feature makes the Gram matrix singular; a small ridge keeps it definite.
         return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms), 1e-100))
     start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), recipe.seed)

@@ -8,28 +8,25 @@ so the large terms of features with a large mean cancel row by row, before they 
 ``(X − 1μᵀ)ᵀ D1 = 0``, products of features and labels need no ν.
 """
 
-from typing import Any
-
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from rembrandt.engines.protocol import Engine
+from rembrandt.engines.protocol import Engine, Wrapped
 from rembrandt.linalg.blocks import Block
 
 
-class Centred(Engine):
+class Centred(Wrapped):
     """The engine ``raw`` over ``[X, 1]`` and Y, seen as X and Y without their means."""
 
     def __init__(self, raw: Engine) -> None:
-        self.raw = raw
-        self.n, self.d, self.c = raw.n, raw.d - 1, raw.c
+        super().__init__(raw)
+        self.d = raw.d - 1
         features = raw.column_sums("X", squared=False)
         self._sums = {"X": features[:-1], "Y": raw.column_sums("Y", squared=False)}
         self._total = float(features[-1]) or 1.0  # all weights may be zero
         self.means = raw.asarray(self._sums["X"] / self._total), raw.asarray(self._sums["Y"] / self._total)
         self._mu, self._nu = self.means
-        self.label_scale = raw.label_scale
 
     def product(self, left: str, right: str, Q: Block) -> Block:
         if right == "X":
@@ -48,9 +45,3 @@ class Centred(Engine):
     def gram_matrix(self) -> Block:
         G = self.raw.gram_matrix()
         return G[:-1, :-1] - G[:-1, -1:] * (G[-1, :-1] / self._total)
-
-    def gaussian(self, size: int, width: int, seed: int) -> Block:
-        return self.raw.gaussian(size, width, seed)
-
-    def asarray(self, x: NDArray[Any]) -> Block:
-        return self.raw.asarray(x)

@@ -32,10 +32,12 @@ from rembrandt.linalg.blocks import Block, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
+from rembrandt.recipe import EmbeddingSettings
 
 Array = NDArray[Any]
 
 SCORES = 1 << 24  # entries of the largest block of scores in prediction: 64 MB
+PLAIN = EmbeddingSettings()  # labels as they are, not centred
 ROWS = 1 << 12  # rows to predict for at a time, at most
 
 
@@ -65,20 +67,12 @@ class Place:
         """Convert to an array of this place, of the same precision."""
         return np.asarray(x)
 
-    def engine(
-        self,
-        rows: Rows,
-        Y: sparse.csr_array,
-        weights: Array | None,
-        center: bool,
-        label_power: float = 0.0,
-        row_power: float = 0.0,
-    ) -> Engine:
-        """Return an engine over scaled labels, with a constant feature or, with ``center``, without the means."""
-        engine = self._engine(rows, Y, weights, row_power)
-        factors = label_factors(Y, weights, label_power)
+    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, how: EmbeddingSettings = PLAIN) -> Engine:
+        """Return an engine over scaled labels, with a constant feature or, with ``how.center``, without the means."""
+        engine = self._engine(rows, Y, weights, how.row_power)
+        factors = label_factors(Y, weights, how.label_power)
         engine = engine if factors is None else Scaled(engine, factors)
-        return Centred(engine) if center else engine
+        return Centred(engine) if how.center else engine
 
     def _engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float) -> Engine:
         """Return the engine of ``[X, 1]`` and ``D_r^-row_power Y``."""

@@ -75,3 +75,20 @@ class Engine:
     def asarray(self, x: NDArray[Any]) -> Block:
         """Convert to the engine's array type and precision."""
         return np.asarray(x, dtype=self.dtype)
+
+
+class Wrapped(Engine):
+    """The engine ``raw`` with the features or the labels changed around its products."""
+
+    def __init__(self, raw: Engine) -> None:
+        self.raw, self.label_scale = raw, raw.label_scale
+        self.n, self.d, self.c = raw.n, raw.d, raw.c
+
+    def gram_matrix(self) -> Block:
+        return self.raw.gram_matrix()
+
+    def gaussian(self, size: int, width: int, seed: int) -> Block:
+        return self.raw.gaussian(size, width, seed)
+
+    def asarray(self, x: NDArray[Any]) -> Block:
+        return self.raw.asarray(x)

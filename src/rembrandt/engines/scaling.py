@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.protocol import Engine
+from rembrandt.engines.protocol import Engine, Wrapped
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.sparse import scale_rows
 
@@ -42,12 +42,12 @@ def with_scaled_rows(Y: sparse.csr_array, power: float) -> sparse.csr_array:
     return Y if factors is None else scale_rows(Y.astype(np.result_type(Y.dtype, np.float32)), factors)
 
 
-class Scaled(Engine):
+class Scaled(Wrapped):
     """The engine ``raw`` with the column of each label times its factor."""
 
     def __init__(self, raw: Engine, factors: NDArray[np.float64]) -> None:
-        self.raw, self._factors = raw, factors
-        self.n, self.d, self.c = raw.n, raw.d, raw.c
+        super().__init__(raw)
+        self._factors = factors
         self.label_scale = raw.asarray(factors)
         self._column = self.label_scale[:, None]
 
@@ -58,12 +58,3 @@ class Scaled(Engine):
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         sums = self.raw.column_sums(name, squared)
         return sums if name == "X" else sums * self._factors ** (2 if squared else 1)
-
-    def gram_matrix(self) -> Block:
-        return self.raw.gram_matrix()
-
-    def gaussian(self, size: int, width: int, seed: int) -> Block:
-        return self.raw.gaussian(size, width, seed)
-
-    def asarray(self, x: NDArray[Any]) -> Block:
-        return self.raw.asarray(x)

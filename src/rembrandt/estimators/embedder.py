@@ -1,5 +1,6 @@
 """The embedding by itself, as a scikit-learn transformer."""
 
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -53,6 +54,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
     row_power : float, default=0.0
         The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
+    label_ridge : float, default=None
+        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared length of a label; None
+        is ``ridge``. Near 0 rare labels count as much as frequent ones.
+    projection_ridge : float, default=None
+        Ridge of the projection of the features on the finished embedding; None is ``ridge``.
     regressor : object, default=None
         Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2``
         times.
@@ -113,6 +119,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         center: bool = False,
         label_power: float = 0.0,
         row_power: float = 0.0,
+        label_ridge: float | None = None,
+        projection_ridge: float | None = None,
         regressor: Any = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -129,6 +137,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         self.center = center
         self.label_power = label_power
         self.row_power = row_power
+        self.label_ridge = label_ridge
+        self.projection_ridge = projection_ridge
         self.regressor = regressor
         self.random_state = random_state
         self.verbose = verbose
@@ -244,14 +254,15 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
+        recipe = self._recipe()
         with place.session():
-            engine = place.engine(rows, data.Y, data.weights, self.center, self.label_power, self.row_power)
-            return certificate(engine, self._recipe(), vectors, self.singular_values_, n_probes)
+            engine = place.engine(rows, data.Y, data.weights, recipe.embedding)
+            return certificate(engine, recipe, vectors, self.singular_values_, n_probes)
 
     def _recipe(self) -> Recipe:
         """Check the parameters and return them as a recipe."""
-        names = ("n_oversamples", "n_iter", "solver", "tol", "max_iter", "center", "label_power", "row_power")
-        settings = EmbeddingSettings(leave_out=0.0, **{name: getattr(self, name) for name in names})
+        own = {f.name: getattr(self, f.name) for f in fields(EmbeddingSettings) if hasattr(self, f.name)}
+        settings = EmbeddingSettings(leave_out=0.0, **own)
         check(self.get_params(deep=False))
         return Recipe(
             n_components=self.n_components,

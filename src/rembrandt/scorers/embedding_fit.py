@@ -124,10 +124,8 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
         return Embedded(replace(embedding, V=V, back=back, W=W), W, fitted)
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
-    s = recipe.embedding
     with place.session():
-        engine = place.engine(rows, data.Y, data.weights, s.center, s.label_power, s.row_power)
-        embedding = embed(engine, recipe, report)
+        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report)
     projection = embedding.W
     if len(used) < d:
         xp = array_namespace(projection)

@@ -149,7 +149,7 @@ class Trial:
 def _embedding_key(candidate: Recipe) -> Any:
     """Candidates with the same key share an embedding."""
     s = candidate.embedding
-    return candidate.ridge, candidate.normalize, s.label_power, s.row_power
+    return candidate.ridge, candidate.normalize, s.label_power, s.row_power, s.label_ridge, s.projection_ridge
 
 
 def mean(measures: list[Measures]) -> Measures:
