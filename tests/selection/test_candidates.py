@@ -12,7 +12,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings, resolve
 from rembrandt.selection.candidates import MOST, candidates, is_open, usual
-from tests.estimators.problems import blobs, examples, words
+from tests.estimators.problems import blobs, examples, several, words
 from tests.test_recipe import RECIPES
 
 PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
@@ -47,6 +47,14 @@ class TestWithABudget:
         found = listed(embedding=EmbeddingSettings(**{name: INNER[name]}))[0].embedding
         assert {getattr(one.embedding, name) for one in found} == {INNER[name]}
         assert len(found) > 1
+
+    def test_scaled_labels_are_candidates_where_they_are_open(self):
+        rows, more = several()
+        data = examples(rows, np.where(more.sum(axis=1, keepdims=True) == 0, 1, more))  # some rows have all labels
+        found = listed(data, embedding=EmbeddingSettings(label_power="auto", row_power="auto"))[0].embedding
+        assert found[0].embedding.row_power == 0 and found[1] != found[0]
+        assert {one.embedding.row_power for one in found} == {0.0, 0.5}
+        assert {one.embedding.label_power for one in found} == {0.0}, "labels are equally frequent"
 
     def test_settings_of_the_trees_that_are_given_are_kept(self):
         assert len({one.trees.cost for one in listed()[0].trees}) > 1
@@ -148,8 +156,9 @@ class TestOpen:
     def test_a_parameter_is(self, name):
         assert is_open(replace(SETTLED, **{name: "auto"}))
 
-    def test_a_setting_of_the_embedding_is_where_there_is_one(self):
-        opened = SETTLED.with_embedding(kernel_scale="auto")
+    @pytest.mark.parametrize("name", ["kernel_scale", "label_power", "row_power"])
+    def test_a_setting_of_the_embedding_is_where_there_is_one(self, name):
+        opened = SETTLED.with_embedding(**{name: "auto"})
         assert is_open(opened) and not is_open(replace(opened, scorers=("trees",), blend=(1.0,)))
 
     def test_what_is_left_out_is_not_by_itself(self):

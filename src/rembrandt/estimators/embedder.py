@@ -22,6 +22,7 @@ from rembrandt.progress import bars
 from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
 from rembrandt.scorers.embedding_fit import embed_labels
 from rembrandt.scorers.protocol import Array
+from rembrandt.selection.scaling import choose_scaling
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -49,11 +50,13 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     center : bool, default=False
         Subtract the means of features and labels instead of appending a constant feature. Sparse data stays sparse.
         For features with a large mean, and for principal label spaces as Tai & Lin define them.
-    label_power : float, default=0.0
+    label_power : float or "auto", default=0.0
         Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
-        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
-    row_power : float, default=0.0
+        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses among them by how well a
+        ridge decoder ranks the labels of rows that are held out for it.
+    row_power : float or "auto", default=0.0
         The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
+        "auto" chooses 0 or ½.
     label_ridge : float, default=None
         Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared length of a label; None
         is ``ridge``. Near 0 rare labels count as much as frequent ones.
@@ -84,6 +87,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         The fitted regressor, where one was given.
     rank_reason_ : str
         Why "auto" chose this rank; empty where it was given.
+    label_power_, row_power_ : float
+        The powers, chosen where they were "auto".
+    scalings_ : dict
+        Quality on held-out rows of each pair of powers that was tried.
     residual_ : float
         Largest relative residual of the regressions; 0 when they are exact.
     n_iter_ : int
@@ -117,8 +124,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         tol: float = 1e-4,
         max_iter: int = 30,
         center: bool = False,
-        label_power: float = 0.0,
-        row_power: float = 0.0,
+        label_power: float | Auto = 0.0,
+        row_power: float | Auto = 0.0,
         label_ridge: float | None = None,
         projection_ridge: float | None = None,
         regressor: Any = None,
@@ -166,6 +173,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         place = place_for(self.device, rows)
         check_memory(data, recipe, place)
         with bars(self.verbose > 0) as report, place.session():
+            recipe, self.scalings_ = choose_scaling(data, recipe, place, report)
             embedded = embed_labels(data, recipe, place, report)
         e = embedded.embedding
         warn_if_fewer(int(e.sigma.shape[0]), self.n_components)
@@ -176,6 +184,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         self.projection_ = as_numpy(embedded.projection)
         self.regressor_ = embedded.regressor
         self.rank_reason_ = e.rank_reason
+        self.label_power_, self.row_power_ = recipe.embedding.label_power, recipe.embedding.row_power
         self.residual_ = e.residual
         self.n_iter_ = e.iterations
         self._n_features_out = self.projection_.shape[1]
@@ -254,7 +263,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
-        recipe = self._recipe()
+        recipe = self._recipe().with_embedding(label_power=self.label_power_, row_power=self.row_power_)
         with place.session():
             engine = place.engine(rows, data.Y, data.weights, recipe.embedding)
             return certificate(engine, recipe, vectors, self.singular_values_, n_probes)

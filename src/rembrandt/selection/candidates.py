@@ -15,6 +15,7 @@ from rembrandt.embeddings import largest_rank
 from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.recipe import DecoderName, Recipe
 from rembrandt.scorers.embedding_fit import n_random_features
+from rembrandt.selection.scaling import label_scalings
 
 MOST = 36  # embedding candidates of a search with a budget
 RANKS = (300, 1000, 100)
@@ -65,7 +66,7 @@ def candidates(data: Examples, recipe: Recipe, budget: bool) -> Candidates:
 
 # What "auto" means where there are too few examples to hold any out; a rank is read off the spectrum.
 _USUAL: dict[str, Any] = {"decoder": "ridge", "kernel": None, "decoder_ridge": 0.1, "normalize": False, "ridge": 1.0}
-_USUAL_EMBEDDING: dict[str, Any] = {"kernel_scale": 1.0, "leave_out": 0.0}
+_USUAL_EMBEDDING: dict[str, Any] = {"kernel_scale": 1.0, "leave_out": 0.0, "label_power": 0.0, "row_power": 0.0}
 _USUAL_TREES: dict[str, Any] = {"cost": COSTS[0], "power": POWERS[0]}
 
 
@@ -73,7 +74,7 @@ def is_open(recipe: Recipe) -> bool:
     """Whether there is anything to choose. ``leave_out`` by itself is not worth a trial."""
     parts: list[tuple[Any, Any]] = [(recipe, ("blend",))]
     if "embedding" in recipe.scorers:
-        parts += [(recipe, _USUAL), (recipe.embedding, ("kernel_scale",))]
+        parts += [(recipe, _USUAL), (recipe.embedding, ("kernel_scale", "label_power", "row_power"))]
     if "trees" in recipe.scorers:
         parts.append((recipe.trees, _USUAL_TREES))
     return any(_is_auto(getattr(part, name)) for part, names in parts for name in names)
@@ -119,8 +120,9 @@ def _grid(data: Examples, recipe: Recipe, budget: bool) -> Iterator[tuple[tuple[
         ranks = tuple(dict.fromkeys((min(RANKS[0], limit), min(RANKS[1], limit), min(RANKS[2], -(-limit // 3)))))
     ridges = among(recipe.ridge, RIDGES)
     scalings = among(recipe.normalize, (False,) if _unit_rows(data) else (True, False))
-    for (k, (kernel, scale)), (s, scaling), (g, ridge), (r, rank) in product(
-        enumerate(_kernels(recipe, budget)), enumerate(scalings), enumerate(ridges), enumerate(ranks)
+    powers = label_scalings(data, recipe)
+    for (k, (kernel, scale)), (p, (label_power, row_power)), (s, scaling), (g, ridge), (r, rank) in product(
+        *map(enumerate, (_kernels(recipe, budget), powers, scalings, ridges, ranks))
     ):
         for d, (decoder, penalty, left_out) in enumerate(_decodings(data, recipe, rank, kernel, limit)):
             one = replace(
@@ -132,7 +134,8 @@ def _grid(data: Examples, recipe: Recipe, budget: bool) -> Iterator[tuple[tuple[
                 decoder=decoder,
                 decoder_ridge=penalty,
             )
-            yield (k, d, s, g, r), one.with_embedding(kernel_scale=scale, leave_out=left_out)
+            inner = {"kernel_scale": scale, "leave_out": left_out, "label_power": label_power, "row_power": row_power}
+            yield (k, d, p, s, g, r), one.with_embedding(**inner)
 
 
 def _kernels(recipe: Recipe, budget: bool) -> list[tuple[Any, float]]:
