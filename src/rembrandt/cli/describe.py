@@ -55,6 +55,7 @@ def recipe_words(facts: Mapping[str, Any]) -> str:
     parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
     parts += ["rows of unit length"] if facts["normalize"] else []
     parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
+    parts += [f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)]
     words = {"embedding": f" ({', '.join(parts)})"}
     words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
     scorers = zip(facts["scorers"], facts["blend"], strict=True)

@@ -18,7 +18,7 @@ Decoder = Literal["auto", "transpose", "ridge", "logistic"]
 Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
 
 # Options that are fields of EmbeddingSettings, and of TreeSettings under another name.
-EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "n_iter")
+EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "label_power", "row_power", "n_iter")
 TREES = {"n_trees": "n_trees", "pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"}
 
 
@@ -48,6 +48,8 @@ class Settings:
     kernel_scale: Annotated[Any, parsed("Bandwidth, in median distances of examples.", ADVANCED, "R|auto")] = "auto"
     n_random_features: Annotated[int | None, option("Random features of the kernel.", ADVANCED, metavar="N")] = None
     leave_out: Annotated[Any, parsed("Share of own labels hidden from the decoder.", ADVANCED, "R|auto")] = "auto"
+    label_power: Annotated[Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")] = 0.0
+    row_power: Annotated[Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")] = 0.0
     n_trees: Annotated[Any, parsed("Number of trees.", ADVANCED, "N|auto")] = "auto"
     tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
     tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
@@ -77,7 +79,8 @@ class Settings:
         chosen: dict[str, Any] = {"budget": None, "scorers": weights if len(weights) > 1 else recipe.scorers}
         if "embedding" in weights:
             chosen |= {name: getattr(recipe, name) for name in ("n_components", "ridge", "decoder", "decoder_ridge")}
-            chosen |= {name: getattr(recipe.embedding, name) for name in ("kernel_scale", "leave_out")}
+            names = ("kernel_scale", "leave_out", "label_power", "row_power")
+            chosen |= {name: getattr(recipe.embedding, name) for name in names}
             chosen |= {"kernel": recipe.kernel or "none", "normalize": "yes" if recipe.normalize else "no"}
         if "trees" in weights:
             chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
