@@ -65,9 +65,13 @@ def test_rows_are_projected_and_their_own_labels_left_out(place, kind):
     H = place.project(MemoryRows(given.X), place.asarray(W))
     expected = dense @ W[:-1] + W[-1]
     assert_allclose(as_numpy(H), expected, atol=1e-4)
-    left = place.leave_out(H, 0.25, given.Y, place.asarray(V))
-    assert left.dtype == H.dtype
-    assert_allclose(as_numpy(left), (expected - 0.25 * Y @ V) / 0.75, atol=1e-4)
+    weights = rng.random(len(dense))
+    leverages = place.leverages(MemoryRows(given.X), weights, place.asarray(W))
+    assert_allclose(leverages, weights * (expected**2).sum(axis=1), rtol=1e-4)
+    for s in (0.25, np.linspace(0, 0.9, len(dense), dtype=np.float32)[:, None]):
+        left = place.leave_out(H, s if isinstance(s, float) else place.asarray(s), given.Y, place.asarray(V))
+        assert left.dtype == H.dtype
+        assert_allclose(as_numpy(left), (expected - s * (Y @ V)) / (1 - s), atol=1e-4)
 
 
 def shape(**more):

@@ -153,7 +153,7 @@ def test_certificate_bounds_the_true_errors(seed, n_iter, decay):
     assert (nearest <= certificate.residuals + 1e-12).all()
     left_out = np.linalg.norm(A - (V * sigma) @ V.T, 2)
     assert left_out <= certificate.remainder, "fails once in 10¹⁰"
-    assert certificate.remainder <= 200 * left_out, "a bound that says something"
+    assert certificate.remainder <= (8 * 2 * 50**0.5) ** 0.25 * left_out, "no looser than it says; a probe is below 2√c"
     assert certificate.confidence == pytest.approx(1 - 1e-10)
 
 
@@ -165,3 +165,20 @@ def test_certificate_tells_a_wrong_basis():
     assert right.residuals.max() < 1e-12
     assert (wrong.residuals > 0.05).all()
     assert wrong.remainder > right.remainder
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_certificate_is_tight(dtype):
+    """Within a factor of 2.5 of the first eigenvalue left out, at any scale, where the spectrum falls."""
+    for scale in (1e-9, 1.0, 1e9):
+        values = scale * 0.97 ** np.arange(300)
+        A, U = with_spectrum(values, dtype=dtype)
+        exact = certify(lambda Q, A=A: A @ Q, U[:, :8].astype(dtype), values[:8], start(300, 10, 1, dtype))
+        assert values[8] <= exact.remainder <= 2.5 * values[8]
+
+
+def test_certificate_of_a_whole_basis():
+    A, U = with_spectrum([3.0, 2.0, 1.0])
+    assert certify(lambda Q: A @ Q, U, np.array([3.0, 2.0, 1.0]), start(3, 10, 1)).remainder < 1e-12
+    nothing = certify(lambda Q: 0 * Q, U[:, :0], np.zeros(0), start(3, 10, 1))
+    assert nothing.remainder < 1e-25 and len(nothing.residuals) == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.linalg.eigen import gaussian
-from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
+from rembrandt.linalg.ridge import FLOOR, CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner, scaled
 
 from .operators import with_spectrum
 
@@ -42,8 +42,8 @@ def test_both_solvers_agree_with_a_dense_solve(seed, width, dtype):
     B = np.random.default_rng(seed).standard_normal((SIZE, width)).astype(dtype)
     expected = dense(A, B)
     exact = CholeskyRidge(A, STRENGTH)
-    assert exact.residual == 0
     assert exact.solve(B).dtype == dtype
+    assert exact.residual < 1e-6
     tolerance = 1e-3 if dtype == np.float32 else 1e-8
     assert_allclose(exact.solve(B), expected, rtol=0, atol=tolerance * np.abs(expected).max())
     found = conjugate(A, tol=1e-5 if dtype == np.float32 else 1e-10).solve(B)
@@ -134,3 +134,93 @@ def test_degrees_of_freedom(strength):
     signs = np.sign(np.random.default_rng(0).standard_normal((SIZE, 400)))
     assert CholeskyRidge(A, strength).degrees_of_freedom(signs) == pytest.approx(expected, rel=1e-9)
     assert conjugate(A, strength=strength).degrees_of_freedom(signs) == pytest.approx(expected, rel=0.05, abs=0.5)
+
+
+def test_probes_do_not_count_in_the_residual():
+    """They have entries along weak directions, which the solutions that are used need not have."""
+    A, U = with_spectrum(np.logspace(0, -8, SIZE))
+    solver = conjugate(A, tol=1e-3, max_iter=3, strength=1e-9)
+    solver.solve(U[:, :2].copy())
+    before = solver.residual, solver.iterations
+    assert before[0] <= 1e-3
+    probes = np.sign(np.random.default_rng(0).standard_normal((SIZE, 10)))
+    assert 0 <= solver.degrees_of_freedom(probes) <= SIZE
+    assert (solver.residual, solver.iterations) == before
+    solver.solve(probes)
+    assert solver.residual > 0.5, "as they would have counted"
+
+
+def energy(A, B, Z, strength):
+    """Squared error in the norm of ``A + λI``, up to a constant."""
+    A, B, Z = (np.asarray(M, dtype=np.float64) for M in (A, B, Z))
+    return np.einsum("ij,ij->j", Z, A @ Z + strength * Z - 2 * B)
+
+
+def unequal(decades, size=SIZE, n=200, dtype=np.float32):
+    """The Gram matrix of columns whose lengths go over ``decades`` orders of magnitude, and products with targets."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, size)) * np.logspace(-decades / 2, decades / 2, size)
+    return (X.T @ X).astype(dtype), (X.T @ rng.standard_normal((n, 6))).astype(dtype)
+
+
+@pytest.mark.parametrize("decades", [4, 8, 12])
+def test_no_iterate_is_worse_than_the_one_before(decades):
+    """In single precision the preconditioner of such columns is wrong; with the usual step the iteration diverges."""
+    A, B = unequal(decades)
+    strength = 1e-6 * float(np.trace(A)) / SIZE
+    errors = [energy(A, B, conjugate(A, tol=0, max_iter=m, strength=strength).solve(B), strength) for m in range(1, 12)]
+    assert (errors[0] < 0).all(), "better than zero"
+    assert (np.diff(errors, axis=0) <= 1e-3 * np.abs(errors[0])).all()
+
+
+@pytest.mark.parametrize("decades", [4, 12])
+@pytest.mark.parametrize("ridge", [1e-6, 0.0])
+def test_columns_of_any_length_are_solved_alike(decades, ridge):
+    A, B = unequal(decades)
+    wide, diagonal = A.astype(np.float64), np.diag(A).astype(np.float64)
+    strength = ridge * np.trace(wide) / SIZE
+    S = 1 / np.sqrt(diagonal + strength)
+    exact = S[:, None] * dense(S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * B, 0.0)
+    factored = CholeskyRidge(A, strength)
+    assert_allclose(factored.solve(B) / S[:, None], exact / S[:, None], atol=1e-5 * np.abs(exact / S[:, None]).max())
+    assert factored.residual < 1e-6
+    scale = S[:, None].astype(np.float32)
+    gram = scaled(lambda Z: A @ Z, strength, scale)
+    precondition = SpectralPreconditioner.of(gram, 0.0, gaussian(SIZE, 20, 0))
+    solver = ConjugateGradientRidge(gram, 0.0, precondition, tol=1e-4, max_iter=60, scale=scale, ridge=strength)
+    found = solver.solve(B)
+    assert solver.residual <= 1e-4
+    assert_allclose(found / S[:, None], exact / S[:, None], atol=2e-3 * np.abs(exact / S[:, None]).max())
+    identity = np.eye(SIZE, dtype=np.float32)
+    expected = np.trace(dense(S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * wide * S, 0.0))
+    assert solver.degrees_of_freedom(SIZE**0.5 * identity) == pytest.approx(expected, rel=1e-2)
+    assert factored.degrees_of_freedom(identity) == pytest.approx(expected, rel=1e-6)
+
+
+def test_repeated_columns_without_a_ridge():
+    """The solution of least length: repeated columns share it."""
+    X = np.random.default_rng(0).standard_normal((100, 5))
+    y = X @ np.arange(1.0, 6.0)[:, None]
+    twice = np.hstack([X, X])
+    solver = CholeskyRidge(twice.T @ twice, 0.0)
+    found = solver.solve(twice.T @ y)
+    assert_allclose(found[:5], found[5:], rtol=1e-4)
+    assert_allclose(twice @ found, y, rtol=1e-6)
+    assert solver.residual < 1e-4
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-6])
+def test_what_the_floor_hides_is_reported(apart):
+    """Two columns differ by less than the floor lets through, and that difference is what predicts the target."""
+    rng = np.random.default_rng(0)
+    common, difference = rng.standard_normal((2, 500))
+    X = np.stack([common, common + apart * difference], axis=1)
+    B = X.T @ difference[:, None]
+    solver = CholeskyRidge(X.T @ X, 0.0)
+    predicted = X @ solver.solve(B)[:, 0]
+    wrong = np.linalg.norm(predicted - difference) / np.linalg.norm(difference)
+    assert wrong > 0.3 and apart**2 < FLOOR * 10
+    assert solver.residual > solver.poor
+    firm = CholeskyRidge(X.T @ X, 1.0)
+    firm.solve(B)
+    assert firm.residual < 1e-6

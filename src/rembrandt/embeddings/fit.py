@@ -19,8 +19,8 @@ from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.protocol import Engine
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy, column_dots
-from rembrandt.linalg.eigen import Certificate, certify, randomized_eigh
-from rembrandt.linalg.ridge import CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner
+from rembrandt.linalg.eigen import Certificate, Operator, certify, randomized_eigh
+from rembrandt.linalg.ridge import UNEQUAL, CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner, scaled
 from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import METHODS, Recipe
@@ -29,8 +29,8 @@ CHOLESKY_LIMIT = 4096  # columns up to which one dense factor is faster than ite
 SMALL = 1024  # features and labels up to which products are faster on one thread
 PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
+OWN_LEVERAGE = 2048  # columns up to which each example's own leverage is cheap: a product as large as the Gram matrix
 Use = Literal["features", "labels", "projection"]  # of a ridge regression: in the operator, in CCA, and for W
-POOR_RESIDUAL = 0.5  # relative residual above which a solution is not reliable
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Embedding:
 
     ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature. ``back`` (c × k) decodes by the
     transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None`` when the vectors run over features.
-    ``leverage`` is the mean weight of an example in its own prediction ``XW``.
+    ``leverage`` is the mean weight of an example in its own prediction ``XW``. Where it is cheap, ``inverse_root``
+    ((d+1) × d) gives the weight of each, ``‖[x, 1] T‖²`` times the weight of the example.
 
     Where labels were scaled, V and σ are those of the scaled labels ``Ỹ``: ``[x, 1] W`` predicts ``ỹV``, and ``back``
     undoes the scaling of the columns. That of the rows needs the labels of a row, and the order of scores does not.
@@ -54,6 +55,7 @@ class Embedding:
     iterations: int
     means: Block | None = None  # of the labels, when they were subtracted
     rank_reason: str = ""  # why an automatic choice took this rank
+    inverse_root: Block | None = None
     label_scale: Block | None = None  # factors of the labels' columns, when they were scaled
 
     @property
@@ -82,13 +84,6 @@ def embed(engine: Engine, recipe: Recipe, report: Report = silent) -> Embedding:
     k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
     with own_threads() if max(engine.d, engine.c) <= SMALL else nullcontext():
         found = _embed(engine, recipe, k, report)
-    if found.residual > POOR_RESIDUAL:
-        warnings.warn(
-            f"the regression stopped at a relative residual of {found.residual:.2g} after {recipe.embedding.max_iter} "
-            "iterations: raise max_iter, or ridge, for a reliable embedding.",
-            RembrandtWarning,
-            stacklevel=3,
-        )
     if recipe.n_components != "auto":
         return found
     rank, reason = choose_rank(as_numpy(found.sigma))
@@ -118,6 +113,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
             )
     report(stage, 1, 2)
     back: Block | None
+    root: Block | None = None
     if features is None:
         # A label is embedded at the mean projection of its examples.
         W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
@@ -128,21 +124,35 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         back = V if problem.metric is None else problem.metric(V)
         back = back if engine.label_scale is None else back / engine.label_scale[:, None]
         drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
-        leverage = project.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
-        residual = max(features.residual, project.residual)
-        iterations = max(features.iterations, project.iterations)
+        leverage = min(1.0, project.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n)
+        if isinstance(project, CholeskyRidge) and engine.d <= OWN_LEVERAGE:
+            root = engine.asarray(project.inverse_root())
+        worst = max(features, project, key=lambda solver: solver.residual / solver.poor)
+        residual, iterations = worst.residual, max(features.iterations, project.iterations)
+        if residual > worst.poor:
+            warnings.warn(
+                f"the regression stopped at a relative residual of {residual:.2g} after {iterations} iterations. "
+                f"For a reliable embedding: {worst.remedy}.",
+                RembrandtWarning,
+                stacklevel=4,
+            )
     means = None
     if engine.means is not None:
         # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
         mu, means = engine.means
         constant = -(mu @ W) if back is None else means @ V - mu @ W
         W = array_namespace(W).concat([W, constant[None]], axis=0)
+        root = None if root is None else array_namespace(root).concat([root, -(mu @ root)[None]], axis=0)
     report(stage, 2, 2)
-    return Embedding(V, sigma, W, back, residual, leverage, iterations, means, label_scale=engine.label_scale)
+    return Embedding(
+        *(V, sigma, W, back, residual, leverage, iterations, means),
+        label_scale=engine.label_scale,
+        inverse_root=root,
+    )
 
 
 def certificate(engine: Engine, recipe: Recipe, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
-    """Measure how exact an embedding is for the problem it was fitted to; costs one more pass over the data."""
+    """Measure how exact an embedding is for the problem it was fitted to; costs a few more passes over the data."""
     features = ridge_solver(engine, recipe, "features") if recipe.method in ("rembrandt", "cca") else None
     problem = pose(engine, recipe, features, silent)
     if problem.operator is None or problem.metric is not None:
@@ -183,14 +193,20 @@ def relative(ridge: float, norms: NDArray[Any]) -> float:
 
 def ridge_solver(engine: Engine, recipe: Recipe, use: Use, report: Report = silent) -> Solver:
     """Return an exact solver for few columns, conjugate gradients for many."""
-    gram, name = (engine.label_gram, "Y") if use == "labels" else (engine.gram, "X")
+    gram: Operator = engine.label_gram if use == "labels" else engine.gram
+    name = "Y" if use == "labels" else "X"
     norms = engine.column_sums(name, squared=True)
     size, settings = len(norms), recipe.embedding
     strength = relative(ridge_of(recipe, use), norms)
     if settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT):
         matrix = engine.label_gram(engine.asarray(np.eye(size))) if use == "labels" else engine.gram_matrix()
-        # Without a ridge a repeated feature makes the Gram matrix singular; a small ridge keeps it definite.
-        return CholeskyRidge(matrix, max(strength, 1e-10 * relative(1.0, norms), 1e-100))
+        return CholeskyRidge(matrix, strength)
     start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), recipe.seed)
+    diagonal = np.maximum(norms, 0) + strength  # rounding may leave the centred norm of a constant column below zero
+    diagonal[diagonal <= 0] = 1.0  # columns without entries
+    scale, ridge = None, None
+    if diagonal.max() > UNEQUAL * diagonal.min():
+        scale, ridge = engine.asarray(diagonal[:, None] ** -0.5), strength
+        gram, strength = scaled(gram, ridge, scale), 0.0
     preconditioner = SpectralPreconditioner.of(gram, strength, start)
-    return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report)
+    return ConjugateGradientRidge(gram, strength, preconditioner, settings.tol, settings.max_iter, report, scale, ridge)

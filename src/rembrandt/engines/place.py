@@ -28,7 +28,7 @@ from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import Block, spans
+from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
@@ -94,8 +94,16 @@ class Place:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
         return spans(n, 8192)
 
-    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
-        """``(H − s ỸV) / (1 − s)``: projected rows without ``share`` of their own labels; ``Ỹ = D_r^-row_power Y``."""
+    def leverages(self, rows: Rows, weights: Array | None, root: Block) -> NDArray[np.float32] | None:
+        """``w ‖[x, 1] T‖²`` of each row; None where that would take passes over a store."""
+        total: Any = 0.0
+        for columns in spans(root.shape[1], 256):
+            part = self.project(rows, root[:, columns])
+            total = total + array_namespace(part).sum(part * part, axis=1)
+        return (as_numpy(total) * (1.0 if weights is None else weights)).astype(np.float32)
+
+    def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
+        """``(H − s ỸV) / (1 − s)``: projected rows without ``share`` (a number or a column) of their labels; ``Ỹ = D_r^-row_power Y``."""
         left = (H - share * self.times(with_scaled_rows(Y, row_power), V)) / (1 - share)
         return array_namespace(H).astype(left, H.dtype, copy=False)
 

@@ -62,7 +62,10 @@ class StoredPlace(Place):
         assert isinstance(rows, StoredRows)
         return ProjectedRows.of(rows, W, self.executor("decoder"))
 
-    def leave_out(self, H: Block, share: float, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
+    def leverages(self, rows: Rows, weights: Array | None, root: Block) -> None:
+        return None
+
+    def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
         return H.left_out(share, Y, V, row_power)
 
     def statistics(

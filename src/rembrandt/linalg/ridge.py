@@ -8,45 +8,80 @@ rows it needs a quarter of the iterations of a diagonal preconditioner.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, cache_rows, column_dots, fused, plus_product, spans
+from rembrandt.linalg.blocks import Block, cache_rows, column_dots, fused, inverse_of_lower, plus_product, spans
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
+
+FLOOR = 1e-10  # added to the unit diagonal of a scaled matrix before it is factored
+CHECKED = 8  # columns of an exact solve whose error is measured
+UNEQUAL = 1e6  # ratio of the diagonal's entries from which conjugate gradients in float32 need scaled columns
 
 
 @dataclass
 class CholeskyRidge:
-    """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64."""
+    """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64.
+
+    The matrix is scaled to a unit diagonal, so that columns of any length are solved alike, and `FLOOR` is added to it:
+    without a ridge a repeated column makes it singular. ``residual`` is the largest error that this leaves in a column
+    of any solve, ``‖B − (G + λI)Z‖ / ‖B‖`` in the norm of the inverse; at most `CHECKED` columns are measured.
+    """
 
     gram: Any
     strength: float
     residual: float = field(default=0.0, init=False)
     iterations: int = field(default=1, init=False)
+    poor: ClassVar[float] = 0.01  # residual above which a solution is not reliable
+    remedy: ClassVar[str] = "some features are combinations of others, to rounding: raise ridge, or remove them"
 
     def __post_init__(self) -> None:
         xp = array_namespace(self.gram)
         d = self.gram.shape[0]
-        A = xp.astype(self.gram, xp.float64) + self.strength * xp.eye(d, dtype=xp.float64, device=self.gram.device)
+        self.gram = xp.astype(self.gram, xp.float64, copy=False)
+        identity = xp.eye(d, dtype=xp.float64, device=self.gram.device)
+        A = self.gram + self.strength * identity
+        lengths = xp.linalg.diagonal(A)
+        self.scale = 1 / xp.sqrt(xp.where(lengths > 0, lengths, xp.ones_like(lengths)))[:, None]
+        A *= self.scale
+        A *= self.scale[:, 0]
+        A += FLOOR * identity
         self.factor = (
             cho_factor(A, lower=True, check_finite=False) if isinstance(A, np.ndarray) else xp.linalg.cholesky(A)
         )
 
     def degrees_of_freedom(self, probes: Block) -> float:
         """``trace(G (G + λI)⁻¹)``, the effective number of parameters."""
-        xp = array_namespace(self.gram)
-        return float(xp.linalg.trace(self.solve(xp.astype(self.gram, xp.float64))))
+        return float(array_namespace(self.gram).linalg.trace(self._solved(self.gram)))
+
+    def inverse_root(self) -> Block:
+        """``T`` with ``TTᵀ = (G + λI)⁻¹``: the leverage of a row x is ``‖xT‖²``."""
+        lower = self.factor[0] if isinstance(self.factor, tuple) else self.factor
+        return self.scale * inverse_of_lower(array_namespace(lower).tril(lower)).T
 
     def solve(self, B: Block) -> Block:
         xp = array_namespace(B)
         wide = xp.astype(B, xp.float64)
-        if isinstance(wide, np.ndarray):
-            return cho_solve(self.factor, wide, check_finite=False).astype(B.dtype)
-        return xp.astype(xp.cholesky_solve(wide, self.factor), B.dtype)
+        Z = self._solved(wide)
+        some = slice(None, None, max(1, B.shape[1] // CHECKED))
+        self._note(wide[:, some], Z[:, some])
+        return xp.astype(Z, B.dtype)
+
+    def _solved(self, B: Block) -> Block:
+        if isinstance(B, np.ndarray):
+            return self.scale * cho_solve(self.factor, self.scale * B, check_finite=False)
+        return self.scale * array_namespace(B).cholesky_solve(self.scale * B, self.factor)
+
+    def _note(self, B: Block, Z: Block) -> None:
+        """Record the largest error of these columns."""
+        R = B - self.gram @ Z - self.strength * Z
+        left = _ratio(column_dots(R, self._solved(R)), column_dots(B, Z))
+        if left.shape[0]:
+            self.residual = max(self.residual, float(array_namespace(left).max(left)) ** 0.5)
 
 
 @dataclass
@@ -82,7 +117,12 @@ class SpectralPreconditioner:
 class ConjugateGradientRidge:
     """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, independently for every column.
 
-    ``residual`` is the largest final relative residual of any column in any solve.
+    The length of a step is ``PᵀR / PᵀAP``, which minimises the error in the norm of ``A`` along ``P`` whatever rounding
+    has made of the direction: no iterate is worse than the one before. ``residual`` is the largest final relative
+    residual of any column in any solve.
+
+    For columns of very different lengths `scaled` gives a ``gram`` of ``S(XᵀX + λI)S`` with a unit diagonal, to be used
+    with no ``strength``; ``scale`` is ``S``, a column. Residuals are then those of the scaled system.
     """
 
     gram: Callable[[Block], Block]
@@ -91,18 +131,28 @@ class ConjugateGradientRidge:
     tol: float = 1e-3
     max_iter: int = 10
     report: Report = silent
+    scale: Block | None = None
+    ridge: float | None = None  # λ where ``gram`` is scaled
     residual: float = field(default=0.0, init=False)
     iterations: int = field(default=1, init=False)
+    poor: ClassVar[float] = 0.5  # residual above which a solution is not reliable
+    remedy: ClassVar[str] = "raise max_iter, or ridge"
 
     def degrees_of_freedom(self, probes: Block) -> float:
-        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over random signs."""
-        xp = array_namespace(probes)
+        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over random signs.
+
+        ``residual`` and ``iterations`` are about the solutions that are used, so the probes do not count in them.
+        """
+        before = self.residual, self.iterations
         d, r = probes.shape
-        return max(0.0, d - self.strength * float(xp.sum(column_dots(probes, self.solve(probes)))) / r)
+        trace = float(array_namespace(probes).sum(column_dots(probes, self.solve(probes)))) / r
+        self.residual, self.iterations = before
+        return max(0.0, d - (self.strength if self.ridge is None else self.ridge) * trace)
 
     def solve(self, B: Block) -> Block:
         xp = array_namespace(B)
         dtype = B.dtype
+        B = B if self.scale is None else self.scale * B
         sizes = column_dots(B, B)
         goal = self.tol**2 * sizes
         solution = None  # of the columns that are done
@@ -116,7 +166,7 @@ class ConjugateGradientRidge:
             self.report("solving", done, self.max_iter)
             self.iterations = max(self.iterations, done + 1)
             AP = self.gram(P)
-            step = xp.astype(_ratio(rs, _bend(P, AP, self.strength)), dtype)
+            step = xp.astype(_ratio(column_dots(P, R), _bend(P, AP, self.strength)), dtype)
             left = _advance(Z, R, P, AP, step, self.strength)
             del AP
             open_ = left > goal[active]
@@ -135,10 +185,10 @@ class ConjugateGradientRidge:
             _redirect(P, R, U, C, xp.astype(_ratio(rs, old), dtype))
         self.report("solving", self.max_iter, self.max_iter)
         self._note(left, sizes[active])
-        if solution is None:
-            return Z
-        solution[:, active] = Z
-        return solution
+        if solution is not None:
+            solution[:, active] = Z
+            Z = solution
+        return Z if self.scale is None else self.scale * Z
 
     def _note(self, left: Block, sizes: Block) -> None:
         """Record the largest relative residual of finished columns."""
@@ -146,6 +196,11 @@ class ConjugateGradientRidge:
         xp = array_namespace(done)
         if done.shape[0]:
             self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
+
+
+def scaled(gram: Callable[[Block], Block], strength: float, scale: Block) -> Callable[[Block], Block]:
+    """``Z ↦ S(A + λI)S Z``."""
+    return lambda Z: scale * (gram(scale * Z) + strength * (scale * Z))
 
 
 def _bend(P: Block, AP: Block, strength: float) -> Block:

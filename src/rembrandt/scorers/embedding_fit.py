@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
@@ -36,6 +37,7 @@ class Embedded:
     embedding: Embedding
     projection: Block
     regressor: FittedRegressor | None = None
+    leverages: NDArray[np.float32] | None = None  # of each training row, where that is cheap
 
     def project(self, X: Rows, place: Place) -> Block:
         """Return rows in the embedding."""
@@ -56,7 +58,7 @@ class Embedded:
         """Return the embedding as named arrays and JSON."""
         e = self.embedding
         blocks = {"V": e.V, "sigma": e.sigma, "projection": self.projection, "means": e.means}
-        blocks["label_scale"] = e.label_scale
+        blocks |= {"label_scale": e.label_scale, "leverages": self.leverages}
         if e.back is not e.V:
             blocks["back"] = e.back
         facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations", "rank_reason")}
@@ -70,7 +72,8 @@ class Embedded:
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
         e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
-        return cls(replace(e, label_scale=blocks.get("label_scale")), projection)
+        e = replace(e, label_scale=blocks.get("label_scale"))
+        return cls(e, projection, leverages=arrays.get("leverages"))
 
 
 def fit_embedding_scorer(
@@ -126,13 +129,17 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
     rows = data.X if len(used) == d else data.X.select(used)
     with place.session():
         embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report)
+        root, leverages = embedding.inverse_root, None
+        if root is not None:
+            leverages = place.leverages(rows, data.weights, root)
+            embedding = replace(embedding, inverse_root=None)
     projection = embedding.W
     if len(used) < d:
         xp = array_namespace(projection)
         wide = xp.zeros((d + 1, projection.shape[1]), dtype=projection.dtype, device=projection.device)
         wide[place.asarray(np.append(used, d))] = projection
         projection = wide
-    return Embedded(embedding, projection)
+    return Embedded(embedding, projection, leverages=leverages)
 
 
 def fit_decoder(
@@ -172,12 +179,18 @@ def fit_decoder(
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
     """Return training rows as if part of their own labels had been left out of the regression.
 
-    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ ỹᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``. The mean
-    leverage stands for each; ``recipe.embedding.leave_out`` is the fraction of it that is used.
+    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ ỹᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``, of which the
+    fraction ``recipe.embedding.leave_out`` is used. For few features in memory ``lᵢ`` is each row's own; otherwise the
+    mean stands for each, which says little where rows have unequal lengths. The embedding ``V`` has seen the row in
+    either case, so the result is nearer to a new row and does not replace held-out rows.
     """
     e, strength = embedded.embedding, recipe.embedding.leave_out
-    share = 0.0 if e.back is None else strength * min(e.leverage, MOST_LEVERAGE)
-    return H if share == 0 else place.leave_out(H, share, data.Y, e.targets, recipe.embedding.row_power)
+    leverages = e.leverage if embedded.leverages is None else embedded.leverages
+    share = strength * np.minimum(leverages, MOST_LEVERAGE)
+    if e.back is None or not np.any(share):
+        return H
+    share = share if embedded.leverages is None else place.asarray(share[:, None])
+    return place.leave_out(H, share, data.Y, e.targets, recipe.embedding.row_power)
 
 
 def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
