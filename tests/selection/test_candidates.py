@@ -184,3 +184,13 @@ class TestOpen:
             for field in fields(getattr(recipe, part)):
                 given = getattr(getattr(recipe, part), field.name)
                 assert given == "auto" or getattr(getattr(found, part), field.name) == given
+
+
+class TestPenalties:
+    def test_a_linear_decoder_has_one_and_a_kernel_several(self):
+        found = [one for one in listed()[0].embedding if one.decoder == "ridge"]
+        of = {
+            kernel is None: {one.decoder_ridge for one in found if one.kernel == kernel}
+            for kernel in (None, "gaussian")
+        }
+        assert of[True] == {0.1} and of[False] == {0.03, 0.1, 0.3, 1.0}

@@ -15,6 +15,7 @@ from rembrandt.errors import MemoryEstimateError, SettingsError
 from rembrandt.fitting import check_memory, fit_model
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.selection import Choice, choose, trial
+from rembrandt.selection import candidates as candidates_module
 from rembrandt.selection.candidates import is_open
 from rembrandt.selection.halving import CHANCE
 from rembrandt.selection.rungs import rungs_of
@@ -40,6 +41,12 @@ def texts(n=600, seed=0):
 
 def short_rungs(data, seed=0):
     return rungs_of(data, seed, first=50, fewest_held=50, few=10)
+
+
+@pytest.fixture(autouse=True)
+def several_penalties(monkeypatch):
+    """Candidates that are quick to fit and differ in a penalty alone."""
+    monkeypatch.setattr(candidates_module, "LINEAR_RIDGES", (0.1, 0.03, 0.3))
 
 
 class Clock:

@@ -33,7 +33,7 @@ class LogisticSettings:
     reach: float = 10.0  # bound on how far one example moves its own logit
     momentum: float = 0.9
     dropout: float = 0.0  # fraction of the features, drawn for each batch
-    l2: float = 0.0
+    l2: float = 0.0  # penalty on the weights of whitened features, in units of a label's curvature
     floor: float = 1e-4  # fraction of the mean eigenvalue that is added to the covariance
     patience: int = 4  # epochs without a lower held-out loss, each at half the step, before stopping
     smallest: float = 1 / 64  # fraction of the first step at which to stop

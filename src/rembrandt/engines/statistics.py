@@ -90,7 +90,8 @@ class RidgeStatistics:
 def penalty(strength: float, gram: Block, total: float) -> float:
     """λ for a ``strength`` relative to the mean squared length of a mapped, centred row.
 
-    In that unit a strength means the same for any number of random features.
+    In that unit a strength means the same for any number of random features. Of D features the average one has the
+    weight of n/D such lengths: a strength far below n/D leaves a linear decoder, where D is the rank, as it is.
     """
     trace = float(array_namespace(gram).linalg.trace(gram))
     return max(max(strength, 1e-10) * trace / total, 1e-300)

@@ -78,8 +78,8 @@ class RembrandtClassifier(Prediction):
     decoder : {"transpose", "ridge", "logistic", "auto"}, default="auto"
         From the embedding to scores: its transpose, least squares, or softmax and independent logistic regression.
     decoder_ridge : float or "auto", default="auto"
-        Penalty of the decoder: for "ridge" relative to the mean squared length of a mapped example, for "logistic" to
-        the curvature of a label's loss at its base rate.
+        Penalty of the decoder, relative to the mean squared length of a mapped example; for "logistic" of an example
+        with whitened features. A linear "ridge" decoder hardly needs one, and "auto" does not try several for it.
     kernel : {"gaussian", "laplacian", "matern3", "matern5", "auto"} or None, default="auto"
         Kernel of the decoder, by random Fourier features.
     normalize : bool or "auto", default="auto"

@@ -166,11 +166,12 @@ def fit_decoder(
         fourier = fourier_map(H, recipe)
         if recipe.decoder == "ridge":
             return fit_ridge(place.statistics(H, data.Y, fourier, data.weights, report), recipe.decoder_ridge)
+        width = H.shape[1] if fourier is None else fourier.size
         settings = LogisticSettings(
             multiclass=data.multiclass,
             max_epochs=recipe.embedding.max_epochs,
             dropout=0.0 if recipe.kernel is None else 0.5,
-            l2=recipe.decoder_ridge,
+            l2=recipe.decoder_ridge * width / data.n,  # a whitened row has a mean squared length of ``width``
             seed=recipe.seed,
         )
         return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints)

@@ -23,7 +23,11 @@ RIDGES = (1.0, 0.3, 3.0)
 KERNELS: tuple[tuple[Any, float], ...] = (
     *((None, 1.0), ("gaussian", 1.0), ("gaussian", 2.0), ("gaussian", 0.5), ("laplacian", 1.0)),
 )
-DECODER_RIDGES = (0.1, 0.03, 0.3)
+# Penalties of the decoder. A linear decoder has few directions, each with the weight of many rows: below 0.3 a penalty
+# changes nothing, above it only takes away. With one class a row a logistic decoder wants none, with several a little.
+LINEAR_RIDGES = (0.1,)
+KERNEL_RIDGES = (0.1, 0.3, 1.0, 0.03)
+LOGISTIC_RIDGES = (0.0, 3.0)
 LEAVE_OUT = (0.5, 0.0)
 COSTS = (1.0, 0.3, 3.0)
 POWERS = (3.0, 2.0)
@@ -156,7 +160,8 @@ def _decodings(
 ) -> Iterator[tuple[DecoderName, float, float]]:
     """Decoders for a kernel with their penalty and what they leave out; the usual one first."""
     open_penalty, open_share = _is_auto(recipe.decoder_ridge), _is_auto(recipe.embedding.leave_out)
-    penalties: Any = DECODER_RIDGES if open_penalty else (recipe.decoder_ridge,)
+    penalties: Any = LINEAR_RIDGES if kernel is None else KERNEL_RIDGES
+    penalties = penalties if open_penalty else (recipe.decoder_ridge,)
     shares: Any = LEAVE_OUT if open_share else (recipe.embedding.leave_out,)
     width = min(limit, RANKS[0]) if rank == "auto" else rank
     if recipe.decoder != "auto":
@@ -173,7 +178,10 @@ def _decodings(
         if name == "ridge":
             yield from ((name, penalty, share) for share in shares for penalty in penalties)
         else:
-            yield name, 0.0 if open_penalty else penalties[0], 0.0 if open_share else shares[0]
+            several = LOGISTIC_RIDGES if name == "logistic" and not data.multiclass else LOGISTIC_RIDGES[:1]
+            yield from (
+                (name, each, 0.0 if open_share else shares[0]) for each in (several if open_penalty else penalties)
+            )
 
 
 def _unit_rows(data: Examples) -> bool:
