@@ -160,7 +160,9 @@ def test_own_labels_are_left_out_as_they_were_scaled(tmp_path, on_disk):
     e = embedded.embedding
     left = leave_out(embedded, H, given, settings, place)
     target = scaled(data, BETA, ROW).Y @ e.V
-    expected = (np.asarray(H[:]) - e.leverage * target) / (1 - e.leverage)
+    assert (embedded.leverages is None) == on_disk
+    own = e.leverage if on_disk else embedded.leverages[:, None]
+    expected = (np.asarray(H[:]) - own * target) / (1 - own)
     assert_allclose(left[:], expected, atol=1e-4)
     moments = place.statistics(left, given.Y, None, None)  # computed shard by shard
     assert_allclose(moments.mean, expected.mean(axis=0), atol=1e-4)

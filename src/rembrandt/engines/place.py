@@ -103,7 +103,7 @@ class Place:
         return (as_numpy(total) * (1.0 if weights is None else weights)).astype(np.float32)
 
     def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
-        """``(H − s ỸV) / (1 − s)``: projected rows without ``share`` (a number or a column) of their labels; ``Ỹ = D_r^-row_power Y``."""
+        """``(H − s ỸV) / (1 − s)``, rows without their labels: s is a number or a column, ``Ỹ = D_r^-row_power Y``."""
         left = (H - share * self.times(with_scaled_rows(Y, row_power), V)) / (1 - share)
         return array_namespace(H).astype(left, H.dtype, copy=False)
 
