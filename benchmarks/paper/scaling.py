@@ -1,0 +1,165 @@
+"""Does scaling labels and rows before the embedding help, and which embedding is best then?
+
+Every embedding is fitted to ``D_r^-row Y D_c^-β``, where ``D_c`` holds the counts of labels and ``D_r`` the numbers of
+labels of rows. The powers are chosen with a ridge decoder on rows that were held out before the embedding. Then each
+method is measured without scaling and with its chosen scaling, with the logistic decoder of the other experiments.
+
+    python -m benchmarks.paper.scaling --device cuda --minutes 9 --output DIR
+
+Each result is appended to ``scaling.jsonl`` in the output folder as soon as it is known, most important first. The same
+command with the same folder continues. ``python -m benchmarks.paper report`` shows the results that are in its folder.
+"""
+
+import argparse
+import gc
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper.fits import METHODS
+from benchmarks.paper.scaling_data import Prepared, Rows, Store
+from benchmarks.paper.scaling_jobs import MAIN, OTHERS, SUBSET, Job, Results, plan
+from benchmarks.results import machine
+from rembrandt import __version__
+from rembrandt.data.examples import Examples
+from rembrandt.engines.place import Place, place_for
+from rembrandt.errors import RembrandtError
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics import precision_at_k
+from rembrandt.recipe import EmbeddingSettings, Recipe
+from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
+
+FILE = "scaling.jsonl"
+KS = (1, 3, 5)
+EPOCHS = {"mesh": 20, "nvd-versions": 15}  # as in the experiments `odp` and `lshtc`
+RANDOM_FEATURES = 4000  # of nvd-versions, as in `lshtc`
+GUESS = 30.0  # seconds of a fit before one of its kind was timed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line, run the fits that are missing and return an exit code."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.paper.scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("-o", "--output", type=Path, default=Path("bench-results/paper"), metavar="DIR", help=f"Folder of {FILE}.")
+    add("--data", type=Path, metavar="DIR", help="Folder of the data sets [default: the variable REMBRANDT_DATA].")
+    add("--cache", type=Path, metavar="DIR", help="Folder of the prepared features [default: cache in the output].")
+    add("--device", default="cpu", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto.")
+    add("--minutes", type=float, default=float("inf"), metavar="M", help="Start no fit that would end later.")
+    add("--rows", type=int, metavar="N", help="Use about N training rows of each set, to try the experiment.")
+    add("--rank", type=int, metavar="K", help="Largest rank, to try the experiment.")
+    given = parser.parse_args(arguments)
+    try:
+        return run(given)
+    except RembrandtError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the fits that fit into the time; return 1 if one failed."""
+    began = time.perf_counter()
+    given.output.mkdir(parents=True, exist_ok=True)
+    place = place_for(given.device)
+    settings = {"rembrandt": __version__, "rows": given.rows, "rank": given.rank, "machine": machine(place.device)}
+    results = Results(given.output / FILE, settings)
+    names = [*MAIN, SUBSET, *OTHERS]
+    failed = skipped = 0
+    with Store(names, given.data, given.cache or given.output / "cache", given.rows) as store:
+        for job in plan(results):
+            if job in results:
+                continue
+            elapsed = time.perf_counter() - began
+            if elapsed + (results.seconds(job.kind) or GUESS) > 60 * given.minutes:
+                skipped += 1
+                continue
+            try:
+                found = measure(job, store[job.set, job.dropped], place, given.rank)
+            except Exception as error:  # one failure must not cost the fits after it; it is reported and counted
+                traceback.print_exc()
+                found = {"failed": f"{type(error).__name__}: {error}"}
+                failed += 1
+            results.add(job, found)
+            print(f"{time.perf_counter() - began:7.1f} s  {_line(job, found)}", flush=True)
+            _release()
+    print(f"{len(results.lines)} results in {results.path}; {failed} fits failed, no time for {skipped}", flush=True)
+    return 1 if failed else 0
+
+
+def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> dict[str, Any]:
+    """Fit as the job says and return the precision on held-out rows and test rows, with the time of the fit."""
+    begin = time.perf_counter()
+    rows, held = (None, None) if job.stage == "final" else data.held_out()
+    scorer = fit(data.examples(rows), recipe_of(job, data, most), place)
+    seconds = time.perf_counter() - begin
+    found: dict[str, Any] = {"seconds": seconds}
+    if held is not None:
+        found["held"] = precision(scorer, (data.X[held], data.Y[held]))
+    found["test"] = precision(scorer, data.test)
+    return found
+
+
+def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
+    """Return the settings of a fit. The decoder is that of the experiments `odp` and `lshtc`."""
+    label_power, row_power = job.scaling
+    settings = EmbeddingSettings(
+        label_power=label_power,
+        row_power=row_power,
+        leave_out=0.0,
+        kernel_scale=1.0,
+        n_random_features=min(RANDOM_FEATURES, 10 * most) if most else RANDOM_FEATURES,
+        max_epochs=EPOCHS.get(job.set, EPOCHS["mesh"]),
+    )
+    return Recipe(
+        n_components=min(job.k, data.Y.shape[1], most or job.k),
+        method=METHODS[job.method],
+        decoder=job.decoder,
+        decoder_ridge=0.1 if job.decoder == "ridge" else 0.0,
+        kernel="laplacian" if job.set == "nvd-versions" else None,
+        embedding=settings,
+        seed=job.seed,
+    )
+
+
+def fit(data: Examples, recipe: Recipe, place: Place) -> EmbeddingScorer:
+    """Fit Algorithm 3. The arrays stay on the device."""
+    embedded = embed_labels(data, recipe, place)
+    H = embedded.project(data.X, place)
+    decoder = fit_decoder(embedded, H, data, recipe, place)
+    e = embedded.embedding
+    return EmbeddingScorer(embedded.projection, decoder, e.V, e.sigma, place=place)
+
+
+def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
+    """Return P@k over rows; labels that have no training row count as missed."""
+    X, Y = rows
+    parts = [scorer.top(scorer.prepare(X[part]), max(KS))[0] for part in spans(X.shape[0], scorer.block_rows)]
+    labels = np.concatenate(parts)
+    return {f"p@{k}": float(precision_at_k(Y, labels, k)) for k in KS} | {"n": int(X.shape[0])}
+
+
+def _line(job: Job, found: dict[str, Any]) -> str:
+    """Describe a result."""
+    what = f"{job.stage} {job.set} {job.method} β={job.scaling[0]:g} row={job.scaling[1]:g} k={job.k} {job.decoder}"
+    what += f" seed={job.seed}" + (f" dropped={job.dropped:g}" if job.dropped else "")
+    if "failed" in found:
+        return f"{what}: FAILED, {found['failed']}"
+    figures = " ".join(f"{part} {100 * found[part]['p@1']:.2f}" for part in ("held", "test") if part in found)
+    return f"{what}: P@1 {figures} in {found['seconds']:.1f} s"
+
+
+def _release() -> None:
+    """Free the memory of the last fit."""
+    gc.collect()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
