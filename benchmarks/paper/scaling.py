@@ -19,13 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
-from benchmarks.paper.scaling_jobs import MAIN, OTHERS, SUBSET, Job, Results, plan
-from benchmarks.results import machine
+from benchmarks.paper.scaling_jobs import MAIN, OTHERS, STAGES, SUBSET, Job, Results, plan
+from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
+from rembrandt.data.splits import draw_rows
+from rembrandt.decoders.logistic import LogisticSettings
 from rembrandt.engines.place import Place, place_for
 from rembrandt.errors import RembrandtError
 from rembrandt.linalg.blocks import spans
@@ -52,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--cache", type=Path, metavar="DIR", help="Folder of the prepared features [default: cache in the output].")
     add("--device", default="cpu", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto.")
     add("--minutes", type=float, default=float("inf"), metavar="M", help="Start no fit that would end later.")
+    add("--stages", default="", metavar="NAMES", help=f"Only these, separated by commas: {', '.join(STAGES)}.")
     add("--rows", type=int, metavar="N", help="Use about N training rows of each set, to try the experiment.")
     add("--rank", type=int, metavar="K", help="Largest rank, to try the experiment.")
     given = parser.parse_args(arguments)
@@ -67,13 +72,14 @@ def run(given: argparse.Namespace) -> int:
     began = time.perf_counter()
     given.output.mkdir(parents=True, exist_ok=True)
     place = place_for(given.device)
-    settings = {"rembrandt": __version__, "rows": given.rows, "rank": given.rank, "machine": machine(place.device)}
-    results = Results(given.output / FILE, settings)
-    names = [*MAIN, SUBSET, *OTHERS]
+    results = Results(given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank})
+    about = {"machine": described(machine(place.device)), "device": place.device}
+    stages = [stage for stage in given.stages.split(",") if stage]
+    names = [*OTHERS] if stages == ["sets"] else [SUBSET] if stages == ["stopping"] else [*MAIN, SUBSET, *OTHERS]
     failed = skipped = 0
     with Store(names, given.data, given.cache or given.output / "cache", given.rows) as store:
         for job in plan(results):
-            if job in results:
+            if job in results or (stages and job.stage not in stages):
                 continue
             elapsed = time.perf_counter() - began
             if elapsed + (results.seconds(job.kind) or GUESS) > 60 * given.minutes:
@@ -81,11 +87,11 @@ def run(given: argparse.Namespace) -> int:
                 continue
             try:
                 found = measure(job, store[job.set, job.dropped], place, given.rank)
-            except Exception as error:  # one failure must not cost the fits after it; it is reported and counted
+            except Exception as error:  # noqa: BLE001, one failure must not cost the fits after it; it is counted
                 traceback.print_exc()
                 found = {"failed": f"{type(error).__name__}: {error}"}
                 failed += 1
-            results.add(job, found)
+            results.add(job, found | about)
             print(f"{time.perf_counter() - began:7.1f} s  {_line(job, found)}", flush=True)
             _release()
     print(f"{len(results.lines)} results in {results.path}; {failed} fits failed, no time for {skipped}", flush=True)
@@ -99,8 +105,11 @@ def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> 
     scorer = fit(data.examples(rows), recipe_of(job, data, most), place)
     seconds = time.perf_counter() - begin
     found: dict[str, Any] = {"seconds": seconds}
-    if held is not None:
+    if rows is not None and held is not None:
         found["held"] = precision(scorer, (data.X[held], data.Y[held]))
+    if rows is not None and job.stage == "stopping":
+        stopping = rows[stopping_rows(data.Y[rows], job.seed)]
+        found["stopping"] = precision(scorer, (data.X[stopping], data.Y[stopping]))
     found["test"] = precision(scorer, data.test)
     return found
 
@@ -144,13 +153,21 @@ def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
     return {f"p@{k}": float(precision_at_k(Y, labels, k)) for k in KS} | {"n": int(X.shape[0])}
 
 
+def stopping_rows(Y: sparse.csr_array, seed: int) -> NDArray[np.int64]:
+    """Return the training rows whose loss stops a logistic fit."""
+    usable = np.flatnonzero(np.diff(Y.indptr) > 0)
+    return usable[draw_rows(len(usable), LogisticSettings.held_out, seed, most=5000)[1]]
+
+
 def _line(job: Job, found: dict[str, Any]) -> str:
     """Describe a result."""
     what = f"{job.stage} {job.set} {job.method} β={job.scaling[0]:g} row={job.scaling[1]:g} k={job.k} {job.decoder}"
     what += f" seed={job.seed}" + (f" dropped={job.dropped:g}" if job.dropped else "")
     if "failed" in found:
         return f"{what}: FAILED, {found['failed']}"
-    figures = " ".join(f"{part} {100 * found[part]['p@1']:.2f}" for part in ("held", "test") if part in found)
+    figures = " ".join(
+        f"{part} {100 * found[part]['p@1']:.2f}" for part in ("stopping", "held", "test") if part in found
+    )
     return f"{what}: P@1 {figures} in {found['seconds']:.1f} s"
 
 

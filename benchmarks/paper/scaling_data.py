@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.paper.sources import PARTS, load, some_classes, some_rows, text_features
+from benchmarks.paper.sources import PARTS, data_folder, load, some_classes, some_rows, text_features
+from rembrandt.data import Dataset
+from rembrandt.data.catalogue import Part
 from rembrandt.data.examples import Examples
+from rembrandt.data.reader import read
 from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
+from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import as_csr
 
 SEED = 0
@@ -89,7 +93,7 @@ class Prepared:
 
 def prepare(name: str, folder: Path | None, rows: int | None, classes: int | None = None) -> Prepared:
     """Read a set and compute the features of texts; at most ``rows`` training rows, or all rows of some classes."""
-    train, test = (load(name, part, folder) for part in PARTS)
+    train, test = (_read(name, part, folder) for part in PARTS)
     if classes is None and rows is not None and train.task == "multiclass":
         classes = max(2, rows * train.n_labels // train.n_examples)  # rows drawn at random would have no class twice
     if classes is not None:
@@ -105,6 +109,17 @@ def prepare(name: str, folder: Path | None, rows: int | None, classes: int | Non
     else:
         X, X_test = train.X, test.X
     return Prepared(as_csr(X), train.Y, as_csr(X_test), test.Y, train.task == "multiclass")
+
+
+def _read(name: str, part: Part, folder: Path | None) -> Dataset:
+    """Read a part of a set of the catalogue, or of the one that is not in it."""
+    if name != "gutenberg":
+        return load(name, part, folder)
+    root = data_folder(folder)
+    if root is None:
+        raise DataError("name the folder of the data sets with --data or in REMBRANDT_DATA")
+    text = ["title", "author", "language"]
+    return read(root / name / f"{part}.tsv.gz", "tsv", text=text, labels="subjects", label_separator="|")
 
 
 def _prepare_file(name: str, folder: Path | None, rows: int | None, classes: int | None, path: Path) -> None:

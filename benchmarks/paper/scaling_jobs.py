@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rembrandt.errors import DataError
 
 Stage = Literal["choose", "final", "difficulty", "sets", "stopping"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 Scaling = tuple[float, float]  # powers of label counts and of row lengths
 
 UNSCALED: Scaling = (0.0, 0.0)
@@ -153,6 +154,8 @@ def plan(results: Results) -> Iterator[Job]:
             yield from choosing("mesh", method, share)
             yield Job("difficulty", "mesh", method, decoder="logistic", dropped=share)
     yield from _final(results, ("RE", "CS"), PAPER_K, SEEDS[:1], ("nvd-versions",))
+    for method in ("RE", "CS"):  # does the logistic decoder want the same scaling?
+        yield from (replace(job, decoder="logistic") for job in choosing("mesh", method))
     yield from _final(results, ("CCA",), K, SEEDS[1:])
     yield from _final(results, ("RE", "CS"), 100, SEEDS[:1])
     for share in DROPPED:

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-import zstandard
-
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -72,7 +70,7 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         raise DataError("there is no such file; check the path", path) from error
     except IsADirectoryError as error:
         raise DataError("this is a folder; name one file inside it", path) from error
-    except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"the compressed data is damaged or cut short ({error}); fetch the file again", path) from error
     except OSError as error:
         raise DataError(f"the file cannot be read ({error}); check its permissions and the disk", path) from error
@@ -137,6 +135,9 @@ class _ZstandardReader(io.RawIOBase):
     """All frames of a ``.zst`` file; the reader of the library does not notice that a file was cut short."""
 
     def __init__(self, raw: BinaryIO) -> None:
+        import zstandard  # not needed for other files
+
+        self._library = zstandard
         self._raw = raw
         self._frame: Any = None
         self._input = b""
@@ -153,8 +154,11 @@ class _ZstandardReader(io.RawIOBase):
                     raise EOFError("the last frame does not end")
                 return 0
             if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            self._output = self._frame.decompress(self._input)
+                self._frame = self._library.ZstdDecompressor().decompressobj()
+            try:
+                self._output = self._frame.decompress(self._input)
+            except self._library.ZstdError as error:
+                raise EOFError(str(error)) from error
             self._input = b""
             if self._frame.eof:
                 self._input, self._frame = self._frame.unused_data, None
