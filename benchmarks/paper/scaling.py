@@ -24,7 +24,7 @@ from scipy import sparse
 
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
-from benchmarks.paper.scaling_jobs import MAIN, OTHERS, STAGES, SUBSET, Job, Results, plan
+from benchmarks.paper.scaling_jobs import LABEL_RIDGE, MAIN, OTHERS, OWN_RIDGE, STAGES, SUBSET, Job, Results, plan
 from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
@@ -120,6 +120,7 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
     settings = EmbeddingSettings(
         label_power=label_power,
         row_power=row_power,
+        label_ridge=LABEL_RIDGE if job.method == OWN_RIDGE else None,
         leave_out=0.0,
         kernel_scale=1.0,
         n_random_features=min(RANDOM_FEATURES, 10 * most) if most else RANDOM_FEATURES,
@@ -127,7 +128,7 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
     )
     return Recipe(
         n_components=min(job.k, data.Y.shape[1], most or job.k),
-        method=METHODS[job.method],
+        method="cca" if job.method == OWN_RIDGE else METHODS[job.method],
         decoder=job.decoder,
         decoder_ridge=0.1 if job.decoder == "ridge" else 0.0,
         kernel="laplacian" if job.set == "nvd-versions" else None,

@@ -15,6 +15,7 @@ Scaling = tuple[float, float]  # powers of label counts and of row lengths
 UNSCALED: Scaling = (0.0, 0.0)
 LABEL_POWERS, ROW_POWERS = (0.0, 0.25, 0.5), (0.0, 0.5)
 METHODS = ("RE", "CS", "CCA", "PLST")
+OWN_RIDGE, LABEL_RIDGE = "CCA, label ridge 0.001", 0.001  # instead of the ridge of the features
 MAIN = ("mesh", "nvd-versions")
 OTHERS = ("bibtex", "delicious", "cooking", "aloi", "pubmed-mesh", "gutenberg", "nvd-products")
 ONE_LABEL = ("mesh", "aloi")  # rows have one label, so their length does not matter
@@ -145,6 +146,9 @@ def plan(results: Results) -> Iterator[Job]:
             yield from choosing(name, method)
     yield from _final(results, METHODS, K, SEEDS[:1])
     yield from _final(results, ("RE", "CS"), K, SEEDS[1:])
+    for name in MAIN:
+        yield Job("choose", name, OWN_RIDGE)
+        yield Job("final", name, OWN_RIDGE, decoder="logistic")
     yield Job("stopping", SUBSET, "CS", k=OTHER_K, decoder="logistic")
     yield Job("stopping", SUBSET, "RE", k=OTHER_K, decoder="logistic")
     for name in OTHERS:
