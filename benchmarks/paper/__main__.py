@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.paper import NAMES, find, report, runner
 from benchmarks.paper.experiment import Request, Row
 from benchmarks.paper.fits import resolve_device
+from benchmarks.paper.published import figure
 from rembrandt.data.catalogue import VARIABLE
 from rembrandt.errors import RembrandtError, RembrandtWarning
 from rembrandt.progress import bars
@@ -123,7 +124,7 @@ def _lines(rows: list[Row]) -> list[str]:
         f"{row.system}, {row.metric}"
         + (f" at {row.at:g}" if row.at is not None else "")
         + f": {row.value:.6g}"
-        + (f" (paper: {row.paper:g})" if row.paper is not None else "")
+        + ("" if (paper := figure(row.experiment, row.system, row.metric)) is None else f" (paper: {paper:g})")
         for row in rows
     ]
 

@@ -10,13 +10,12 @@ from rembrandt.progress import Report
 
 @dataclass(frozen=True)
 class Row:
-    """One measured number, with the paper's number if it gives one."""
+    """One measured number. The report looks up the paper's number in ``published``."""
 
     experiment: str
     system: str
     metric: str
     value: float
-    paper: float | None = None
     seconds: float | None = None  # to fit
     at: float | None = None  # the x coordinate in a figure: the rank, the number of labels, ...
     device: str = "cpu"

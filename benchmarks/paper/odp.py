@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmarks.paper import vowpal
 from benchmarks.paper.experiment import Column, Experiment, Plan, Request, Table
-from benchmarks.paper.fits import ERROR, METHODS, WEIGHT, classifier_step
+from benchmarks.paper.fits import CS_AND_PCA, METHODS, WEIGHT, classifier_step
+from benchmarks.paper.published import ERROR, RATE
 from benchmarks.paper.sources import TextSource, some_classes
 from rembrandt.data import Dataset
 from rembrandt.data.reader import read
@@ -17,7 +18,6 @@ from rembrandt.progress import Report, silent
 
 NAME = "odp"
 SYSTEMS = ("RE", "CS", "PCA", "CCA")
-PAPER = {"RE": {ERROR: 83.15}}  # on ODP itself
 
 
 def _read(files: list[Path], report: Report) -> tuple[Dataset, Dataset]:
@@ -34,6 +34,7 @@ SOURCE = TextSource(
 )
 
 
+LIMIT = 2.0  # hours to tune and fit the LOMtree, whose trees have as many nodes as there are classes, or more
 GRID = vowpal.Grid((0.5, 1.0, 2.0), (1, 3), bits=26, nodes_per_class=(1, 4))
 
 
@@ -59,7 +60,6 @@ def plan(request: Request, report: Report = silent) -> Plan:
         classifier_step(
             NAME,
             f"{short}+LR",
-            {} if stand_in else PAPER.get(short, {}),
             data.train,
             data.test,
             request.device,
@@ -70,7 +70,7 @@ def plan(request: Request, report: Report = silent) -> Plan:
         )
         for short in SYSTEMS
     ]
-    tree = vowpal.step(NAME, "LOMtree", data.train, data.test, scale.tree)
+    tree = vowpal.step(NAME, "LOMtree", data.train, data.test, scale.tree, LIMIT)
     return Plan(data.settings(request) | {"stand_in": stand_in} | asdict(scale), [*steps, tree])
 
 
@@ -84,16 +84,17 @@ EXPERIMENT = Experiment(
     (
         Table(
             "Test error at k = {k}",
-            "RE is Rembrandt, CS compressed sensing, PCA the principal components of the features. CCA is RE with "
-            "whitened labels and is not in the paper. LOMtree is Vowpal Wabbit's, tuned on held-out training rows; its "
-            "time is that of the final fit.",
-            (Column(ERROR, ".1f"),),
+            f"RE is Rembrandt. {CS_AND_PCA} CCA is RE with whitened labels and is not in the paper. LOMtree is Vowpal "
+            "Wabbit's, tuned on held-out training rows; its time is that of the final fit.",
+            (Column(ERROR, ".2f"),),
         ),
+        Table("Speed of prediction", "Predicting the best labels of all test examples.", (Column(RATE, ",.0f"),)),
         WEIGHT,
         vowpal.tuning_table(LOMtree="tree"),
     ),
     on_own_files="Data: ODP, from {files}.",
     on_stand_in="**Stand-in data**: the data of the Open Directory Project is not public. This run uses `mesh`, names "
-    "of biomedical concepts as counts of character 3–4-grams. The paper's numbers are for other data and are not "
-    "shown. With `train.vw` and `test.vw` of ODP in the `--data` folder, the experiment runs on those.",
+    "of biomedical concepts as tf-idf of character 3–4-grams with rows of unit length. The paper's numbers are for "
+    "ODP: compare the order of the systems, not the levels. With `train.vw` and `test.vw` of ODP in the `--data` "
+    "folder, the experiment runs on those.",
 )

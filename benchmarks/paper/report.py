@@ -5,9 +5,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.paper import NAMES, find
+from benchmarks.paper import NAMES, find, scaling_report
 from benchmarks.paper.experiment import Experiment, Figure, Panel, Table
+from benchmarks.paper.published import FIGURES, SECONDS, figure
 from benchmarks.paper.runner import RESULTS, read_results
+from benchmarks.paper.scaling_jobs import read_lines
 from benchmarks.results import described
 from rembrandt.errors import RembrandtError
 
@@ -25,23 +27,30 @@ def write(folder: Path) -> list[Path]:
     """Write the report on the results in ``folder``; return the files, the text first."""
     document = read_results(folder / RESULTS)
     text = folder / REPORT
-    text.write_text(markdown(document), encoding="utf-8")
+    text.write_text(markdown(document, scaling_lines(folder)), encoding="utf-8")
     return [text, *draw(document, folder)]
 
 
-def markdown(document: dict[str, Any]) -> str:
-    """Return the text of the report."""
+def scaling_lines(folder: Path) -> list[dict[str, Any]]:
+    """Return the results of the experiment on scaling in ``folder``; none if there are none."""
+    path = folder / scaling_report.FILE
+    return read_lines(path) if path.exists() else []
+
+
+def markdown(document: dict[str, Any], scaling: list[dict[str, Any]] | None = None) -> str:
+    """Return the text of the report. ``scaling`` are the settings and results of the experiment on scaling."""
     parts = [
         "# Reproduction of the paper's experiments",
         "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015. This page "
-        "is written by `make paper` (`python -m benchmarks.paper`) from `results.json` in the same folder. A dash "
-        "means that the paper gives no number.",
+        "is written by `make paper` (`python -m benchmarks.paper`) from `results.json` in the same folder; the paper's "
+        "numbers are those of `benchmarks/paper/published.py`. A dash in a column of the paper means that it gives no "
+        "number; in one of ours, that it was not measured.",
         _machines(document["machines"]),
     ]
     several = len(document["machines"]) > 1
     for name in _present(document):
         parts += _experiment(find(name), document["experiments"][name], _rows(document, name), several)
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *scaling_report.sections(scaling or [])]) + "\n"
 
 
 def _present(document: dict[str, Any]) -> list[str]:
@@ -69,30 +78,46 @@ def _experiment(experiment: Experiment, state: dict[str, Any], rows: Rows, sever
     if settings["quick"]:
         parts.append("**Quick run** on a part of the data: it shows that everything works, not how well.")
     for section in experiment.sections:
-        body = _table(section, rows, several) if isinstance(section, Table) else _image(section, rows)
+        body = _table(experiment.name, section, rows, several) if isinstance(section, Table) else _image(section, rows)
         if body:
             parts += [f"### {section.title.format(**settings)}", section.text.format(**settings), body]
-    if state["skipped"]:
-        parts += ["### Not run", "\n".join(f"- {step}: {reason}." for step, reason in state["skipped"].items())]
+    missing = {step: "not measured in this run" for step in state["steps"] if step not in state["finished"]}
+    missing |= state["skipped"]
+    if missing:
+        parts += ["### Not run", "\n".join(f"- {step}: {reason}." for step, reason in missing.items())]
     return parts
 
 
-def _table(table: Table, rows: Rows, several: bool) -> str:
-    shown = [(row, column) for column in table.columns for row in rows if row["metric"] == column.metric]
+def _table(experiment: str, table: Table, rows: Rows, several: bool) -> str:
+    shown = [(row, column) for column in table.columns for row in _measured(experiment, rows, column.metric)]
     if not shown:
         return ""
     timed = any(row["seconds"] is not None for row, _ in shown)
+    times = [figure(experiment, row["system"], SECONDS) for row, _ in shown]
+    known = timed and any(time is not None for time in times)
     one = len(table.columns) == 1
     header = ["system", "paper", f"ours, {table.columns[0].metric}"] if one else ["system", "measure", "paper", "ours"]
-    lines = [header + (["seconds to fit"] if timed else []) + (["machine"] if several else [])]
-    for row, column in shown:
+    header += ["paper, seconds to fit"] if known else []
+    lines = [header + (["ours, seconds to fit"] if timed else []) + (["machine"] if several else [])]
+    for (row, column), time in zip(shown, times, strict=True):
         cells = [row["system"]] if one else [row["system"], row["metric"]]
-        cells += [_written(row["paper"], column.format), _written(row["value"], column.format)]
+        paper = figure(experiment, row["system"], row["metric"])
+        cells += [_written(paper, column.format), _written(row["value"], column.format)]
+        cells += [_written(time, ",.0f")] if known else []
         cells += [_written(row["seconds"], ",.1f")] if timed else []
         lines.append(cells + ([_machine(row)] if several else []))
     left_aligned = 1 if one else 2
     rule = ["---" if i < left_aligned else "---:" for i in range(len(lines[0]))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [lines[0], rule, *lines[1:]])
+
+
+def _measured(experiment: str, rows: Rows, metric: str) -> Rows:
+    """Return the rows of a metric, and empty rows for what the paper measured and this run did not."""
+    found = [row for row in rows if row["metric"] == metric]
+    systems = {row["system"] for row in found} | {row["system"].partition(":")[0] for row in found}
+    absent = [key[1] for key in FIGURES if key[::2] == (experiment, metric) and key[1] not in systems]
+    empty = {"metric": metric, "value": None, "seconds": None, "machine": "–", "device": "cpu"}
+    return found + [{"system": system, **empty} for system in absent]
 
 
 def _machine(row: dict[str, Any]) -> str:

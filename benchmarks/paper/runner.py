@@ -13,7 +13,7 @@ from rembrandt.errors import DataError, OutputExistsError, SettingsError
 from rembrandt.progress import Report, silent
 
 RESULTS = "results.json"
-FORMAT = 3
+FORMAT = 4
 Document = dict[str, Any]
 
 

@@ -25,6 +25,7 @@ from scipy import sparse
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
 from benchmarks.paper.scaling_jobs import LABEL_RIDGE, MAIN, OTHERS, OWN_RIDGE, STAGES, SUBSET, Job, Results, plan
+from benchmarks.paper.scaling_report import FILE
 from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
@@ -38,7 +39,6 @@ from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
 
-FILE = "scaling.jsonl"
 KS = (1, 3, 5)
 EPOCHS = {"mesh": 20, "nvd-versions": 15}  # as in the experiments `odp` and `lshtc`
 RANDOM_FEATURES = 4000  # of nvd-versions, as in `lshtc`
@@ -173,9 +173,9 @@ def _line(job: Job, found: dict[str, Any]) -> str:
 
 
 def _release() -> None:
-    """Free the memory of the last fit."""
-    gc.collect()
+    """Free the memory that the last fit took on a GPU."""
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        gc.collect()
         sys.modules["torch"].cuda.empty_cache()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.paper.experiment import Column, Experiment, Plan, Request, Row, SkippedError, Step, Table
 from benchmarks.paper.fits import METHODS, embedder
 from benchmarks.paper.hierarchy import Hierarchy, read_hierarchy
+from benchmarks.paper.published import FRATERNAL, SIBLING_SETS, SIBLINGS
 from benchmarks.paper.sibling_metrics import most_fraternal, prediction_vectors, sibling_fraction
 from benchmarks.paper.sources import data_folder, load_training, with_features
 from rembrandt import __version__
@@ -20,11 +21,9 @@ K = 100
 SEEDS = (0, 1, 2)
 QUICK_ROWS, QUICK_K = 1000, 10
 SYSTEMS = ("CS", "PLST", "RE")
-FRATERNAL = "most fraternal"
-PAPER = {FRATERNAL: 0.32, "CS": 3.08, "PLST": 19.65, "RE": 23.61}
 TREE = "mesh/descriptors.tsv.gz"
 
-PREDICTED, VECTORS = "by predictions (%)", "by vectors (%)"
+PREDICTED, VECTORS = SIBLINGS, "by vectors (%)"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def plan(request: Request, report: Report = silent) -> Plan:
     """List a step for each data set and system; the step reads its data."""
     rows, k, seeds = (QUICK_ROWS, QUICK_K, SEEDS[:1]) if request.quick else (None, K, SEEDS)
     steps = []
-    for name, hierarchy in (("pubmed-mesh", _mesh_hierarchy), ("nvd-products", _path_hierarchy)):
+    for name, hierarchy in zip(SIBLING_SETS, (_mesh_hierarchy, _path_hierarchy), strict=True):
         source = Source(name, request.data, rows, hierarchy)
         steps.append(Step(f"{name}: {FRATERNAL}", partial(measure_baseline, source)))
         steps += [
@@ -78,8 +77,7 @@ def measure(
 
 
 def _row(source: Source, short: str, metric: str, fraction: float, device: str = "cpu") -> Row:
-    paper = PAPER[short] if metric == PREDICTED else None
-    return Row(NAME, f"{source.name}: {short}", metric, 100 * fraction, paper, device=device)
+    return Row(NAME, f"{source.name}: {short}", metric, 100 * fraction, device=device)
 
 
 def _mesh_hierarchy(folder: Path | None, labels: list[str], report: Report) -> Hierarchy:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from benchmarks.paper.experiment import Column, Experiment, Plan, Request, Row, Step, Table
 from benchmarks.paper.fits import SEED, best_time, embedder
+from benchmarks.paper.published import EMBEDDING as SECONDS
 from benchmarks.paper.sources import load_training, with_features
 from rembrandt import __version__
 from rembrandt.data import catalogue
 from rembrandt.progress import Report, silent
 
 NAME = "timing"
-SECONDS = "embedding (s)"
 RANKS = {"aloi": 50, "mesh": 300, "nvd-versions": 500}  # the paper's, for its data sets and their stand-ins
 RANK = 100  # for the others: the rank of the paper's table of siblings
 QUICK_ROWS = 1000
@@ -42,7 +42,8 @@ EXPERIMENT = Experiment(
     NAME,
     "Time of an embedding",
     "Rembrandt on every data set, at the paper's rank for its data sets and their stand-ins. The features are already "
-    "in memory; the decoder is not included; seed {seed}.",
+    "in memory; the decoder is not included; seed {seed}. The paper's times of `mesh` and `nvd-versions` are those of "
+    "ODP and LSHTC, which they stand in for.",
     plan,
-    (Table("Seconds", "The better of two runs.", (Column(SECONDS, ".2f"),)),),
+    (Table("Seconds", "The better of two runs.", (Column(SECONDS, ",.2f"),)),),
 )

@@ -3,16 +3,18 @@
 Learning rate, number of passes and size of the tree are chosen on held-out training rows. The test rows are used once.
 """
 
+import math
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,8 @@ from rembrandt.progress import Report, silent
 
 REDUCTIONS = {"OAA": "--oaa", "LOMtree": "--log_multi"}
 HELD_OUT = 0.1
-RATE, PASSES, NODES = "learning rate", "passes", "nodes per class"
+MOST_PASSES, MOST_NODES = 160, 256
+RATE, PASSES, NODES, EDGE = "learning rate", "passes", "nodes per class", "at an edge"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,40 @@ class Grid:
     bits: int = 22  # of the hash table of weights: large enough to avoid collisions
     nodes_per_class: tuple[int, ...] = (1,)
 
+    def beyond(self, best: "Setting") -> "Grid | None":
+        """Return the values next to the best setting that are outside of this grid; None if it is not at an edge."""
+        rates, passes, nodes = set[float](), set[int](), set[int]()
+        if len(self.rates) > 1:
+            rates |= {best.rate * 2} if best.rate == max(self.rates) else set()
+            rates |= {best.rate / 2} if best.rate == min(self.rates) else set()
+        if best.passes == max(self.passes) and 2 * best.passes <= MOST_PASSES:
+            passes.add(2 * best.passes)
+        if len(self.nodes_per_class) > 1 and best.nodes == max(self.nodes_per_class) and 4 * best.nodes <= MOST_NODES:
+            nodes.add(4 * best.nodes)
+        if not (rates or passes or nodes):
+            return None
+        return replace(
+            self,
+            rates=tuple(sorted({best.rate} | rates)),
+            passes=tuple(sorted({best.passes} | passes)),
+            nodes_per_class=tuple(sorted({best.nodes} | nodes)),
+        )
+
+    def joined(self, other: "Grid") -> "Grid":
+        """Return the grid of all values of both."""
+        names = ("rates", "passes", "nodes_per_class")
+        values: dict[str, Any] = {n: tuple(sorted({*getattr(self, n), *getattr(other, n)})) for n in names}
+        return replace(self, **values)
+
+
+class Setting(NamedTuple):
+    """A tried setting, compared by its error on held-out rows first."""
+
+    error: float
+    rate: float
+    passes: int
+    nodes: int
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -52,6 +89,7 @@ class Outcome:
     passes: int
     nodes_per_class: int
     seconds: float
+    at_edge: bool  # whether the limit of passes or nodes ended the search
 
 
 def tuning_table(**grids: str) -> Table:
@@ -64,9 +102,10 @@ def tuning_table(**grids: str) -> Table:
     return Table(
         "Chosen settings of Vowpal Wabbit",
         f"Chosen by the error on held-out training rows. Tried were {tried}. A LOMtree has as many nodes as the number "
-        "of classes that it is given; nodes per class multiplies that number. If the largest value of a list was "
-        "chosen, a wider search may find a better one.",
-        (Column(RATE, "g"), Column(PASSES, "g"), Column(NODES, "g")),
+        "of classes that it is given; nodes per class multiplies that number. A search extends a list while the "
+        f"best value is at its edge, up to {MOST_PASSES} passes and {MOST_NODES} nodes per class. Where `{EDGE}` is 1, "
+        "the search ended at an edge, and a wider one may find a better value.",
+        (Column(RATE, "g"), Column(PASSES, "g"), Column(NODES, "g"), Column(EDGE, "g")),
     )
 
 
@@ -76,23 +115,32 @@ def check_installed() -> None:
         raise SkippedError("Vowpal Wabbit is not installed; install it with pip install 'rembrandt[bench]'")
 
 
-def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, paper: float | None = None) -> Step:
-    """Return the step that measures the error of a system and its chosen settings."""
+def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, hours: float = 4.0) -> Step:
+    """Return the step that measures the error of a system and its chosen settings, skipped after some hours."""
 
     def run(report: Report) -> list[Row]:
-        found = measure(system, train, test, grid, report)
+        try:
+            found = measure(system, train, test, grid, report, time.monotonic() + 3600 * hours)
+        except subprocess.TimeoutExpired as error:
+            raise SkippedError(f"tuning and fitting it was stopped after the limit of {hours:g} hours") from error
         return [
-            Row(experiment, system, ERROR, 100 * found.error, paper, found.seconds),
+            Row(experiment, system, ERROR, 100 * found.error, found.seconds),
             Row(experiment, system, RATE, found.rate),
             Row(experiment, system, PASSES, found.passes),
             Row(experiment, system, NODES, found.nodes_per_class),
+            Row(experiment, system, EDGE, found.at_edge),
         ]
 
     return Step(system, run)
 
 
-def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent) -> Outcome:
-    """Choose settings on a part of ``train``, fit all of it with them, and measure the error on ``test``."""
+def measure(
+    system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent, deadline: float = math.inf
+) -> Outcome:
+    """Choose settings on a part of ``train``, fit all of it with them, and measure the error on ``test``.
+
+    Raises `subprocess.TimeoutExpired` where that takes longer than until ``deadline``, a time of `time.monotonic`.
+    """
     check_installed()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -106,28 +154,42 @@ def measure(system: str, train: Dataset, test: Dataset, grid: Grid, report: Repo
         def options(nodes: int) -> list[str]:
             return [REDUCTIONS[system], str(nodes * train.n_labels), "-b", str(grid.bits)]
 
-        def trials(candidate: tuple[float, int]) -> list[tuple[float, float, int, int]]:
-            rate, nodes = candidate
+        def trials(candidate: tuple[float, int, tuple[int, ...]]) -> list[Setting]:
+            rate, nodes, passes = candidate
             model = folder / f"{rate}-{nodes}" / "model"
             model.parent.mkdir()
-            _train(folder / "fit", model, [*options(nodes), "--save_per_pass"], rate, max(grid.passes))
-            saved = {passes: model.with_name(f"{model.name}.{passes}") for passes in grid.passes}
-            errors = [(_error(file, folder / "held", held), rate, passes, nodes) for passes, file in saved.items()]
+            _train(folder / "fit", model, [*options(nodes), "--save_per_pass"], rate, max(passes), deadline)
+            saved = {number: model.with_name(f"{model.name}.{number}") for number in passes}
+            found = [
+                Setting(_error(file, folder / "held", held, deadline), rate, number, nodes)
+                for number, file in saved.items()
+            ]
             shutil.rmtree(model.parent)  # the models of all passes may fill the disk
-            return errors
+            return found
 
-        candidates = list(product(grid.rates, grid.nodes_per_class))
-        tried = []
-        with ThreadPoolExecutor(n_threads()) as pool:  # each thread waits for a process with one thread
-            for done, errors in enumerate(pool.map(trials, candidates)):
-                report(f"tuning {system}", done, len(candidates))
-                tried += errors
-        report(f"tuning {system}", len(candidates), len(candidates))
+        tried: list[Setting] = []
+        more: Grid | None = grid
+        while more is not None:
+            known = {setting[1:] for setting in tried}
+            candidates = [
+                (rate, nodes, more.passes)
+                for rate, nodes in product(more.rates, more.nodes_per_class)
+                if any((rate, passes, nodes) not in known for passes in more.passes)
+            ]
+            with ThreadPoolExecutor(n_threads()) as pool:  # each thread waits for a process with one thread
+                for done, found in enumerate(pool.map(trials, candidates)):
+                    report(f"tuning {system}", done, len(candidates))
+                    tried += found
+            report(f"tuning {system}", len(candidates), len(candidates))
+            grid = grid.joined(more)
+            more = grid.beyond(min(tried))
         _, rate, passes, nodes = min(tried)
         begin = time.perf_counter()
-        _train(folder / "train", folder / "model", options(nodes), rate, passes)
+        _train(folder / "train", folder / "model", options(nodes), rate, passes, deadline)
         seconds = time.perf_counter() - begin
-        return Outcome(_error(folder / "model", folder / "test", test), rate, passes, nodes, seconds)
+        error = _error(folder / "model", folder / "test", test, deadline)
+        at_edge = passes == max(grid.passes) or nodes == max(grid.nodes_per_class) > 1
+        return Outcome(error, rate, passes, nodes, seconds, at_edge)
 
 
 def write_examples(path: Path, data: Dataset) -> None:
@@ -145,23 +207,24 @@ def write_examples(path: Path, data: Dataset) -> None:
             file.write(f"{mine[0] if mine else ''} | {cells}\n")
 
 
-def _train(data: Path, model: Path, options: list[str], rate: float, passes: int) -> None:
+def _train(data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float) -> None:
     cache = model.with_name(f"{model.name}.cache")  # one for each model: fits run in parallel
     how = ["-l", str(rate), "--passes", str(passes), "--holdout_off", "-k", "--cache_file", str(cache)]
-    _call(["-d", str(data), *options, *how, "-f", str(model)])
+    _call(["-d", str(data), *options, *how, "-f", str(model)], deadline)
     cache.unlink(missing_ok=True)
 
 
-def _error(model: Path, file: Path, data: Dataset) -> float:
+def _error(model: Path, file: Path, data: Dataset, deadline: float) -> float:
     output = model.with_name(f"{model.name}.predicted")
-    _call(["-t", "-i", str(model), "-d", str(file), "-p", str(output)])
+    _call(["-t", "-i", str(model), "-d", str(file), "-p", str(output)], deadline)
     predicted: NDArray[np.int64] = np.loadtxt(output, dtype=np.int64, ndmin=1)[:, None] - 1
     return 1 - float(precision_at_k(data.Y, predicted, 1))
 
 
-def _call(arguments: list[str]) -> None:
+def _call(arguments: list[str], deadline: float) -> None:
     command = [sys.executable, "-m", "vowpalwabbit", "--quiet", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=left)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines()
         raise RembrandtError(f"Vowpal Wabbit failed: {lines[-1] if lines else f'exit code {done.returncode}'}")

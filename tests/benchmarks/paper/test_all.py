@@ -19,7 +19,7 @@ def test_all_runs_everything_and_measures_nothing_twice(
     grid = vowpal.Grid((0.5,), (1,), bits=18)
     monkeypatch.setattr(aloi, "QUICK", aloi.Scale(400, 100, 2, 50, (5, 10), 20, False, grid, grid))
     monkeypatch.setattr(odp, "QUICK", odp.Scale(8, 2000, 2, grid))
-    monkeypatch.setattr(lshtc, "QUICK", lshtc.Scale(6, 50, 200, 2, 2))
+    monkeypatch.setattr(lshtc, "QUICK", lshtc.Scale(6, 50, 200, 2, 2, 8))
     monkeypatch.setattr(cost, "sweeps", lambda quick: [])
     command = ("all", "--data", folder, "--quick", "--output", tmp_path / "out")
     said = run(*command).out

@@ -31,16 +31,17 @@ def test_results_are_all_that_a_report_needs(
 def test_every_number_comes_from_the_results(quick: tuple[Path, str]) -> None:
     document = read_results(quick[0] / "results.json")
     row = next(row for row in document["rows"] if row["metric"] == aloi.ERROR)
-    row["value"], row["paper"], row["seconds"] = 12.34, None, 56.78
-    assert "| RE+LR | – | 12.3 | 56.8 |" in report.markdown(document)
+    row["value"], row["seconds"] = 12.34, 56.78
+    assert "| RE+LR | 9.7 | 12.3 | 300 | 56.8 |" in report.markdown(document)
 
 
-def test_what_was_not_measured_is_left_out(quick: tuple[Path, str], tmp_path: Path) -> None:
+def test_what_was_not_measured_has_a_dash(quick: tuple[Path, str], tmp_path: Path) -> None:
     document = read_results(quick[0] / "results.json")
     document["rows"] = [row for row in document["rows"] if row["metric"] == aloi.ERROR]
     document["experiments"]["aloi"]["skipped"] = {"OAA": "it is not here"}
     said = report.markdown(document)
-    assert "| RE+LR |" in said and ".png" not in said and "Size and speed" not in said
+    assert "| RE+LR |" in said and ".png" not in said and "Cost of a pass" not in said
+    assert "| RE+LR | model size (bytes) | 255,600 | – |" in said
     assert "- OAA: it is not here." in said
     assert report.draw(document, tmp_path) == []
 
