@@ -38,6 +38,7 @@ from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
+from rembrandt.selection.scaling import choose_scaling
 
 KS = (1, 3, 5)
 EPOCHS = {"mesh": 20, "nvd-versions": 15}  # as in the experiments `odp` and `lshtc`
@@ -75,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
     results = Results(given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank})
     about = {"machine": described(machine(place.device)), "device": place.device}
     stages = [stage for stage in given.stages.split(",") if stage]
-    names = [*OTHERS] if stages == ["sets"] else [SUBSET] if stages == ["stopping"] else [*MAIN, SUBSET, *OTHERS]
+    names = [SUBSET] if stages == ["stopping"] else [*MAIN, SUBSET, *OTHERS]
     failed = skipped = 0
     with Store(names, given.data, given.cache or given.output / "cache", given.rows) as store:
         for job in plan(results):
@@ -99,9 +100,16 @@ def run(given: argparse.Namespace) -> int:
 
 
 def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> dict[str, Any]:
-    """Fit as the job says and return the precision on held-out rows and test rows, with the time of the fit."""
+    """Fit as the job says and return the precision on held-out rows and test rows, with the time of the fit.
+
+    "auto" returns the scaling that the package chooses.
+    """
     begin = time.perf_counter()
     rows, held = (None, None) if job.stage == "final" else data.held_out()
+    if job.stage == "auto":
+        recipe = recipe_of(job, data, most).with_embedding(label_power="auto", row_power="auto")
+        chosen = choose_scaling(data.examples(rows), recipe, place)[0].embedding
+        return {"chosen": [chosen.label_power, chosen.row_power], "seconds": time.perf_counter() - begin}
     scorer = fit(data.examples(rows), recipe_of(job, data, most), place)
     seconds = time.perf_counter() - begin
     found: dict[str, Any] = {"seconds": seconds}
@@ -166,6 +174,8 @@ def _line(job: Job, found: dict[str, Any]) -> str:
     what += f" seed={job.seed}" + (f" dropped={job.dropped:g}" if job.dropped else "")
     if "failed" in found:
         return f"{what}: FAILED, {found['failed']}"
+    if "chosen" in found:
+        return f"{what}: chose β={found['chosen'][0]:g} row={found['chosen'][1]:g} in {found['seconds']:.1f} s"
     figures = " ".join(
         f"{part} {100 * found[part]['p@1']:.2f}" for part in ("stopping", "held", "test") if part in found
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from rembrandt.errors import DataError
 
-Stage = Literal["choose", "final", "difficulty", "sets", "stopping"]
+Stage = Literal["choose", "final", "difficulty", "sets", "auto", "stopping"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Scaling = tuple[float, float]  # powers of label counts and of row lengths
 
@@ -32,7 +32,8 @@ class Job:
     """One fit.
 
     All but "final" fits leave out the held-out rows of the training part, and are measured on those and on the test
-    rows. A "final" fit uses all training rows and is measured on the test rows.
+    rows. A "final" fit uses all training rows and is measured on the test rows. "auto" fits nothing but what the
+    automatic choice of the scaling needs.
     """
 
     stage: Stage
@@ -139,6 +140,11 @@ def set_check(name: str) -> list[Job]:
     return [Job("sets", name, "RE", scaling, k=SMALL_K.get(name, OTHER_K)) for scaling in scalings(name)]
 
 
+def automatic(name: str) -> Job:
+    """Return the job that lets the package choose the scaling."""
+    return Job("auto", name, "RE", k=set_check(name)[0].k)
+
+
 def plan(results: Results) -> Iterator[Job]:
     """Yield the fits in order of importance. Later ones depend on the results of earlier ones."""
     for name in MAIN:
@@ -153,6 +159,8 @@ def plan(results: Results) -> Iterator[Job]:
     yield Job("stopping", SUBSET, "RE", k=OTHER_K, decoder="logistic")
     for name in OTHERS:
         yield from set_check(name)
+    for name in (*OTHERS, *MAIN):
+        yield automatic(name)
     for share in DROPPED:
         for method in ("RE", "CS"):
             yield from choosing("mesh", method, share)
