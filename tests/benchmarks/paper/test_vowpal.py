@@ -1,5 +1,6 @@
 """Vowpal Wabbit: its input, and the message if it is not installed."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from benchmarks.paper.experiment import Request, SkippedError
 
 from benchmarks.paper import aloi, vowpal
 from rembrandt.data import Dataset
+from rembrandt.progress import silent
 
 
 def test_rows_are_written_as_vowpal_wabbit_reads_them(tmp_path: Path) -> None:
@@ -30,5 +32,39 @@ def test_it_learns(system: str, small: Path) -> None:
     data = aloi.read(Request(small), aloi.QUICK)
     grid = vowpal.Grid((0.5,), (1, 5), nodes_per_class=(1, 2))
     found = vowpal.measure(system, data.train, data.test, grid)
-    assert found.error < 0.7 and found.rate in grid.rates and found.passes in grid.passes and found.seconds > 0
-    assert found.nodes_per_class in grid.nodes_per_class
+    assert found.error < 0.7 and found.rate in grid.rates and found.seconds > 0
+    assert found.passes <= vowpal.MOST_PASSES and found.nodes_per_class <= vowpal.MOST_NODES
+
+
+@pytest.mark.parametrize(("best", "at_edge"), [((0.25, 40, 4), False), ((4.0, 10, 1), False), ((1.0, 1000, 1), True)])
+def test_the_grid_is_widened_until_the_best_is_inside(
+    best: tuple[float, int, int], at_edge: bool, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def error(model: Path, *_: object) -> float:  # smallest at the best setting, which is outside of the grid
+        if model.name == "model":
+            return 0.5
+        (rate, nodes), passes = model.parent.name.split("-"), model.name.split(".")[1]
+        values = zip((float(rate), int(passes), int(nodes)), best, strict=True)
+        return float(sum(abs(np.log(value / wanted)) for value, wanted in values))
+
+    monkeypatch.setattr(vowpal, "check_installed", lambda: None)
+    monkeypatch.setattr(vowpal, "_train", lambda *_: None)
+    monkeypatch.setattr(vowpal, "_error", error)
+    data = aloi.read(Request(small), aloi.QUICK)
+    found = vowpal.measure("LOMtree", data.train, data.test, vowpal.Grid((1.0, 2.0), (5, 10), nodes_per_class=(1, 2)))
+    assert found.at_edge == at_edge
+    expected = (best[0], min(best[1], vowpal.MOST_PASSES), best[2])
+    chosen = (found.rate, found.passes, found.nodes_per_class)
+    assert chosen[:2] == expected[:2] and chosen[2] in (1, 2, 8)
+
+
+def test_a_limit_of_time_skips_it(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise subprocess.TimeoutExpired("vw", 1)
+
+    monkeypatch.setattr(vowpal, "check_installed", lambda: None)
+    monkeypatch.setattr(vowpal, "_train", late)
+    data = aloi.read(Request(small), aloi.QUICK)
+    step = vowpal.step("odp", "LOMtree", data.train, data.test, aloi.QUICK_GRID, hours=2)
+    with pytest.raises(SkippedError, match="limit of 2 hours"):
+        step.run(silent)
