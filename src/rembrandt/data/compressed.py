@@ -135,18 +135,16 @@ class _ZstandardReader(io.RawIOBase):
     """All frames of a ``.zst`` file; the reader of the library does not notice that a file was cut short."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        import zstandard  # not needed for other files
-
-        self._library = zstandard
         self._raw = raw
         self._frame: Any = None
-        self._input = b""
-        self._output = b""
+        self._input = self._output = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        import zstandard  # other files do not need it
+
         while not self._output:
             self._input = self._input or self._raw.read(1 << 17)
             if not self._input:
@@ -154,14 +152,13 @@ class _ZstandardReader(io.RawIOBase):
                     raise EOFError("the last frame does not end")
                 return 0
             if self._frame is None:
-                self._frame = self._library.ZstdDecompressor().decompressobj()
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
             try:
                 self._output = self._frame.decompress(self._input)
-            except self._library.ZstdError as error:
+            except zstandard.ZstdError as error:
                 raise EOFError(str(error)) from error
-            self._input = b""
-            if self._frame.eof:
-                self._input, self._frame = self._frame.unused_data, None
+            self._input = self._frame.unused_data  # empty within a frame
+            self._frame = None if self._frame.eof else self._frame
         count = min(len(buffer), len(self._output))
         buffer[:count] = self._output[:count]
         self._output = self._output[count:]
