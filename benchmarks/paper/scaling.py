@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
@@ -29,15 +27,14 @@ from benchmarks.paper.scaling_report import FILE
 from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
-from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.logistic import LogisticSettings
+from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import Place, place_for
 from rembrandt.errors import RembrandtError
 from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
+from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder, hold_out
 from rembrandt.selection.scaling import choose_scaling
 
 KS = (1, 3, 5)
@@ -116,7 +113,7 @@ def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> 
     if rows is not None and held is not None:
         found["held"] = precision(scorer, (data.X[held], data.Y[held]))
     if rows is not None and job.stage == "stopping":
-        stopping = rows[stopping_rows(data.Y[rows], job.seed)]
+        stopping = rows[stopping_rows(data.Y[rows], None, data.multiclass, job.seed)]
         found["stopping"] = precision(scorer, (data.X[stopping], data.Y[stopping]))
     found["test"] = precision(scorer, data.test)
     return found
@@ -147,9 +144,10 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
 
 def fit(data: Examples, recipe: Recipe, place: Place) -> EmbeddingScorer:
     """Fit Algorithm 3. The arrays stay on the device."""
-    embedded = embed_labels(data, recipe, place)
+    stopping, known = hold_out(data, recipe)
+    embedded = embed_labels(known, recipe, place)
     H = embedded.project(data.X, place)
-    decoder = fit_decoder(embedded, H, data, recipe, place)
+    decoder = fit_decoder(embedded, H, data, recipe, place, stopping=stopping)
     e = embedded.embedding
     return EmbeddingScorer(embedded.projection, decoder, e.V, e.sigma, place=place)
 
@@ -160,12 +158,6 @@ def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
     parts = [scorer.top(scorer.prepare(X[part]), max(KS))[0] for part in spans(X.shape[0], scorer.block_rows)]
     labels = np.concatenate(parts)
     return {f"p@{k}": float(precision_at_k(Y, labels, k)) for k in KS} | {"n": int(X.shape[0])}
-
-
-def stopping_rows(Y: sparse.csr_array, seed: int) -> NDArray[np.int64]:
-    """Return the training rows whose loss stops a logistic fit."""
-    usable = np.flatnonzero(np.diff(Y.indptr) > 0)
-    return usable[draw_rows(len(usable), LogisticSettings.held_out, seed, most=5000)[1]]
 
 
 def _line(job: Job, found: dict[str, Any]) -> str:

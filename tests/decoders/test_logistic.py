@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.decoder import softmax
-from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic, stopping_rows
 from rembrandt.engines.descent import gradient as gradient_of
 from rembrandt.engines.descent import total_losses
 from rembrandt.engines.place import CPU
@@ -135,7 +135,7 @@ def test_absurd_steps_never_end_worse_than_the_start(multiclass, kernel):
     options = LogisticSettings(multiclass=multiclass, **FAST | ABSURD)
     decoder = fit_logistic(H, Y, options, fourier)
     assert np.isfinite(decoder.weights).all()
-    _, held = draw_rows(len(H), options.held_out, options.seed, most=5000)
+    held = stopping_rows(Y, None, multiclass, options.seed)
     start = base_loss(multiclass, H, Y, H[held], Y[held])
     assert loss(decoder, H[held], Y[held]) <= start * (1 + 1e-4)
 
@@ -146,7 +146,7 @@ def test_early_stopping_keeps_the_best_epoch(multiclass):
     rng = np.random.default_rng(0)
     H = rng.standard_normal((400, 60)).astype(np.float32)
     _, Y, _ = problem(n=400, multiclass=multiclass)
-    decoder = fit_logistic(H[:300], Y[:300], LogisticSettings(multiclass=multiclass, held_out=0.2))
+    decoder = fit_logistic(H[:300], Y[:300], LogisticSettings(multiclass=multiclass), stopping=np.arange(0, 300, 5))
     start = base_loss(multiclass, H[:300], Y[:300], H[300:], Y[300:])
     assert loss(decoder, H[300:], Y[300:]) < 1.15 * start
 

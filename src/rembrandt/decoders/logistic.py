@@ -25,9 +25,10 @@ from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
-__all__ = ["LogisticSettings", "fit_logistic"]
+__all__ = ["LogisticSettings", "fit_logistic", "stopping_rows"]
 
 EPOCHS = "epoch"  # stage name of the checkpoints
+STOPPING, MOST_STOPPING = 0.05, 5000  # rows that stop a fit: a share, and at most as many
 
 
 def fit_logistic(
@@ -39,13 +40,14 @@ def fit_logistic(
     report: Report = silent,
     place: Place = CPU,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    stopping: NDArray[np.int64] | None = None,
 ) -> Decoder:
-    """Fit on most rows, stop by the loss on the held-out rows, and return the best weights found."""
+    """Fit on most rows, stop by the loss on the ``stopping`` rows, and return the best weights found."""
     n = Y.shape[0]
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    # Rows without weight are not used; with softmax, neither are rows without a class.
-    usable = np.flatnonzero((w > 0) & (np.diff(Y.indptr) > 0 if settings.multiclass else True))
-    train, held = (usable[part] for part in draw_rows(len(usable), settings.held_out, settings.seed, most=5000))
+    usable = usable_rows(Y, weights, settings.multiclass)
+    held = stopping_rows(Y, weights, settings.multiclass, settings.seed) if stopping is None else stopping
+    train = np.setdiff1d(usable, held, assume_unique=True)
     if len(held) == 0:
         held = train
     whitening = Whitening.of(place.statistics(H, None, fourier, w), settings.floor, H.dtype)
@@ -92,6 +94,18 @@ def fit_logistic(
     report("logistic decoder", settings.max_epochs, settings.max_epochs)
     found, bias = descent.result()
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
+
+
+def usable_rows(Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool) -> NDArray[np.int64]:
+    """Return the rows that a fit uses: those with weight and, with softmax, with a class."""
+    weighted = True if weights is None else np.asarray(weights) > 0
+    return np.flatnonzero(weighted & (np.diff(Y.indptr) > 0 if multiclass else np.ones(Y.shape[0], dtype=bool)))
+
+
+def stopping_rows(Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool, seed: int) -> NDArray[np.int64]:
+    """Draw the rows whose loss stops a fit. What precedes the decoder should not be fitted to them either."""
+    usable = usable_rows(Y, weights, multiclass)
+    return usable[draw_rows(len(usable), STOPPING, seed, most=MOST_STOPPING)[1]]
 
 
 def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | None:

@@ -37,7 +37,6 @@ class LogisticSettings:
     floor: float = 1e-4  # fraction of the mean eigenvalue that is added to the covariance
     patience: int = 4  # epochs without a lower held-out loss, each at half the step, before stopping
     smallest: float = 1 / 64  # fraction of the first step at which to stop
-    held_out: float = 0.05
     seed: int = 0
 
     def batch_of(self, n_train: int, c: int) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.decoders.logistic import LogisticSettings, fit_logistic, stopping_rows
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
@@ -86,16 +86,19 @@ def fit_embedding_scorer(
     """Fit the scorer that ``recipe`` describes; also return facts about the embedding."""
     if recipe.normalize:
         data = replace(data, X=data.X.normalized())
+    stopping, known = hold_out(data, recipe)
     embedded = checkpoints.stage(
         "embedding",
-        lambda: embed_labels(data, recipe, place, report).contiguous(),
+        lambda: embed_labels(known, recipe, place, report).contiguous(),
         Embedded.arrays,
         lambda arrays, facts: Embedded.from_arrays(arrays, facts, place),
     )
     # Rows are projected again after a restart: that costs no more than reading them from a file.
     decoder = checkpoints.stage(
         "decoder",
-        lambda: fit_decoder(embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints),
+        lambda: fit_decoder(
+            embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints, stopping
+        ),
         Decoder.arrays,
         Decoder.from_arrays,
     )
@@ -116,6 +119,19 @@ def fit_embedding_scorer(
         moments,
     )
     return scorer, facts | {"residual": e.residual, "iterations": e.iterations}
+
+
+def hold_out(data: Examples, recipe: Recipe) -> tuple[NDArray[np.int64] | None, Examples]:
+    """Return the rows that stop the decoder, and the examples for the embedding, in which they have no weight.
+
+    An embedding predicts the rows that it was fitted to better than others, so they would stop the decoder too late.
+    """
+    if recipe.decoder != "logistic":
+        return None, data
+    stopping = stopping_rows(data.Y, data.weights, data.multiclass, recipe.seed)
+    weights = np.ones(data.n) if data.weights is None else np.array(data.weights, dtype=np.float64)
+    weights[stopping] = 0
+    return stopping, data if not weights.any() else replace(data, weights=weights)
 
 
 def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
@@ -150,8 +166,9 @@ def fit_decoder(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    stopping: NDArray[np.int64] | None = None,
 ) -> Decoder:
-    """Fit the decoder of ``recipe`` to the projected rows ``H``."""
+    """Fit the decoder of ``recipe`` to the projected rows ``H``; ``stopping`` rows stop a logistic one."""
     e = embedded.embedding
     if recipe.decoder == "transpose":
         if e.back is None:
@@ -174,7 +191,7 @@ def fit_decoder(
             l2=recipe.decoder_ridge * width / data.n,  # a whitened row has a mean squared length of ``width``
             seed=recipe.seed,
         )
-        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints)
+        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints, stopping)
 
 
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:

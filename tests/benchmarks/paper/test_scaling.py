@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.paper.scaling import main, measure, stopping_rows
+from benchmarks.paper.scaling import main, measure
 from benchmarks.paper.scaling_data import Prepared
 from benchmarks.paper.scaling_jobs import UNSCALED, Job, Results, choosing, plan, read_lines, scalings
 from benchmarks.paper.scaling_report import sections
 from scipy import sparse
 
 from benchmarks.paper import scaling, scaling_jobs
+from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError
 
@@ -151,12 +152,13 @@ def test_a_fit_is_measured_on_the_rows_of_its_stage(stage: Any, parts: set[str])
     assert json.dumps(found) and found["test"]["p@1"] > 0.5
 
 
-def test_stopping_rows_are_those_of_the_logistic_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rembrandt.decoders import logistic
-
-    drawn = []
-    monkeypatch.setattr(logistic, "draw_rows", lambda *a, **b: drawn.append(scaling.draw_rows(*a, **b)) or drawn[-1])
+def test_stopping_rows_have_no_weight_in_the_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    embed, decode = scaling.embed_labels, scaling.fit_decoder
+    monkeypatch.setattr(scaling, "embed_labels", lambda data, *rest: seen.update(data=data) or embed(data, *rest))
+    monkeypatch.setattr(scaling, "fit_decoder", lambda *a, **b: seen.update(b) or decode(*a, **b))
     data = problem()
     rows, _ = data.held_out()
     measure(Job("choose", "mesh", "CS", k=5, decoder="logistic"), data, CPU)
-    np.testing.assert_array_equal(drawn[0][1], stopping_rows(data.Y[rows], 0))
+    np.testing.assert_array_equal(np.flatnonzero(seen["data"].weights == 0), seen["stopping"])
+    np.testing.assert_array_equal(seen["stopping"], stopping_rows(data.Y[rows], None, True, 0))
