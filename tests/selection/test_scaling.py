@@ -96,8 +96,15 @@ class TestChoice:
         assert_array_equal(fixed.embedding_, embedder.embedding_)
         assert embedder.certify(X, y).residuals.max() == fixed.certify(X, y).residuals.max()
 
-    def test_no_scaling_where_it_does_not_matter(self, monkeypatch):
-        """All pairs are as good: the first one, without scaling, is taken."""
-        monkeypatch.setattr(scaling, "CHANCE", 1.0)
+    def test_the_usual_scaling_where_it_does_not_matter(self, monkeypatch):
+        """All pairs are as good: the usual one is taken, or of those that are tried the nearest to it."""
+        monkeypatch.setattr(scaling, "_quality", lambda trial, scorer: np.ones(trial.held.n))
         recipe, found = choose_scaling(examples(*zipf(n=1000)), AUTO)
-        assert len(found) == 3 and recipe.embedding.label_power == 0
+        assert len(found) == 3 and (recipe.embedding.label_power, recipe.embedding.row_power) == (0.25, 0.0)
+
+    def test_another_scaling_is_better_by_more_than_a_standard_error(self):
+        usual, rng = np.full(1000, 0.5), np.random.default_rng(0)
+        noise = rng.normal(0, 1, 1000)
+        noise -= noise.mean()
+        for gain, chosen in ((0.02, (0.25, 0.5)), (0.05, (0.0, 0.0))):  # the standard error is 0.03
+            assert scaling._clearly_best({(0.25, 0.5): usual, (0.0, 0.0): usual + noise + gain}) == chosen

@@ -12,6 +12,8 @@ from rembrandt.data.splits import draw_rows
 from rembrandt.decoders.discriminant import fit_discriminant
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines.place import CPU, Place
+from rembrandt.metrics.hits import hits
+from rembrandt.metrics.ranking import ndcg
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -23,7 +25,8 @@ SPREAD = 0.1  # squared coefficient of variation below which counts are alike, a
 ROWS = 30_000  # that are used, at most
 HELD_OUT, MOST_HELD = 1 / 6, 4000
 LEAVE_OUT, DECODER_RIDGE = 0.5, 0.1  # of a trial
-CHANCE = 0.005  # difference in quality below which labels are scaled less
+K, BLOCK = 5, 512  # labels of a held-out row, and rows at a time
+USUAL = 0.25, 0.5  # the pair that others have to beat by more than a standard error
 
 
 def label_scalings(data: Examples, recipe: Recipe) -> list[tuple[float, float]]:
@@ -45,7 +48,9 @@ def choose_scaling(
     data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent
 ) -> tuple[Recipe, dict[tuple[float, float], float]]:
     """Return the recipe with powers for what it leaves "auto", and the quality of each pair that was tried."""
-    pairs, found = label_scalings(data, recipe), {}
+    pairs = label_scalings(data, recipe)
+    rows: dict[tuple[float, float], NDArray[np.float64]] = {}
+    chosen = pairs[0]
     if len(pairs) > 1 and data.n >= FEWEST:
         sample = few_labels(data, recipe.seed)
         k: Any = recipe.n_components
@@ -57,9 +62,26 @@ def choose_scaling(
         for done, (label_power, row_power) in enumerate(pairs):
             report("choosing the scaling", done, len(pairs))
             candidate = usual.with_embedding(label_power=label_power, row_power=row_power)
-            found[label_power, row_power] = trial.measure(_scorer(trial, candidate)).quality
-        pairs = [pair for pair in pairs if found[pair] >= max(found.values()) - CHANCE]
-    return recipe.with_embedding(label_power=pairs[0][0], row_power=pairs[0][1]), found
+            rows[label_power, row_power] = _quality(trial, _scorer(trial, candidate))
+        chosen = _clearly_best(rows)
+    qualities = {pair: float(quality.mean()) for pair, quality in rows.items()}
+    return recipe.with_embedding(label_power=chosen[0], row_power=chosen[1]), qualities
+
+
+def _quality(trial: Trial, scorer: EmbeddingScorer) -> NDArray[np.float64]:
+    """Return the quality of each held-out row: whether its first label is right or, with several, also nDCG@5."""
+    parts = [scorer.top(scorer.prepare(X), K)[0] for _, X in trial.held.X.blocks(BLOCK)]
+    right = hits(trial.held.Y, np.vstack(parts))
+    first = right[:, 0].astype(np.float64)
+    return first if trial.held.multiclass else (first + ndcg(right, np.diff(trial.held.Y.indptr), K)) / 2
+
+
+def _clearly_best(rows: dict[tuple[float, float], NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the best pair or, where it is better by less than a standard error, the usual one."""
+    best = max(rows, key=lambda pair: float(rows[pair].mean()))
+    usual = min(rows, key=lambda pair: (abs(pair[0] - USUAL[0]) + abs(pair[1] - USUAL[1]), pair))
+    gain = rows[best] - rows[usual]
+    return best if gain.mean() > gain.std() / len(gain) ** 0.5 else usual
 
 
 def _scorer(trial: Trial, candidate: Recipe) -> EmbeddingScorer:
