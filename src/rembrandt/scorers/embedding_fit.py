@@ -125,10 +125,13 @@ def hold_out(data: Examples, recipe: Recipe) -> tuple[NDArray[np.int64] | None, 
     """Return the rows that stop the decoder, and the examples for the embedding, in which they have no weight.
 
     An embedding predicts the rows that it was fitted to better than others, so they would stop the decoder too late.
+    The weights of a store are on disk with its rows, so its embedding sees all of them.
     """
     if recipe.decoder != "logistic":
         return None, data
     stopping = stopping_rows(data.Y, data.weights, data.multiclass, recipe.seed)
+    if data.X.resident()[0] < data.n:
+        return stopping, data
     weights = np.ones(data.n) if data.weights is None else np.array(data.weights, dtype=np.float64)
     weights[stopping] = 0
     return stopping, data if not weights.any() else replace(data, weights=weights)
