@@ -26,6 +26,8 @@ def check_names(names: Sequence[str], expected: int, what: str) -> None:
 def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
     """Any two-dimensional matrix of finite numbers as canonical CSR float32; the one given is not changed."""
     try:
+        if np.iscomplexobj(X):
+            raise TypeError("its numbers are complex")
         result = sp.csr_array(X, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} cannot be read as a matrix of numbers ({error}); give a 2-D array") from error
