@@ -58,7 +58,7 @@ def _checked(matrix: Any) -> Any:
     if d > MOST_COLUMNS or n > max(EMPTY_ROWS, 64 * matrix.data.size):
         raise ValueError(f"its shape is {n:,} × {d:,}, and it has {matrix.data.size:,} entries")
     if matrix.format == "coo":
-        inside = all(((0 <= index) & (index < end)).all() for index, end in zip(matrix.coords, (n, d), strict=True))
+        inside = all(((index >= 0) & (index < end)).all() for index, end in zip(matrix.coords, (n, d), strict=True))
     elif matrix.format == "dia":
         inside = bool((np.abs(matrix.offsets.astype(np.float64)) < max(n, d)).all())
     else:
