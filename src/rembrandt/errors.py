@@ -1,7 +1,24 @@
 """Exceptions and warnings. Messages say what was found, where, what was expected, and what to do."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+
+_LONGEST = 2_000  # characters of a message, which may quote its input
+# Characters that terminals act on, and those that change the direction of the text around them.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Return text with control characters escaped, as in ``\\x1b``."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def _bounded(message: str) -> str:
+    """Return a message as one printable line; a long one keeps its beginning and its end, which has the remedy."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST * 2 // 3]} … {message[-_LONGEST // 3 :]}"
+    return printable(message)
 
 
 class RembrandtError(Exception):
@@ -12,7 +29,7 @@ class RembrandtError(Exception):
     """
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
-        super().__init__(message)
+        super().__init__(_bounded(message))
         self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
 
 
@@ -58,5 +75,5 @@ class RembrandtWarning(UserWarning):
     """A result that is poor, or a setting that was changed; ``parameters`` as in `RembrandtError`."""
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
-        super().__init__(message)
+        super().__init__(_bounded(message))
         self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)

@@ -219,7 +219,7 @@ def test_damage_is_named(numeric, tmp_path):
 def test_damaged_text_features_are_named(texts, tmp_path):
     store = convert([texts], tmp_path / "store", **TABLE)
     flip(store.path / TEXT, 40)
-    with pytest.raises(DataError, match=r"text\.safetensors: its contents do not match"):
+    with pytest.raises(DataError, match=r"text\.safetensors: .* its contents do not match"):
         _ = Store(store.path).text
     (store.path / TEXT).unlink()
     with pytest.raises(DataError, match=r"text\.safetensors: the text features cannot be read"):
@@ -232,7 +232,7 @@ def test_damaged_text_features_are_named(texts, tmp_path):
 def test_names_are_checked_even_where_the_check_sum_holds(numeric, tmp_path, names):
     store = convert([numeric], tmp_path / "store")
     entry = store.shards[0].entry
-    kept = {name: np.array(a) for name, a in arrays.map_arrays(store.path / entry.file).items()}
+    kept = {name: np.array(a) for name, a in arrays.read_arrays(store.path / entry.file).items()}
     kept = kept | names if names else {name: a for name, a in kept.items() if name != "labels.ends"}
     size, sha256 = arrays.write_arrays(store.path / entry.file, kept)
     replace(store.manifest, shards=(replace(entry, bytes=size, sha256=sha256),)).write(store.path)

@@ -1,6 +1,7 @@
 """Model folders: round trips, the folder kept in the repository, and every way in which a folder can be damaged."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from safetensors.numpy import load_file
 
 from rembrandt import load
 from rembrandt.errors import ModelError, OutputExistsError
+from rembrandt.model import folder as folder_module
 from rembrandt.model.folder import FORMAT_VERSION, load_folder, save_folder
+from rembrandt.storage import arrays as storage
 from rembrandt.storage.arrays import unpack_csr, unpack_strings
 
 from .make_golden import contents
@@ -73,13 +76,82 @@ def test_the_folder_in_the_repository_loads():
     assert_array_equal(unpack_csr("sparse", found).toarray(), np.diag(np.arange(4)))
 
 
-def test_weights_are_mapped_not_read(tmp_path):
-    save_folder(tmp_path / "m", {"w": np.ones(1 << 20)}, {})
-    arrays, _ = load_folder(tmp_path / "m", verify=False)
-    base = arrays["w"]
-    while isinstance(base, np.ndarray):
-        base = base.base
-    assert type(getattr(base, "obj", base)).__name__ == "mmap"
+@pytest.mark.parametrize("verify", [True, False])
+def test_weights_that_are_truncated_later_stay_in_memory(tmp_path, verify):
+    """A mapped file would end the process here."""
+    save_folder(tmp_path / "m", {"w": np.ones(1 << 16)}, {})
+    arrays, _ = load_folder(tmp_path / "m", verify)
+    os.truncate(tmp_path / "m" / "weights.safetensors", 10)
+    assert arrays["w"].sum() == 1 << 16
+
+
+def test_weights_that_are_truncated_while_they_are_read(tmp_path, monkeypatch):
+    save_folder(tmp_path / "m", {"w": np.ones(1 << 16)}, {})
+    size = os.fstat
+
+    def truncated(descriptor):
+        status = size(descriptor)
+        os.truncate(tmp_path / "m" / "weights.safetensors", 1000)
+        return status
+
+    monkeypatch.setattr(storage.os, "fstat", truncated)
+    refused(tmp_path / "m", "became shorter while it was read")
+
+
+def test_a_model_that_is_replaced_while_it_is_read(model, monkeypatch):
+    once, read = [], folder_module.read_arrays
+
+    def replaced(*given):
+        if not once:
+            once.append(save_folder(model, {"w": np.ones(3)}, {"which": "new"}, force=True))
+        return read(*given)
+
+    monkeypatch.setattr(folder_module, "read_arrays", replaced)
+    arrays, metadata = load_folder(model)
+    assert metadata == {"which": "new"} and arrays.keys() == {"w"}
+
+
+def test_a_model_that_changed_since_it_was_loaded_is_kept(model):
+    first = save_folder(model, {"w": np.ones(1)}, {"which": 1}, force=True)
+    second = save_folder(model, {"w": np.ones(2)}, {"which": 2}, force=True, expected=first)
+    with pytest.raises(OutputExistsError, match="it has changed since it was loaded"):
+        save_folder(model, {"w": np.ones(3)}, {"which": 3}, force=True, expected=first)
+    assert load_folder(model)[1] == {"which": 2}
+    save_folder(model, {}, {"which": 4}, force=True, expected=second)
+
+
+def test_signatures(tmp_path):
+    save_folder(tmp_path / "signed", {"w": np.ones(3)}, {}, sign_key="secret")
+    save_folder(tmp_path / "plain", {"w": np.ones(3)}, {})
+    assert load_folder(tmp_path / "signed", require_signature=b"secret")[0]["w"].sum() == 3
+    assert load_folder(tmp_path / "signed")[0]["w"].sum() == 3
+    for name, key in (("signed", "other"), ("plain", "secret")):
+        with pytest.raises(ModelError, match="not signed with this key; use it only if"):
+            load_folder(tmp_path / name, require_signature=key)
+    with pytest.raises(ModelError, match="is empty"):
+        save_folder(tmp_path / "none", {}, {}, sign_key="")
+
+    # Other weights, with checksums that are right and the signature of the model before.
+    signature = json.loads((tmp_path / "signed" / "model.json").read_text())["signature"]
+    save_folder(tmp_path / "signed", {"w": np.zeros(3)}, {}, force=True)
+    rewrite_card(tmp_path / "signed", signature=signature)
+    load_folder(tmp_path / "signed")
+    for verify in (True, False):
+        with pytest.raises(ModelError, match="not signed"):
+            load_folder(tmp_path / "signed", verify, "secret")
+
+
+@pytest.mark.parametrize("depth", [200_000, 985, 970, 900])
+def test_nested_json(model, depth):
+    nested = "[" * depth + "]" * depth
+    (model / "model.json").write_text(nested)
+    with pytest.raises(ModelError):
+        load_folder(model)
+    card = {"format": "rembrandt-model", "format_version": FORMAT_VERSION, "metadata": {}}
+    card |= {"files": {"weights.safetensors": {"bytes": 0, "sha256": ""}}, "sha256": "0"}
+    (model / "model.json").write_text(json.dumps(card)[:-1] + f', "x": {nested}}}')
+    with pytest.raises(ModelError):
+        load_folder(model)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +277,7 @@ def test_force_replaces_a_model_in_use(model):
     save_folder(model, {"of_int8": np.ones(3)}, {"which": "new"}, force=True)
     arrays, metadata = load_folder(model)
     assert metadata == {"which": "new"} and arrays["of_int8"].all()
-    assert before["of_int8"].shape == (3, 4), "the old arrays stay mapped"
+    assert before["of_int8"].shape == (3, 4), "the old arrays stay as they were"
 
 
 def test_force_replaces_a_damaged_model(model):

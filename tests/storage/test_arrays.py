@@ -17,9 +17,9 @@ from rembrandt.storage import arrays as storage
 from rembrandt.storage.arrays import (
     ArrayFile,
     file_sha256,
-    map_arrays,
     pack_csr,
     pack_strings,
+    read_arrays,
     unpack_csr,
     unpack_strings,
     write_arrays,
@@ -38,7 +38,7 @@ def test_round_trip(tmp_path_factory, arrays):
     path = tmp_path_factory.mktemp("round") / "arrays"
     size, sha256 = write_arrays(path, arrays)
     assert (size, sha256) == (path.stat().st_size, file_sha256(path))
-    found = map_arrays(path)
+    found = read_arrays(path)
     assert found.keys() == arrays.keys()
     for name, array in arrays.items():
         assert found[name].dtype.name == array.dtype.name
@@ -52,7 +52,7 @@ def test_others_can_read_it(tmp_path):
     matrix = np.arange(24.0).reshape(4, 6)
     write_arrays(tmp_path / "file", {"turned": matrix.T, "thinned": matrix[::2, ::3], "i": np.arange(3, dtype=np.int8)})
     theirs = load_file(tmp_path / "file")
-    for name, array in map_arrays(tmp_path / "file").items():
+    for name, array in read_arrays(tmp_path / "file").items():
         assert_array_equal(theirs[name], array)
     assert_array_equal(theirs["turned"], matrix.T)
     assert_array_equal(theirs["thinned"], matrix[::2, ::3])
@@ -76,7 +76,7 @@ def test_private_arrays_do_not_change_the_file(tmp_path):
     path = tmp_path / "file"
     write_arrays(path, {"a": np.zeros(4)})
     before = path.read_bytes()
-    file = ArrayFile(path, private=True)
+    file = ArrayFile(path)
     file.prefetch()
     file.arrays["a"][:] = 1
     assert path.read_bytes() == before
@@ -139,7 +139,7 @@ def test_headers_that_lie(tmp_path, change, complaint):
     header = json.dumps(change if "a" in change else ENTRIES | change).encode()
     (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
     with pytest.raises(StorageError, match=f"file is damaged: .*{complaint}"):
-        map_arrays(tmp_path / "file")
+        read_arrays(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_headers_that_lie(tmp_path, change, complaint):
 def test_files_without_a_header(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(StorageError, match="header"):
-        map_arrays(tmp_path / "file")
+        read_arrays(tmp_path / "file")
 
 
 @settings(max_examples=200, deadline=None)
@@ -170,7 +170,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(body[: data.draw(st.integers(0, len(body)))])
     try:
-        found = map_arrays(path)
+        found = read_arrays(path)
     except StorageError:
         return
     assert sum(array.nbytes for array in found.values()) <= len(body)

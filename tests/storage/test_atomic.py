@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rembrandt.errors import OutputExistsError, StorageError
+from rembrandt.storage import atomic
 from rembrandt.storage.atomic import atomic_file, atomic_folder, interrupted, remove_partial_files
 
 FAILURES = [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
@@ -81,6 +82,7 @@ def test_failure_of_any_rename_changes_nothing(save, old, monkeypatch, failure, 
             raise failure
         return rename(self, target)
 
+    monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
     monkeypatch.setattr(Path, "rename", fail)
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises((StorageError, KeyboardInterrupt)):
@@ -128,6 +130,47 @@ def test_what_a_crash_leaves_is_found(tmp_path):
         (tmp_path / name).touch()
     remove_partial_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine", ".model.old-12345678", "shard"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+@pytest.mark.parametrize("save", [save_folder])
+def test_a_folder_is_replaced_in_one_step(save, old, monkeypatch):
+    def fail(self, target):
+        raise AssertionError("a rename of its own")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    save(old, b"new")
+    assert read(old) == b"new" and list(old.parent.iterdir()) == [old]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+@pytest.mark.parametrize("save", [save_folder])
+def test_what_killed_saves_left_is_removed(save, old, monkeypatch, can_exchange):
+    if not can_exchange:
+        monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
+    for name in (".old.new-0123abcd", ".old.old-0123abcd"):
+        (old.parent / name / "within").mkdir(parents=True)
+    (old.parent / ".old.new-mine").mkdir()
+    save(old, b"new")
+    assert read(old) == b"new" and sorted(old.parent.iterdir()) == [old.parent / ".old.new-mine", old]
+
+
+def test_a_folder_that_appears_while_another_is_written_is_kept(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(OutputExistsError, match="already exists"), atomic_folder(path) as folder:
+        (folder / "file").write_bytes(b"late")
+        path.mkdir()
+        (path / "file").write_bytes(b"early")
+    assert read(path) == b"early" and list(tmp_path.iterdir()) == [path]
+
+
+def test_one_process_writes_a_folder_at_a_time(tmp_path):
+    path = tmp_path / "model"
+    with atomic_folder(path) as folder:
+        (folder / "file").write_bytes(b"first")
+        with pytest.raises(StorageError, match="in use by another process"):
+            save_folder(path, b"second")
+    assert read(path) == b"first" and list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")

@@ -104,6 +104,8 @@ class MappedShard:
             self._check(file.arrays)
             file.release()
             self._file = file
+        if not self._file.is_whole():
+            raise DataError(f"it was truncated while it was in use; {REMEDY}", self.path)
         arrays = self._file.arrays
         X, Y = (
             sp.csr_array(
@@ -121,8 +123,8 @@ class MappedShard:
         """Names of "labels" or "features" that the shards before this one do not have; only these are read."""
         try:
             return unpack_strings(kind, self._mapped().arrays)
-        except (KeyError, ValueError, TypeError) as error:
-            raise DataError(f"it does not have names of {kind}; {REMEDY}", self.path) from error
+        except StorageError as error:
+            raise DataError(f"it does not have names of {kind} ({error}); {REMEDY}", self.path) from error
 
     def prefetch(self) -> None:
         """Start to read the file while another shard is in use."""
@@ -142,7 +144,7 @@ class MappedShard:
                 raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {REMEDY}", path)
             if verify and file_sha256(path) != entry.sha256:
                 raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
-            return ArrayFile(path, private=True)
+            return ArrayFile(path)
         except FileNotFoundError as error:
             raise DataError(f"this shard of the store is missing; {REMEDY}", path) from error
         except OSError as error:

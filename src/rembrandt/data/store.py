@@ -23,7 +23,7 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.data.shard import REMEDY, Entry, MappedShard, ShardData
 from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError, StorageError
-from rembrandt.storage.arrays import file_sha256, map_arrays, write_arrays
+from rembrandt.storage.arrays import parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import atomic_file, write_errors
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class Manifest:
     def read(cls, folder: Path, name: str = MANIFEST) -> Manifest:
         path = folder / name
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = parse_json(path, path.read_bytes())
         except FileNotFoundError as error:
             begun = "the conversion was not finished; run its command again to continue it"
             unknown = f"this is not a store, it has no {MANIFEST}; make one with rembrandt data convert"
             raise DataError(begun if (folder / PROGRESS).is_file() else unknown, folder) from error
-        except (ValueError, OSError, RecursionError) as error:
-            raise DataError(f"it cannot be read as JSON ({error}); convert the data again", path) from error
+        except (StorageError, OSError) as error:
+            raise DataError(f"it cannot be read ({error}); convert the data again", path) from error
         if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
             raise DataError(f"it does not describe a {FORMAT}; check the path", path)
         version, library = facts.pop("format_version", None), facts.pop("library_version", None)
@@ -182,8 +182,6 @@ def read_text_features(folder: Path, manifest: Manifest) -> TextFeatures | None:
 
     path = folder / TEXT
     try:
-        if file_sha256(path) != manifest.text["sha256"]:
-            raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
-        return TextFeatures.from_arrays(map_arrays(path), manifest.text["config"])
-    except (OSError, StorageError, TypeError, KeyError, AttributeError) as error:
+        return TextFeatures.from_arrays(read_arrays(path, sha256=manifest.text["sha256"]), manifest.text["config"])
+    except (OSError, StorageError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise DataError(f"the text features cannot be read ({error}); {REMEDY}", path) from error

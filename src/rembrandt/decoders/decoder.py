@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from array_api_compat import array_namespace
 
+from rembrandt.errors import StorageError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, as_numpy
-from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.arrays import Arrays, checked, positive
 
 Link = Literal["identity", "softmax", "sigmoid"]
 
@@ -40,10 +41,15 @@ class Decoder:
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Decoder":
         """Rebuild what `arrays` returned."""
+        weights = checked("decoder.weights", arrays, (None, None))
         fourier = None
         if "fourier.frequencies" in arrays:
-            fourier = FourierMap(arrays["fourier.frequencies"], arrays["fourier.offsets"], facts["linear"])
-        return cls(arrays["decoder.weights"], arrays["decoder.bias"], facts["link"], fourier)
+            frequencies = checked("fourier.frequencies", arrays, (None, None))
+            offsets = checked("fourier.offsets", arrays, frequencies.shape[1:])
+            fourier = FourierMap(frequencies, offsets, positive(facts["linear"], or_zero=True))
+        if facts["link"] not in get_args(Link) or (fourier is not None and fourier.size != weights.shape[0]):
+            raise StorageError("the parts of the decoder do not fit together")
+        return cls(weights, checked("decoder.bias", arrays, weights.shape[1:]), facts["link"], fourier)
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""

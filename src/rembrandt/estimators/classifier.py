@@ -1,5 +1,6 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -158,6 +159,7 @@ class RembrandtClassifier(Prediction):
     label_titles_: dict[str, str]
     extra_: dict[str, Any]
     selection_: list[dict[str, Any]]
+    _saved: tuple[str, str | None]  # where the model was loaded from or saved to, and its checksum
 
     def __init__(
         self,
@@ -336,7 +338,13 @@ class RembrandtClassifier(Prediction):
         self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
         return self
 
-    def save(self, path: str | Path, force: bool = False, extra: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self,
+        path: str | Path,
+        force: bool = False,
+        extra: Mapping[str, Any] | None = None,
+        sign_key: str | bytes | None = None,
+    ) -> None:
         """Write the model to a new folder.
 
         Parameters
@@ -344,9 +352,11 @@ class RembrandtClassifier(Prediction):
         path : str or Path
             The folder.
         force : bool, default=False
-            Replace a model that is there.
+            Replace a model that is there; a model that was loaded from there and has changed since is kept.
         extra : mapping, default=None
             JSON to keep with the model, in ``extra_``.
+        sign_key : str or bytes, default=None
+            Secret to sign the model with; `load` with the same ``require_signature`` accepts no other model.
         """
         check_is_fitted(self, "model_")
         params = {name: as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
@@ -360,7 +370,9 @@ class RembrandtClassifier(Prediction):
             "label_titles": self.label_titles_,
             "extra": dict(extra or {}),
         }
-        save_model(path, self.model_, facts, force)
+        where, last = os.path.realpath(path), getattr(self, "_saved", ("", None))
+        expected = last[1] if last[0] == where else None
+        self._saved = where, save_model(path, self.model_, facts, force, sign_key=sign_key, expected=expected)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}

@@ -1,47 +1,74 @@
 """Loading a saved classifier."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rembrandt.engines.place import place_for
+from rembrandt.errors import ModelError
 from rembrandt.estimators.classifier import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
-from rembrandt.model.saving import load_model
+from rembrandt.model.folder import version
+from rembrandt.model.model import Model
+from rembrandt.model.saving import folder_errors, load_model
 from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
 
-def load(path: str | Path, verify: bool = True, device: str = "cpu") -> RembrandtClassifier:
-    """Load a classifier from the folder it was saved in. Its weights stay on disk until they are used.
+def load(
+    path: str | Path, verify: bool = True, device: str = "cpu", require_signature: str | bytes | None = None
+) -> RembrandtClassifier:
+    """Load a classifier from the folder it was saved in.
+
+    The folder is not trusted: every array is checked, and nothing in it is run. Checksums find damage. They do not show
+    who made the model, because anybody can recompute them; a signature does.
 
     Parameters
     ----------
     path : str or Path
         The folder.
     verify : bool, default=True
-        Verify the checksums. False opens a large model on a trusted disk at once.
+        Verify the checksums. False opens a large model on a trusted disk faster.
     device : str, default="cpu"
         Where to predict.
+    require_signature : str or bytes, default=None
+        Refuse a model that was not saved with this ``sign_key``.
 
     Returns
     -------
     RembrandtClassifier
     """
     place_for(device)
-    model, facts = load_model(path, verify)
+    saved = os.path.realpath(path), version(Path(path))  # before it is read: if it is replaced then, `save` refuses
+    model, facts = load_model(path, verify, require_signature)
+    with folder_errors(path):
+        classifier = _classifier(model, facts, device)
+    classifier._saved = saved
+    return classifier
+
+
+def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtClassifier:
+    """Build the classifier from what `RembrandtClassifier.save` wrote."""
     params: dict[str, Any] = facts["params"] | {"device": device}
     for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
         params[name] = None if params[name] is None else kind(**params[name])
     if isinstance(params["scorers"], list):
         params["scorers"] = tuple(params["scorers"])
+    names, titles, dense = facts["feature_names"], facts["label_titles"], facts["dense_target"]
+    if names is not None and [*map(type, names)] != [str] * model.n_features:
+        raise ModelError("its names of features do not fit its features")
+    if {*map(type, (titles := dict(titles)).values())} - {str} or (dense and np.dtype(dense).kind not in "biuf"):
+        raise ModelError("its titles of labels or its type of targets cannot be read")
     classifier = RembrandtClassifier(
         **params, text=None if model.text is None else TextFeatures(**model.text.get_params())
     )
     classifier.model_ = model
     classifier._joined = model.joined
     classifier.n_features_in_ = model.n_features
-    classifier._dense_target = facts["dense_target"]
-    classifier.selection_ = facts["selection"]
-    classifier.feature_names_ = facts["feature_names"]
-    classifier.label_titles_ = facts["label_titles"]
-    classifier.extra_ = facts["extra"]
+    classifier._dense_target = dense
+    classifier.selection_ = [dict(trial) for trial in facts["selection"]]
+    classifier.feature_names_ = names
+    classifier.label_titles_ = titles
+    classifier.extra_ = dict(facts["extra"])
     return classifier

@@ -14,7 +14,7 @@ from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
-from rembrandt.storage.arrays import Arrays, pack_strings, unpack_strings
+from rembrandt.storage.arrays import Arrays, checked, pack_strings, unpack_strings
 
 _CHUNK = 1 << 18  # characters at a time, so that the allocator reuses small arrays; results do not depend on it
 _WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
@@ -236,7 +236,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting == "hashed":
             return self.fit([])
         self._check_parameters()
-        self._set(unpack_strings("terms", arrays), np.array(arrays["idf"], dtype=np.float32))
+        self._set(unpack_strings("terms", arrays), np.array(checked("idf", arrays, (None,), "f", 0), dtype=np.float32))
         if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_:
             raise DataError(
                 "the saved terms are not distinct, or not as many as their weights; save the features again"
@@ -293,8 +293,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting not in ("tfidf", "hashed"):
             raise DataError(f"weighting is {self.weighting!r}; use 'tfidf' or 'hashed'")
         smallest, largest = self._ngram_range()
-        if not 1 <= smallest <= largest:
-            raise DataError(f"ngram_range is {self.ngram_range}; use two numbers, 1 ≤ smallest ≤ largest")
+        if not 1 <= smallest <= largest <= 100:
+            raise DataError(f"ngram_range is {self.ngram_range}; use two numbers, 1 ≤ smallest ≤ largest ≤ 100")
         for name in ("min_count", "max_features", "n_features"):
             value = getattr(self, name)
             if value is not None and not 1 <= value < 2**31:

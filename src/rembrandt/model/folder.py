@@ -1,6 +1,11 @@
-"""Model folders: writing one, and reading one only if it is whole."""
+"""Model folders: writing one, and reading one only if it is whole.
+
+Checksums find damage. Whoever can write to a folder can also recompute them, so they do not show who made a model; a
+signature with a secret key does.
+"""
 
 import hashlib
+import hmac
 import json
 import os
 from collections.abc import Mapping
@@ -11,7 +16,7 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.errors import ModelError, StorageError
-from rembrandt.storage.arrays import Arrays, file_sha256, map_arrays, write_arrays
+from rembrandt.storage.arrays import Arrays, parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import atomic_folder, interrupted
 
 FORMAT = "rembrandt-model"
@@ -22,18 +27,29 @@ _REMEDY = "copy the model folder again from where it was made, or fit again"
 
 
 def save_folder(
-    path: str | Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], force: bool = False
-) -> None:
-    """Save arrays and JSON-able metadata as a model folder.
+    path: str | Path,
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, Any],
+    force: bool = False,
+    sign_key: str | bytes | None = None,
+    expected: str | None = None,
+) -> str:
+    """Save arrays and JSON-able metadata as a model folder, and return the checksum of its card.
 
     The folder appears complete or not at all. An existing one is refused, unless ``force`` is set and it is a model:
-    then it is replaced, and still intact if anything fails. Tuples in the metadata come back as lists.
+    then it is replaced, and still intact if anything fails. If it has another checksum than ``expected``, somebody
+    replaced it since it was loaded, and it is kept. Tuples in the metadata come back as lists.
     """
+
+    def may_replace(there: Path) -> str | None:
+        changed = expected is not None and expected != version(there)
+        return "it has changed since it was loaded" if changed else why_not_a_model(there)
+
     try:
         text = json.dumps(_checked(metadata), allow_nan=False)
     except (TypeError, ValueError) as cause:
         raise ModelError(f"the metadata is not JSON ({cause}); use strings, finite numbers, lists, dicts") from cause
-    with atomic_folder(Path(path), why_not_a_model if force else None) as folder:
+    with atomic_folder(Path(path), may_replace if force else None) as folder:
         size, sha256 = write_arrays(folder / _WEIGHTS, arrays)
         card = {
             "format": FORMAT,
@@ -43,53 +59,72 @@ def save_folder(
             "files": {_WEIGHTS: {"bytes": size, "sha256": sha256}},
         }
         card["sha256"] = _seal(card)
+        if sign_key is not None:
+            card["signature"] = _signature(card, sign_key)
         with (folder / _CARD).open("x", encoding="utf-8") as file:
             json.dump(card, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
+    return str(card["sha256"])
 
 
-def load_folder(path: str | Path, verify: bool = True) -> tuple[Arrays, dict[str, Any]]:
-    """Return a saved model's arrays, read-only and mapped into memory, and its metadata.
+def load_folder(
+    path: str | Path, verify: bool = True, require_signature: str | bytes | None = None
+) -> tuple[Arrays, dict[str, Any]]:
+    """Return a saved model's arrays, read-only, and its metadata.
 
-    Every checksum is verified, which reads the weights once (about a second per gigabyte). ``verify=False`` trusts the
-    contents and checks only the size of the file and the places of the arrays: a model of any size then opens at once.
+    The weights are read once (about a second per gigabyte). ``verify=False`` skips the checksums.
+    ``require_signature`` is the key that the model must have been signed with.
     """
     folder = Path(path)
-    card = _read_card(folder)
-    if verify and card["sha256"] != _seal(card):
-        raise damaged(folder / _CARD, "its contents do not match their checksum")
-    weights = folder / _WEIGHTS
-    if not weights.is_file():
-        raise damaged(folder, f"{_WEIGHTS} is missing")
-    expected, size = card["files"][_WEIGHTS], weights.stat().st_size
-    if size != expected["bytes"]:
-        raise damaged(weights, f"it has {size} bytes instead of {expected['bytes']}")
-    if verify and file_sha256(weights) != expected["sha256"]:
-        raise damaged(weights, "its contents do not match their checksum")
+    while True:
+        text = _card_text(folder)
+        try:
+            card = _parsed_card(folder, text)
+            if verify or require_signature is not None:
+                _verify(folder / _CARD, card, require_signature)
+            expected, weights = card["files"][_WEIGHTS], folder / _WEIGHTS
+            if not weights.is_file():
+                raise damaged(folder, f"{_WEIGHTS} is missing")
+            checksum = expected["sha256"] if verify or require_signature is not None else None
+            return read_arrays(weights, expected["bytes"], checksum), card["metadata"]
+        except (ModelError, StorageError, FileNotFoundError) as cause:
+            if _card_text(folder) != text:
+                continue  # the folder was replaced in the meantime
+            raise cause if isinstance(cause, ModelError) else ModelError(f"{cause}; {_REMEDY}") from cause
+
+
+def version(path: Path) -> str | None:
+    """Return the checksum of the card of a model folder; None if it has none."""
     try:
-        arrays = map_arrays(weights)
-    except StorageError as cause:
-        raise ModelError(f"{cause}; {_REMEDY}") from cause
-    return arrays, card["metadata"]
+        return str(_parsed_card(path, _card_text(path))["sha256"])
+    except ModelError:
+        return None
 
 
-def _read_card(folder: Path) -> dict[str, Any]:
-    """Return ``model.json``, refusing what is not a model, is damaged, or is newer than this library."""
-    if not (folder / _CARD).is_file():
+def _card_text(folder: Path) -> bytes:
+    card = folder / _CARD
+    try:
+        return card.read_bytes()
+    except OSError as cause:
         left = [str(other) for other in interrupted(folder) if (other / _CARD).is_file()]
         rescue = f"an interrupted save left it at {left[0]}, rename that back" if left else "check the path"
-        raise ModelError(f"{folder} is not a model, it has no {_CARD}; {rescue}")
+        reason = f"{_CARD} cannot be read ({cause.strerror})" if card.is_file() else f"it has no {_CARD}"
+        raise ModelError(f"{folder} is not a model, {reason}; {rescue}") from cause
+
+
+def _parsed_card(folder: Path, text: bytes) -> dict[str, Any]:
+    """Return ``model.json``, refusing what is not a model, is damaged, or is newer than this library."""
     try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
-    except ValueError as cause:
-        raise damaged(folder / _CARD, "it is not JSON") from cause
+        card = parse_json(folder / _CARD, text)
+    except StorageError as cause:
+        raise ModelError(f"{cause}; {_REMEDY}") from cause
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise ModelError(f"{folder / _CARD} does not describe a {FORMAT}; check the path")
-    version = card.get("format_version")
-    if version != FORMAT_VERSION:
+    found = card.get("format_version")
+    if found != FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has format version {version}, and Rembrandt {__version__} reads version {FORMAT_VERSION}; "
+            f"{folder} has format version {found}, and Rembrandt {__version__} reads version {FORMAT_VERSION}; "
             f"fit the model again, or install Rembrandt {card.get('library_version')}"
         )
     try:
@@ -100,9 +135,29 @@ def _read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
+def _verify(path: Path, card: dict[str, Any], key: str | bytes | None) -> None:
+    """Check the checksum of the card and, with a key, its signature."""
+    try:
+        seal = _seal(card)
+    except RecursionError as cause:
+        raise damaged(path, "it is nested too deeply") from cause
+    if card["sha256"] != seal:
+        raise damaged(path, "its contents do not match their checksum")
+    if key is not None and not hmac.compare_digest(str(card.get("signature")).encode(), _signature(card, key).encode()):
+        raise ModelError(f"{path} is not signed with this key; use it only if you trust where it comes from")
+
+
+def _signature(card: dict[str, Any], key: str | bytes) -> str:
+    """Return the HMAC of the checksum of the card, which covers that of the weights."""
+    secret = key.encode() if isinstance(key, str) else key
+    if not secret:
+        raise ModelError("the key of a signature is empty; give a secret of at least 16 random bytes")
+    return hmac.new(secret, _seal(card).encode(), "sha256").hexdigest()
+
+
 def _seal(card: dict[str, Any]) -> str:
     """Return the SHA-256 of the card's contents, however they are laid out."""
-    contents = {key: value for key, value in card.items() if key != "sha256"}
+    contents = {key: value for key, value in card.items() if key not in ("sha256", "signature")}
     return hashlib.sha256(json.dumps(contents, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

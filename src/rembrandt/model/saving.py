@@ -1,5 +1,7 @@
 """A model to and from a folder. The arrays of each part are named ``part.array``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -7,22 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.errors import ModelError
+from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
-from rembrandt.model.folder import load_folder, save_folder
+from rembrandt.model.folder import damaged, load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import Centroids
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.trees import Trees
-from rembrandt.storage.arrays import Arrays, pack_strings, unpack_strings
+from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
 _SCORERS: dict[str, Any] = {"trees": Trees, "centroids": Centroids, "embedding": EmbeddingScorer}
 
 
-def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: bool = False) -> None:
-    """Write the model and ``extra`` JSON to a new folder."""
+def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: bool = False, **options: Any) -> str:
+    """Write the model and ``extra`` JSON to a new folder; ``options`` and the result are those of `save_folder`."""
     arrays: Arrays = {"label_counts": model.label_counts, "threshold": np.atleast_1d(np.float64(model.threshold))}
     if model.classes.dtype.kind in "USO":
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
@@ -44,32 +46,65 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
     for name, scorer in model.scorers.items():
         own, metadata["scorers"][name] = scorer.arrays()
         arrays |= _named(name, own)
-    save_folder(path, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata, force=force)
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return save_folder(path, whole, metadata, force=force, **options)
 
 
-def load_model(path: str | Path, verify: bool = True) -> tuple[Model, dict[str, Any]]:
-    """Return the model of a folder and its extra JSON; weights stay on disk until they are used."""
-    arrays, metadata = load_folder(path, verify=verify)
+def load_model(
+    path: str | Path, verify: bool = True, require_signature: str | bytes | None = None
+) -> tuple[Model, dict[str, Any]]:
+    """Return the model of a folder and its extra JSON. Every array is checked, because anybody can make up a folder."""
+    arrays, metadata = load_folder(path, verify, require_signature)
+    with folder_errors(path):
+        model = _model(arrays, metadata)
+        _check_fit(model)
+        return model, dict(metadata["extra"])
+
+
+@contextmanager
+def folder_errors(path: str | Path) -> Iterator[None]:
+    """Turn whatever goes wrong while a model is built from an unexpected folder into a sentence."""
     try:
-        threshold = arrays["threshold"]
-        config, joined = metadata["text"], metadata["joined"]
-        return Model(
-            classes=arrays["classes"] if "classes" in arrays else np.asarray(unpack_strings("classes", arrays)),
-            multiclass=metadata["multiclass"],
-            scorers={
-                name: _SCORERS[name].from_arrays(_own(name, arrays), facts)
-                for name, facts in metadata["scorers"].items()
-            },
-            blend=Blend.from_arrays(_own("blend", arrays), metadata["blend"]),
-            label_counts=arrays["label_counts"],
-            n_train=metadata["n_train"],
-            threshold=float(threshold[0]) if len(threshold) == 1 else threshold,
-            text=None if config is None else TextFeatures.from_arrays(_own("text", arrays), config),
-            joined=None if joined is None else Joined(tuple(joined["widths"]), tuple(joined["lengths"])),
-            settings=metadata["settings"],
-        ), metadata["extra"]
+        yield
     except KeyError as missing:
         raise ModelError(f"{path} has no {missing}: this is not a classifier; fit and save it again") from missing
+    except (RembrandtError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as cause:
+        raise damaged(Path(path), str(cause)) from cause
+
+
+def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
+    config, joined, names = metadata["text"], metadata["joined"], _own("classes", arrays)
+    classes = np.asarray(unpack_strings("classes", arrays)) if names else checked("classes", arrays, (None,), "biuf")
+    c = len(classes)
+    threshold = checked("threshold", arrays, (None,))
+    return Model(
+        classes=classes,
+        multiclass=metadata["multiclass"],
+        scorers={
+            name: _SCORERS[name].from_arrays(_own(name, arrays), facts) for name, facts in metadata["scorers"].items()
+        },
+        blend=Blend.from_arrays(_own("blend", arrays), metadata["blend"]),
+        label_counts=checked("label_counts", arrays, (c,), "iuf", 0),
+        n_train=positive(metadata["n_train"], int, or_zero=True),
+        threshold=float(threshold[0]) if len(threshold) == 1 else checked("threshold", arrays, (c,)),
+        text=None if config is None else TextFeatures.from_arrays(_own("text", arrays), config),
+        joined=None if joined is None else Joined(tuple(joined["widths"]), tuple(map(positive, joined["lengths"]))),
+        settings=dict(metadata["settings"]),
+    )
+
+
+def _check_fit(model: Model) -> None:
+    """Check that the parts of a model fit each other."""
+    shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
+    if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
+        raise ModelError("its scorers and its labels do not fit together")
+    if not isinstance(model.multiclass, bool) or not model.blend.weights.keys() >= model.scorers.keys():
+        raise ModelError("its description does not fit its scorers")
+    widths = [] if model.joined is None else [positive(width, int) for width in model.joined.widths]
+    if model.text is not None and not widths:
+        widths = [model.text.n_features_out_]
+    if widths and sum(widths) != model.n_features:
+        raise ModelError("its scorers have other features than its text or its blocks")
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

@@ -8,7 +8,7 @@ import numpy as np
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.scorers.calibration import MonotoneMap
 from rembrandt.scorers.protocol import Array, Labels
-from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.arrays import Arrays, checked, positive
 
 LEAST = 1e-6  # no probability is certain
 
@@ -43,8 +43,11 @@ class Blend:
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Blend":
         """Rebuild what `arrays` returned."""
-        calibration = MonotoneMap(arrays["scores"], arrays["probabilities"]) if "scores" in arrays else None
-        return cls(facts["weights"], calibration)
+        calibration = None
+        if "scores" in arrays:
+            scores = checked("scores", arrays, (None,))
+            calibration = MonotoneMap(scores, checked("probabilities", arrays, scores.shape, "f", 0, 1.0000001))
+        return cls({name: positive(weight, or_zero=True) for name, weight in facts["weights"].items()}, calibration)
 
 
 def union(lists: list[Labels]) -> Labels:

@@ -24,7 +24,7 @@ from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.scorers.shortlist import Shortlist, default_size
-from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.arrays import Arrays, checked, positive
 
 SHORTLIST_ROWS = 1 << 13  # rows that search the index at a time
 
@@ -172,16 +172,23 @@ class EmbeddingScorer(Scorer):
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "EmbeddingScorer":
         decoder = Decoder.from_arrays(arrays, facts)
+        D, c = decoder.weights.shape
+        projection = checked("projection", arrays, (None, None if decoder.fourier is not None else D))
+        k = projection.shape[1]
+        if len(projection) < 1 or (decoder.fourier is not None and decoder.fourier.frequencies.shape[0] != k):
+            raise ModelError("the projection and the decoder of the embedding do not fit together")
         moments = None
         if "moments_total" in facts:
-            moments = Moments(facts["moments_total"], arrays["moments.mean"], arrays["moments.scatter"])
+            mean = checked("moments.mean", arrays, (D,))
+            scatter = checked("moments.scatter", arrays, (D * (D + 1) // 2,))
+            moments = Moments(positive(facts["moments_total"]), mean, scatter)
         clusters = arrays.get("shortlist.clusters")
         return cls(
-            arrays["projection"],
+            projection,
             decoder,
-            arrays["vectors"],
-            arrays["singular_values"],
-            facts["normalize"],
+            checked("vectors", arrays, (c, k)),
+            checked("singular_values", arrays, (k,)),
+            bool(facts["normalize"]),
             moments=moments,
             index=None if clusters is None else Shortlist.from_clusters(decoder, clusters),
         )

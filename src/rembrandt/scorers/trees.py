@@ -25,7 +25,7 @@ from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.scorers.explanations import Contributions, secant
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import pack_csr, unpack_csr
+from rembrandt.storage.arrays import checked, pack_csr, positive, unpack_csr
 
 ROWS = 256  # rows scored by one call
 BLOCK = 1 << 13  # rows scored at a time, by all threads
@@ -202,14 +202,20 @@ class Trees(Scorer):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
-        trees = []
+        trees, d, c = [], None, None
         for t, n_levels in enumerate(facts["levels"]):
-            levels = (
-                Level(unpack_csr(f"{name}.weights", arrays), arrays[f"{name}.bias"], arrays[f"{name}.parent"])
-                for name in (f"trees.{t}.{number}" for number in range(n_levels))
-            )
+            levels: list[Level] = []
+            above = 1  # nodes of the level before
+            for number in range(positive(n_levels, int)):
+                name, is_last = f"trees.{t}.{number}", number == n_levels - 1
+                weights = unpack_csr(f"{name}.weights", arrays, (c if is_last else None, d))
+                nodes, d = weights.shape
+                parent = checked(f"{name}.parent", arrays, (nodes,), "i", 0, above)
+                levels.append(Level(weights, checked(f"{name}.bias", arrays, (nodes,)), parent))
+                above = nodes
+            c = above
             trees.append(Tree(tuple(levels)))
-        return cls(tuple(trees), facts["power"], facts["beam"])
+        return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
 
     def _clusters(self, number: int, rows: PreparedRows, span: slice) -> Array:
         if rows.clusters is not None:

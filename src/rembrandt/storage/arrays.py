@@ -1,9 +1,12 @@
-"""Named arrays in one file in the safetensors format, written in one pass and read by mapping the file into memory.
+"""Named arrays in one file in the safetensors format, written in one pass and read into memory or mapped into it.
 
 A file is eight bytes of header length, a JSON header with the type, shape and offsets of each array, and then the
 arrays without gaps. The widest types come first and the header is padded, so every array starts at a multiple of its
 item size and can be used in place. The safetensors library reads these files; it is not used here because it copies all
 arrays in memory when writing and when reading. Models, stores and checkpoints use this format.
+
+Files are not trusted. The header is checked when a file is opened. `checked`, `unpack_csr` and `unpack_strings` check
+the contents, because compiled code follows indices without bounds checks; whatever is built from a file uses them.
 """
 
 from __future__ import annotations
@@ -16,21 +19,25 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt import memory
 from rembrandt.errors import StorageError
 
 Arrays = dict[str, NDArray[Any]]
+Shape = Sequence[int | None]
+Number = TypeVar("Number", int, float)
 
 _CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1", "BOOL": "?"}
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _ALIGNMENT = 64  # bytes in a cache line
 _CHUNK = 1 << 24  # bytes hashed and written at a time
+_LONGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, str]:
@@ -74,25 +81,58 @@ def _write(file: BinaryIO, digest: Any, data: bytes | memoryview) -> None:
         file.write(chunk)
 
 
-def map_arrays(path: Path) -> Arrays:
-    """Return the arrays of a file, read-only and mapped into memory: their pages are read when they are used."""
-    return ArrayFile(path).arrays
+def read_arrays(path: Path, size: int | None = None, sha256: str | None = None, writable: bool = False) -> Arrays:
+    """Return the arrays of a file, copied into memory, after checking its size and its SHA-256.
+
+    The file is read once, through one descriptor. So the arrays are those of the checksum, and a file that another
+    process truncates meanwhile is an error, where a mapped file would end this process.
+    """
+    with path.open("rb", buffering=0) as file:
+        found = os.fstat(file.fileno()).st_size
+        if size is not None and found != size:
+            raise damaged(path, f"it has {found} bytes instead of {size}")
+        if found > (free := memory.available()):
+            raise StorageError(f"{path} has {found:,} bytes and {free:,} bytes of memory are free; free more, or move")
+        whole = np.empty(found, dtype=np.uint8)
+        digest = hashlib.sha256()
+        for start in range(0, found, _CHUNK):
+            chunk = whole[start : start + _CHUNK]
+            _fill(path, file, chunk)
+            if sha256 is not None:
+                digest.update(chunk)
+    if sha256 is not None and digest.hexdigest() != sha256:
+        raise damaged(path, "its contents do not match their checksum")
+    whole.flags.writeable = writable
+    return _arrays(path, whole)
+
+
+def _fill(path: Path, file: Any, chunk: NDArray[np.uint8]) -> None:
+    """Read as many bytes as ``chunk`` has."""
+    view, done = chunk.data, 0
+    while done < len(view):
+        n = file.readinto(view[done:])
+        if not n:
+            raise damaged(path, "it became shorter while it was read")
+        done += n
 
 
 class ArrayFile:
-    """The arrays of a file, mapped into memory.
+    """The arrays of a file, mapped into memory: their pages are read when they are used.
 
-    With ``private`` the arrays count as writable, and nothing that is written to them reaches the file. Compiled
-    functions need no second version for read-only arrays then.
+    The arrays count as writable, and nothing that is written to them reaches the file. Compiled functions need no
+    second version for read-only arrays then.
     """
 
-    def __init__(self, path: Path, private: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < 8:
                 raise damaged(path, "it ends before its header")
-            access = mmap.ACCESS_COPY if private else mmap.ACCESS_READ
-            self._map = mmap.mmap(file.fileno(), 0, access=access)
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self.arrays = _arrays(path, np.frombuffer(self._map, dtype=np.uint8))
+
+    def is_whole(self) -> bool:
+        """Whether the file is still as long as it was; the use of pages beyond its end would end the process."""
+        return self._map.size() == len(self._map)
 
     def prefetch(self) -> None:
         """Ask the operating system to read the file ahead, on systems that support it."""
@@ -110,12 +150,9 @@ class ArrayFile:
 def _arrays(path: Path, whole: NDArray[np.uint8]) -> Arrays:
     """The arrays in the bytes of a file, whose header is not trusted."""
     length = int.from_bytes(whole[:8].tobytes(), "little")
-    if length > len(whole) - 8:
+    if length > min(len(whole) - 8, _LONGEST_HEADER):
         raise damaged(path, "it ends before its header does")
-    try:
-        header = json.loads(whole[8 : 8 + length].tobytes())
-    except (ValueError, RecursionError) as cause:
-        raise damaged(path, "its header is not JSON") from cause
+    header = parse_json(path, whole[8 : 8 + length].tobytes(), "its header")
     if not isinstance(header, dict):
         raise damaged(path, "its header does not list arrays")
     header.pop("__metadata__", None)  # the format lets writers add notes
@@ -150,6 +187,18 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, np.dtype[Any], tuple
     return name, dtype, shape, start, stop
 
 
+def parse_json(path: Path, text: bytes, what: str = "it") -> Any:
+    """Parse JSON that is not trusted; numbers are finite."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as cause:
+        raise damaged(path, f"{what} is not JSON") from cause
+
+
 def damaged(path: Path, finding: str) -> StorageError:
     """The error for a file that is not as it was written; callers add what to do."""
     return StorageError(f"{path} is damaged: {finding}")
@@ -168,12 +217,18 @@ def pack_csr(name: str, matrix: Any) -> Arrays:
     return {f"{name}.indptr": M.indptr, f"{name}.indices": M.indices, f"{name}.data": M.data, f"{name}.shape": shape}
 
 
-def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]]) -> sparse.csr_array:
-    """Return the matrix that `pack_csr` packed under this name, on the same memory."""
-    parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
-    n, m = arrays[f"{name}.shape"]
-    matrix = sparse.csr_array(parts, shape=(int(n), int(m)), copy=False)
-    matrix.indices, matrix.indptr = parts[1:]  # SciPy may have changed their types
+def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (None, None)) -> sparse.csr_array:
+    """Return the matrix that `pack_csr` packed under this name, on the same memory, after checking every index."""
+    n, m = checked(f"{name}.shape", arrays, (2,), "i", 0, 1 << 62).tolist()
+    if any(wanted not in (None, found) for wanted, found in zip(shape, (n, m), strict=True)):
+        raise StorageError(f"matrix {name!r} is {n} × {m} and not {_listed(shape)}")
+    starts = checked(f"{name}.indptr", arrays, (n + 1,), "i")
+    indices = checked(f"{name}.indices", arrays, (int(starts[-1]),), "i", 0, m)
+    data = checked(f"{name}.data", arrays, indices.shape)
+    if starts[0] != 0 or not (starts[1:] >= starts[:-1]).all():
+        raise StorageError(f"the rows of matrix {name!r} do not follow each other")
+    matrix = sparse.csr_array((data, indices, starts), shape=(n, m), copy=False)
+    matrix.indices, matrix.indptr = indices, starts  # SciPy may have changed their types
     return matrix
 
 
@@ -186,6 +241,53 @@ def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
 
 def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """Return the strings that `pack_strings` packed under this name."""
-    text = arrays[f"{name}.utf8"].tobytes()
-    ends = arrays[f"{name}.ends"].tolist()
-    return [text[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends, strict=False)]
+    text = checked(f"{name}.utf8", arrays, (None,), "u").tobytes()
+    ends = checked(f"{name}.ends", arrays, (None,), "i", 0, len(text) + 1)
+    if not (ends[1:] >= ends[:-1]).all() or (ends[-1] if len(ends) else 0) != len(text):
+        raise StorageError(f"the strings of {name!r} do not follow each other")
+    cuts = ends.tolist()
+    try:
+        return [text[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *cuts], cuts, strict=False)]
+    except UnicodeDecodeError as cause:
+        raise StorageError(f"the strings of {name!r} are not UTF-8") from cause
+
+
+def checked(
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    shape: Shape,
+    kinds: str = "f",
+    least: float | None = None,
+    below: float | None = None,
+) -> NDArray[Any]:
+    """Return an array after checking its kind of type, its shape, and that its values are finite and within bounds.
+
+    None in ``shape`` stands for any length. Floating point numbers have 32 or 64 bits.
+    """
+    if name not in arrays:
+        raise StorageError(f"array {name!r} is missing")
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize < 4):
+        found = f"{_listed(array.shape)} numbers of type {array.dtype}"
+        raise StorageError(f"array {name!r} has {found}, which is not what this place takes")
+    flat = array.reshape(-1)
+    for start in range(0, flat.size if array.dtype.kind == "f" else 0, _CHUNK):
+        if not np.isfinite(flat[start : start + _CHUNK]).all():
+            raise StorageError(f"array {name!r} has values that are not finite")
+    inside = (least is None or flat.min() >= least) and (below is None or flat.max() < below) if flat.size else True
+    if not inside:
+        raise StorageError(f"array {name!r} has values outside of their range")
+    return array
+
+
+def positive(value: Any, kind: type[Number] = float, or_zero: bool = False) -> Number:
+    """Return a number from JSON that is not trusted, which must be finite and positive."""
+    is_number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+    if not is_number or not (0 if or_zero else 1e-300) <= value < 1 << 62:
+        raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
+    return kind(value)
+
+
+def _listed(shape: Sequence[int | None]) -> str:
+    return " × ".join("any" if length is None else str(length) for length in shape) or "single"

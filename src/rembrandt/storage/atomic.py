@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import re
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from rembrandt.errors import OutputExistsError, StorageError
+from rembrandt.errors import OutputExistsError, RembrandtError, StorageError
+from rembrandt.storage.locks import locked_by
 
 
 @contextmanager
@@ -35,49 +39,76 @@ def atomic_folder(path: Path, may_replace: Callable[[Path], str | None] | None =
     """Create an empty folder next to ``path`` that replaces ``path`` when the block ends without an error.
 
     ``may_replace(path)`` returns the reason why an existing ``path`` must be kept, or None if it may be replaced.
-    Without it nothing is replaced. If anything fails, the new folder is removed and ``path`` is unchanged. Only a
-    crash of the machine between two renames can leave the old folder under another name: see `interrupted`.
+    Without it nothing is replaced. If anything fails, the new folder is removed and ``path`` is unchanged. One process
+    writes ``path`` at a time. Where the system cannot exchange two names in one step, a crash between two renames can
+    leave the old folder under another name: see `interrupted`.
     """
     path = Path(os.path.realpath(path))  # a link stays; the folder it points to is replaced
-    if os.path.lexists(path):
-        if may_replace is None:
-            raise OutputExistsError(f"{path} already exists; choose another name, or ask to overwrite it")
-        if reason := may_replace(path):
-            raise OutputExistsError(f"{path} was not overwritten: {reason}; choose another name, or move it away")
+    _check_replaceable(path, may_replace)
     new = _sibling(path, "new")
-    with write_errors(path):
+    with locked_by(path.with_name(f".{path.name}.lock"), path, remove=True), write_errors(path):
+        for left in _left(path, "new"):
+            shutil.rmtree(left, ignore_errors=True)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             new.mkdir()
             yield new
             fsync_folder(new)
+            _check_replaceable(path, may_replace)  # it may have appeared, or changed, in the meantime
             _swap(new, path)
             fsync_folder(path.parent)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            for folder in (new, *(_left(path, "old") if path.exists() else ())):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_replaceable(path: Path, may_replace: Callable[[Path], str | None] | None) -> None:
+    if not os.path.lexists(path):
+        return
+    if may_replace is None:
+        raise OutputExistsError(f"{path} already exists; choose another name, or ask to overwrite it")
+    if reason := may_replace(path):
+        raise OutputExistsError(f"{path} was not overwritten: {reason}; choose another name, or move it away")
 
 
 def _swap(new: Path, path: Path) -> None:
-    """Rename ``new`` to ``path``; an existing ``path`` is restored on failure and removed on success."""
+    """Rename ``new`` to ``path``; what was there is afterwards at ``new``, or next to it where that is not possible."""
     if not path.exists():
         new.rename(path)
-        return
-    old = _sibling(path, "old")
-    try:
-        path.rename(old)
-        new.rename(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
-    finally:
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+    elif not exchange(new, path):
+        old = _sibling(path, "old")
+        try:
+            path.rename(old)
+            new.rename(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchange two names in one step; False where the system or the file system cannot (only Linux can)."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    here, flag = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename(here, os.fsencode(first), here, os.fsencode(second), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.EPERM):
+        return False
+    raise OSError(number, os.strerror(number), str(second))
 
 
 def interrupted(path: Path) -> list[Path]:
     """Complete old folders that a crash during `atomic_folder` may have left next to ``path``."""
-    return sorted(path.parent.glob(f".{path.name}.old-*"))
+    return _left(path, "old")
+
+
+def _left(path: Path, role: str) -> list[Path]:
+    """Folders next to ``path`` that killed calls of `atomic_folder` left."""
+    name = re.compile(re.escape(f".{path.name}.{role}-") + "[0-9a-f]{8}")
+    entries = path.parent.iterdir() if path.parent.is_dir() else ()
+    return sorted(entry for entry in entries if name.fullmatch(entry.name))
 
 
 def remove_partial_files(folder: Path) -> None:
@@ -106,6 +137,8 @@ def write_errors(path: Path) -> Iterator[None]:
     """Turn a failure to write ``path`` into a sentence; errors that name an unrelated file pass."""
     try:
         yield
+    except RembrandtError:
+        raise
     except OSError as error:
         if error.filename is not None and not _concerns(Path(error.filename), path):
             raise

@@ -22,7 +22,7 @@ import numpy as np
 
 from rembrandt import __version__
 from rembrandt.errors import RembrandtWarning, SettingsError, StorageError
-from rembrandt.storage.arrays import Arrays, file_sha256, map_arrays, write_arrays
+from rembrandt.storage.arrays import Arrays, checked, parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import fsync_folder, write_errors
 from rembrandt.storage.locks import locked
 
@@ -89,9 +89,7 @@ class _Saved:
     def fit(self) -> Fingerprint:
         """The fit that the file belongs to; a damaged file is refused."""
         try:
-            if file_sha256(self.path) != self.sha256:
-                raise StorageError("its contents do not match their checksum")
-            facts = self._facts()
+            facts = self._read()[1]
             _ = dict(facts["after"]), dict(facts["facts"])
             return dict(facts["fit"])
         except OSError as error:
@@ -101,15 +99,17 @@ class _Saved:
 
     def after(self) -> dict[str, str]:
         """The stages that were finished before this one, with their checksums."""
-        return dict(self._facts()["after"])
+        return dict(self._read()[1]["after"])
 
     def read(self) -> State:
-        """The arrays and facts, copied into memory."""
-        arrays = {name: np.array(a) for name, a in map_arrays(self.path).items() if name != _FACTS}
-        return arrays, self._facts()["facts"]
+        """The arrays and facts, in memory."""
+        arrays, facts = self._read()
+        return arrays, facts["facts"]
 
-    def _facts(self) -> Any:
-        return json.loads(map_arrays(self.path)[_FACTS].tobytes())
+    def _read(self) -> tuple[Arrays, Any]:
+        arrays = read_arrays(self.path, sha256=self.sha256, writable=True)
+        text = checked(_FACTS, arrays, (None,), "u").tobytes()
+        return {name: array for name, array in arrays.items() if name != _FACTS}, parse_json(self.path, text)
 
 
 class CheckpointFolder(Checkpoints):

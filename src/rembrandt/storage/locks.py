@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,22 +32,58 @@ else:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Create the folder if needed and lock it; the operating system releases the lock when the process ends."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise StorageError(f"cannot write to {folder} ({error.strerror}); choose another folder") from error
-    try:
-        try:
-            _acquire(descriptor)
-        except OSError as error:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            owner = os.read(descriptor, 64).decode("ascii", "replace").strip() or error.strerror
-            raise StorageError(
-                f"{folder} is in use by another process ({owner}); wait until it ends, or choose another folder"
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()}\n".encode())
+    with locked_by(folder / LOCK, folder):
         yield
-    finally:
-        os.close(descriptor)
+
+
+@contextmanager
+def locked_by(file: Path, what: Path, remove: bool = False) -> Iterator[None]:
+    """Lock ``what`` by a file, which is created; with ``remove`` it is deleted at the end."""
+    while True:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # A link could lead to any file, and this one is written to.
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except OSError as error:
+            reason = "its lock is a symbolic link" if file.is_symlink() else error.strerror
+            raise StorageError(f"cannot write to {what} ({reason}); choose another folder") from error
+        try:
+            _take(descriptor, file, what)
+            if not remove or _is_current(descriptor, file):
+                try:
+                    yield
+                finally:
+                    if remove:
+                        _delete(file)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _take(descriptor: int, file: Path, what: Path) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise StorageError(f"cannot lock {what}: {file} is not a file of its own; delete it, or choose another folder")
+    try:
+        _acquire(descriptor)
+    except OSError as error:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        owner = os.read(descriptor, 64).decode("ascii", "replace").strip() or error.strerror
+        raise StorageError(
+            f"{what} is in use by another process ({owner}); wait until it ends, or choose another folder"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"process {os.getpid()}\n".encode())
+
+
+def _is_current(descriptor: int, file: Path) -> bool:
+    """Whether the file is still there; the process that had the lock before may have deleted it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _delete(file: Path) -> None:
+    with contextlib.suppress(PermissionError):  # Windows keeps open files
+        file.unlink(missing_ok=True)
