@@ -19,6 +19,7 @@ from rembrandt.storage.arrays import (
     file_sha256,
     pack_csr,
     pack_strings,
+    positive,
     read_arrays,
     unpack_csr,
     unpack_strings,
@@ -174,3 +175,52 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
     except StorageError:
         return
     assert sum(array.nbytes for array in found.values()) <= len(body)
+
+
+EYE = pack_csr("m", sparse.csr_array(np.eye(3, dtype=np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("change", "shape", "complaint"),
+    [
+        ({"m.indices": np.array([0, 3, 2], np.int32)}, (3, 3), "outside of their range"),
+        ({"m.indices": np.array([0, -1, 2], np.int32)}, (3, 3), "outside of their range"),
+        ({"m.indices": np.array([0, 1], np.int32)}, (3, 3), "not what this place takes"),
+        ({"m.indices": np.array([0.0, 1.0, 2.0])}, (3, 3), "not what this place takes"),
+        ({"m.indptr": np.array([0, 2, 1, 3], np.int32)}, (3, 3), "do not follow"),
+        ({"m.indptr": np.array([1, 1, 2, 3], np.int32)}, (3, 3), "do not follow"),
+        ({"m.indptr": np.array([0, 1, 2, 1 << 30], np.int32)}, (3, 3), "not what this place takes"),
+        ({"m.indptr": np.array([0, 1, 2, -1], np.int32)}, (3, 3), "not what this place takes"),
+        ({"m.data": np.array([1, np.nan, 1], np.float32)}, (3, 3), "not finite"),
+        ({"m.data": np.array([1, 1, 1], np.float16)}, (3, 3), "not what this place takes"),
+        ({"m.data": np.ones((3, 1), np.float32)}, (3, 3), "not what this place takes"),
+        ({"m.shape": np.array([3, -3])}, (None, None), "outside of their range"),
+        ({"m.shape": np.array([3, 2])}, (None, None), "outside of their range"),
+        ({"m.shape": np.array([3, 4])}, (3, 3), "3 × 4 and not 3 × 3"),
+        ({"m.shape": np.array([2**62, 3])}, (None, 3), "outside of their range"),
+    ],
+)
+def test_a_matrix_that_compiled_code_would_follow_anywhere(change, shape, complaint):
+    with pytest.raises(StorageError, match=complaint):
+        unpack_csr("m", EYE | change, shape)
+    with pytest.raises(StorageError, match="is missing"):
+        unpack_csr("n", EYE | change, shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [(b"abc", [1, 9]), (b"abc", [2, 1]), (b"abc", [-1, 3]), (b"abc", [1, 2]), (b"\xff\xff", [1, 2]), (b"abc", [[3]])],
+)
+def test_strings_that_are_not(text, ends):
+    with pytest.raises(StorageError, match="'s"):
+        unpack_strings("s", {"s.utf8": np.frombuffer(text, np.uint8), "s.ends": np.array(ends)})
+
+
+@pytest.mark.parametrize("value", [None, True, "1", -1, float("inf"), float("nan"), 10**30, [], 0])
+def test_numbers_that_are_not(value):
+    with pytest.raises(StorageError, match="not a number that this place takes"):
+        positive(value)
+    assert positive(2) == positive(2, int) == positive(2.0) == 2
+    assert positive(0, int, or_zero=True) == 0
+    with pytest.raises(StorageError):
+        positive(2.5, int)

@@ -14,6 +14,7 @@ from rembrandt.model.folder import version
 from rembrandt.model.model import Model
 from rembrandt.model.saving import folder_errors, load_model
 from rembrandt.recipe import EmbeddingSettings, TreeSettings
+from rembrandt.storage.arrays import positive
 
 
 def load(
@@ -51,6 +52,7 @@ def load(
 def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtClassifier:
     """Build the classifier from what `RembrandtClassifier.save` wrote."""
     params: dict[str, Any] = facts["params"] | {"device": device}
+    params["verbose"] = positive(params["verbose"], int, or_zero=True)
     for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
         params[name] = None if params[name] is None else kind(**params[name])
     if isinstance(params["scorers"], list):

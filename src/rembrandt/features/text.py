@@ -1,5 +1,6 @@
 """Texts to sparse features: tf-idf over learned terms, or hashed terms that need no learning."""
 
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -231,7 +232,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> Self:
         """Return the transformer that `to_arrays` and `to_config` describe."""
-        ngram_range = None if config["ngram_range"] is None else tuple(config["ngram_range"])
+        ngram_range = None if config["ngram_range"] is None else tuple(map(operator.index, config["ngram_range"]))
         self = cls(**{**config, "ngram_range": ngram_range})
         if self.weighting == "hashed":
             return self.fit([])
@@ -299,7 +300,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             value = getattr(self, name)
             if value is not None and not 1 <= value < 2**31:
                 raise DataError(f"{name} is {value}; use a number from 1 to 2³¹ - 1")
-        if self.stop_words is not None and (self.analyzer == "char" or isinstance(self.stop_words, str)):
+        words = () if self.stop_words is None else self.stop_words
+        if isinstance(words, str) or {*map(type, words)} - {str} or (words and self.analyzer == "char"):
             raise DataError("stop_words must be a list of words, and needs analyzer='word'")
 
 

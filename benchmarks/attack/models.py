@@ -1,0 +1,99 @@
+"""Damaged model folders: every one is refused with a sentence, or predicts without an error.
+
+Half of the cases recompute the checksums after the damage, as an attacker would. The other half do not; those that load
+must predict as before, because checksums promise to find damage.
+"""
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.attack.harness import Case, Difference
+from benchmarks.attack.mutations import damaged_arrays, damaged_bytes, damaged_json
+from rembrandt import EmbeddingSettings, RembrandtClassifier, load
+from rembrandt.data.generated import labelled_documents
+from rembrandt.model.folder import load_folder, save_folder
+
+FILES = ("model.json", "weights.safetensors")
+KINDS: dict[str, dict[str, Any]] = {
+    "trees": {"scorers": ("trees",)},
+    "blend": {"scorers": ("trees", "centroids", "embedding"), "decoder": "ridge", "kernel": None, "n_components": 8},
+    "kernel": {
+        **{"scorers": ("embedding",), "decoder": "ridge", "kernel": "gaussian", "n_components": 8, "growable": True},
+        "embedding": EmbeddingSettings(n_random_features=32),
+        "calibrate": True,
+    },
+    "logistic": {"scorers": ("embedding",), "decoder": "logistic", "kernel": None, "n_components": 8},
+}
+
+
+def damaged_models(root: Path) -> Case:
+    """Fit small models of every kind; a case damages one and predicts."""
+    train, test = labelled_documents(150, n_topics=4, labels_per_topic=6)
+    assert test.texts is not None
+    texts = test.texts[:5]
+    models = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, settings in KINDS.items():
+            fitted = RembrandtClassifier(random_state=0, **settings).fit_dataset(train)
+            if name == "kernel":
+                fitted.model_ = fitted.model_.with_shortlist(True)
+            fitted.save(root / name)
+            models[name] = load_folder(root / name), _predictions(root / name, texts)
+
+    def case(rng: np.random.Generator, root: Path) -> str:
+        name = str(rng.choice(sorted(models)))
+        (arrays, metadata), expected = models[name]
+        path = root / "case"
+        shutil.rmtree(path, ignore_errors=True)
+        recomputed = bool(rng.integers(2))
+        if recomputed and rng.integers(2):
+            save_folder(path, damaged_arrays(arrays, rng), metadata)
+        elif recomputed:
+            shutil.copytree(root / name, path)
+            _reseal(path, damaged_json(metadata, rng))
+        else:
+            shutil.copytree(root / name, path)
+            file = path / str(rng.choice(FILES))
+            file.write_bytes(damaged_bytes(file.read_bytes(), rng))
+        found = _predictions(path, texts)
+        if not recomputed and found != expected:
+            raise Difference(f"{name} predicts something else")
+        return "predicted"
+
+    return case
+
+
+def _reseal(path: Path, metadata: Any) -> None:
+    """Put other metadata in a model folder and correct the checksum."""
+    from rembrandt.model.folder import _seal
+
+    card = json.loads((path / "model.json").read_text(encoding="utf-8")) | {"metadata": metadata}
+    card["sha256"] = _seal(card)
+    (path / "model.json").write_text(json.dumps(card), encoding="utf-8")
+
+
+def _predictions(path: Path, texts: list[str]) -> Any:
+    """Use a model in the ways that a service does."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        classifier = load(path)
+        labels, scores = classifier.predict_topk(texts, k=3)
+        probabilities = classifier.predict_proba(texts)
+        _each(
+            lambda: classifier.predict(texts),
+            lambda: classifier.predict_topk(texts, k=3, include=classifier.classes_[:2]),
+            lambda: [classifier.label_titles_.get(str(name)) for name in classifier.classes_],
+        )
+    return labels.tolist(), scores.tolist(), probabilities.tolist()
+
+
+def _each(*calls: Callable[[], Any]) -> None:
+    for call in calls:
+        call()
