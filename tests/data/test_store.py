@@ -1,6 +1,7 @@
 """Stores: the same examples as in the file, whatever the shards; stopped, resumed, grown, damaged, and full disks."""
 
 import json
+import os
 import pickle
 from dataclasses import replace
 
@@ -260,3 +261,18 @@ def test_a_shard_travels_by_its_whole_path(numeric, tmp_path, monkeypatch):
     sent = pickle.dumps(store.shards[0])  # as Dask sends it
     monkeypatch.chdir("/")
     assert pickle.loads(sent).rows(store.d, store.c).X.shape[0] == len(ROWS)
+
+
+def test_a_shard_that_is_truncated_in_use_is_an_error(numeric, tmp_path):
+    """The pages of a mapped file beyond its end would end the process."""
+    store = convert([numeric], tmp_path / "store")
+    rows = store.dataset().X
+    before = rows[:].toarray()
+    data = next(store.contents())
+    os.truncate(store.shards[0].path, 100)
+    np.testing.assert_array_equal(data.X.toarray(), before)
+    for use in (lambda: rows[:], lambda: rows[[0, 1]], store.labels):
+        with pytest.raises(DataError, match="changed while it was in use; restore"):
+            use()
+    with pytest.raises(DataError, match="bytes instead of"):
+        Store(store.path).dataset()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -98,26 +99,33 @@ class MappedShard:
         return self.entry.n
 
     def rows(self, d: int, c: int) -> ShardData:
-        """X and Y with ``d`` and ``c`` columns, the present numbers of the store."""
+        """X and Y with ``d`` and ``c`` columns, the present numbers of the store; a copy in memory."""
+        names = [f"{part}.{field}" for part in "XY" for field in _CSR]
+        with self._errors():
+            arrays = self._checked().copy([*names, "weights"] if self.entry.has_weights else names)
+        return ShardData(self._matrix("X", arrays, d), self._matrix("Y", arrays, c), arrays.get("weights"))
+
+    def some_rows(self, rows: Any, d: int) -> sp.csr_array:
+        """Rows of X, of which only the pages that have them are read."""
+        with self._errors():
+            file = self._checked()
+            file.check()
+        return self._matrix("X", file.arrays, d)[rows].copy()
+
+    def _matrix(self, part: str, arrays: Arrays, columns: int) -> sp.csr_array:
+        fields = (arrays[f"{part}.data"], arrays[f"{part}.indices"], arrays[f"{part}.indptr"])
+        M = sp.csr_array(fields, shape=(self.entry.n, columns), copy=False)
+        M.has_sorted_indices = M.has_canonical_format = True  # as it was written; without this SciPy would check it
+        return M
+
+    def _checked(self) -> ArrayFile:
+        """The file, whose contents are checked the first time."""
         if self._file is None:
             file = self._mapped(verify=True)
             self._check(file.arrays)
             file.release()
             self._file = file
-        if not self._file.is_whole():
-            raise DataError(f"it was truncated while it was in use; {REMEDY}", self.path)
-        arrays = self._file.arrays
-        X, Y = (
-            sp.csr_array(
-                (arrays[f"{part}.data"], arrays[f"{part}.indices"], arrays[f"{part}.indptr"]),
-                shape=(self.entry.n, columns),
-                copy=False,
-            )
-            for part, columns in (("X", d), ("Y", c))
-        )
-        for M in (X, Y):  # they were written in canonical format; without this SciPy would check it
-            M.has_sorted_indices = M.has_canonical_format = True
-        return ShardData(X, Y, arrays.get("weights"))
+        return self._file
 
     def names(self, kind: str) -> list[str]:
         """Names of "labels" or "features" that the shards before this one do not have; only these are read."""
@@ -138,13 +146,19 @@ class MappedShard:
 
     def _mapped(self, verify: bool = False) -> ArrayFile:
         entry, path = self.entry, self.path
-        try:
+        with self._errors():
             size = path.stat().st_size
             if size != entry.bytes:
                 raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {REMEDY}", path)
             if verify and file_sha256(path) != entry.sha256:
                 raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
             return ArrayFile(path)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        path = self.path
+        try:
+            yield
         except FileNotFoundError as error:
             raise DataError(f"this shard of the store is missing; {REMEDY}", path) from error
         except OSError as error:

@@ -112,7 +112,7 @@ class StoredRows:
         for number, rows in wanted:
             if (rows.stop > rows.start) if isinstance(rows, slice) else len(rows):
                 shard = self.store.shards[number]
-                parts.append(shard.rows(self.store.d, self.store.c).X[rows].copy())
+                parts.append(shard.some_rows(rows, self.store.d))
                 shard.release()
         X: Any = parts[-1] if len(parts) <= 2 else sp.vstack(parts, format="csr")
         X = as_csr(X if self.columns is None else select_columns(X, self.columns))

@@ -1,4 +1,4 @@
-"""What one shard adds to a product. Its rows are mapped, not copied; their layout by columns is made in every pass."""
+"""What one shard adds to a product. Its rows are a copy in memory; their layout by columns is made in every pass."""
 
 from __future__ import annotations
 

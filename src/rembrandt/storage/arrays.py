@@ -19,7 +19,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from rembrandt.errors import StorageError
 
 Arrays = dict[str, NDArray[Any]]
 Shape = Sequence[int | None]
-Number = TypeVar("Number", int, float)
 
 _CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1", "BOOL": "?"}
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
@@ -99,7 +98,7 @@ def read_arrays(path: Path, size: int | None = None, sha256: str | None = None, 
             chunk = whole[start : start + _CHUNK]
             _fill(path, file, chunk)
             if sha256 is not None:
-                digest.update(chunk)
+                digest.update(chunk.data)
     if sha256 is not None and digest.hexdigest() != sha256:
         raise damaged(path, "its contents do not match their checksum")
     whole.flags.writeable = writable
@@ -124,15 +123,34 @@ class ArrayFile:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < 8:
+            self._status = os.fstat(file.fileno())
+            if self._status.st_size < 8:
                 raise damaged(path, "it ends before its header")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        self.arrays = _arrays(path, np.frombuffer(self._map, dtype=np.uint8))
+        self._whole = np.frombuffer(self._map, dtype=np.uint8)
+        self.arrays = _arrays(path, self._whole)
 
-    def is_whole(self) -> bool:
-        """Whether the file is still as long as it was; the use of pages beyond its end would end the process."""
-        return self._map.size() == len(self._map)
+    def check(self, file: Any = None) -> None:
+        """Refuse a file that has changed since it was opened; the use of pages beyond its end would end the process."""
+        now, then = self.path.stat() if file is None else os.fstat(file.fileno()), self._status
+        same = os.path.samestat(now, then) and now.st_size == then.st_size and now.st_mtime_ns == then.st_mtime_ns
+        if not same:
+            raise damaged(self.path, "it was changed while it was in use")
+
+    def copy(self, names: Sequence[str]) -> Arrays:
+        """Return copies of some arrays, which are read and not mapped, so that nothing can happen to them."""
+        out: Arrays = {}
+        with self.path.open("rb", buffering=0) as file:
+            self.check(file)
+            for name in names:
+                array = self.arrays[name]
+                out[name] = np.empty_like(array)
+                if array.size:
+                    file.seek(array.ctypes.data - self._whole.ctypes.data)
+                    _fill(self.path, file, out[name].reshape(-1).view(np.uint8))
+        return out
 
     def prefetch(self) -> None:
         """Ask the operating system to read the file ahead, on systems that support it."""
@@ -281,7 +299,7 @@ def checked(
     return array
 
 
-def positive(value: Any, kind: type[Number] = float, or_zero: bool = False) -> Number:
+def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
     is_number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
     if not is_number or not (0 if or_zero else 1e-300) <= value < 1 << 62:
