@@ -2,7 +2,9 @@
 
 import inspect
 import os
+import subprocess
 import sys
+import textwrap
 from dataclasses import fields, replace
 
 import numpy as np
@@ -87,6 +89,44 @@ def test_systems_without_proc_or_sysconf(tmp_path, monkeypatch):
         (tmp_path / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys/fs/cgroup" / name).write_text(f"{size}\n")
     assert available(tmp_path) == 3000
+
+
+def test_limits_of_control_groups(tmp_path):
+    """The group of the process and those above it count, and files that are only cached do not."""
+
+    def group(path, limit, used, cached=0, names=("memory.max", "memory.current", "inactive_file")):
+        folder = tmp_path / "sys/fs/cgroup" / path
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / names[0]).write_text(f"{limit}\n")
+        (folder / names[1]).write_text(f"{used}\n")
+        (folder / "memory.stat").write_text(f"anon 1\n{names[2]} {cached}\n")
+
+    proc = tmp_path / "proc/self"
+    proc.mkdir(parents=True)
+    (proc / "cgroup").write_text("0::/a/b\n")
+    group("a/b", "max", 1)
+    assert available(tmp_path) > 10_000
+    group("a", 9_000, 4_000, cached=1_000)
+    assert available(tmp_path) == 6_000
+    group("a/b", 1_000, 900)
+    assert available(tmp_path) == 100
+    group("a/b", 1_000, 5_000)
+    assert available(tmp_path) == 0
+    (proc / "cgroup").write_text("5:cpu,memory:/c\n4:pids:/a\n")
+    group("memory/c", 700, 300, 50, ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
+    assert available(tmp_path) == 450
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
+def test_a_limit_on_the_address_space():
+    script = """
+        import resource
+        from rembrandt.memory import available
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        print(available())
+    """
+    answer = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert 1 << 30 < int(answer.stdout) < 4 << 30
 
 
 def test_no_advice_that_is_followed_already():

@@ -2,10 +2,16 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rembrandt.errors import MemoryEstimateError
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 LIBRARIES = 1 << 28  # bytes that the process takes before any data is read
 
@@ -49,7 +55,7 @@ def estimate(shape: Shape) -> dict[str, int]:
 
 
 def available(root: Path = Path("/")) -> int:
-    """Return the bytes that this process may still allocate: free memory within the limit of its control group.
+    """Return the bytes that this process may still allocate: free memory within the limits on it and its control group.
 
     Where the system reports only the physical memory that is returned, and where it reports nothing no limit.
     """
@@ -61,10 +67,51 @@ def available(root: Path = Path("/")) -> int:
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     else:  # Windows
         free = sys.maxsize
-    limit, used = (root / "sys/fs/cgroup" / name for name in ("memory.max", "memory.current"))
-    if limit.exists() and used.exists() and limit.read_text().strip().isdigit():
-        free = min(free, int(limit.read_text()) - int(used.read_text()))
-    return free
+    return max(0, min([free, *_group_limits(root), *_process_limits(root)]))
+
+
+def _group_limits(root: Path) -> Iterator[int]:
+    """Bytes left in the control group of this process and in each group above it, in both versions of the interface."""
+    files = {
+        "": ("memory.max", "memory.current", "inactive_file"),
+        "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    }
+    lines = _text(root / "proc/self/cgroup").splitlines() or ["0::/"]
+    for _, kinds, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        maximum, used, cached = files["memory" if kinds else ""]
+        top = root / "sys/fs/cgroup" / ("memory" if kinds else "")
+        group = top / path.strip("/")
+        for folder in [group, *(parent for parent in group.parents if parent.is_relative_to(top))]:
+            limit, now = _text(folder / maximum), _text(folder / used)
+            if limit.isdigit() and now.isdigit():
+                fields = dict(line.split(None, 1) for line in _text(folder / "memory.stat").splitlines())
+                yield int(limit) - int(now) + int(fields.get(cached, 0))  # cached files are given up when needed
+
+
+def _process_limits(root: Path) -> Iterator[int]:
+    """Bytes left below the limit on the address space of this process."""
+    if resource is None:
+        return
+    limit, pages = resource.getrlimit(resource.RLIMIT_AS)[0], _text(root / "proc/self/statm").split()
+    if limit != resource.RLIM_INFINITY:
+        yield limit - (int(pages[0]) * resource.getpagesize() if pages else 0)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # not on this system
+        return ""
+
+
+def ran_out(error: MemoryError) -> str:
+    """Describe a failed allocation, whose size NumPy names."""
+    return (
+        f"memory ran out ({error or 'an allocation failed'}; {_gib(available())} is free); close other programs, give "
+        "less data at a time, or convert large data to a store with rembrandt data convert"
+    )
 
 
 def check(shape: Shape, free: int | None = None, where: str = "") -> int:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rembrandt.errors import printable
+
 Report = Callable[[str, int, int | None], None]
 
 
@@ -34,7 +36,7 @@ def _printed() -> Report:
     def report(stage: str, done: int, total: int | None) -> None:
         if stage not in started:
             started.add(stage)
-            print(f"{stage} ...", file=sys.stderr, flush=True)
+            print(f"{printable(stage)} ...", file=sys.stderr, flush=True)
 
     return report
 
@@ -52,7 +54,7 @@ def _drawn() -> Iterator[Report]:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = display.add_task(stage, total=total)
+                tasks[stage] = display.add_task(printable(stage), total=total)
             display.update(tasks[stage], completed=done, total=total)
 
         yield report

@@ -15,9 +15,9 @@ import typer
 from rembrandt.cli import options as cli_options
 from rembrandt.cli import reading, settings
 from rembrandt.cli.app import app
-from rembrandt.cli.failure import options_of, with_options
+from rembrandt.cli.failure import explained, options_of, with_options
 from rembrandt.data.generated import labelled_documents
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.recipe import EmbeddingSettings, TreeSettings
 from tests.cli.conftest import FAST, TABLE, Run, table
@@ -192,3 +192,31 @@ def test_a_closed_pipe_is_no_error(model: Path, data: Path, shell: Shell) -> Non
     started.stdout.close()
     assert started.stderr.read() == ""
     started.wait(timeout=60)
+
+
+def test_messages_are_bounded_and_printable() -> None:
+    error = DataError("a\x1b]0;title\x07\n" + "x" * 10**7 + "; do this", "file\x9b")
+    assert len(str(error)) < 2500 and str(error).isprintable() and str(error).endswith("; do this")
+    assert str(error).startswith(r"file\x9b: a\x1b]0;title\x07\n")
+    assert len(str(RembrandtWarning("y" * 10**6))) < 2500
+
+
+def test_memory_that_runs_out_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"n_components": "--n-components", "rows": "--rows of rembrandt fit"}
+    with pytest.raises(typer.Exit), explained(options):
+        raise MemoryError("Unable to allocate 7.45 GiB")
+    said = capsys.readouterr().err
+    assert said.startswith("error: memory ran out (Unable to allocate 7.45 GiB; ") and said.count("\n") == 1
+    assert said.endswith("(option --n-components)\n")
+
+
+def test_labels_do_not_control_the_terminal(tmp_path: Path, run: Run) -> None:
+    name = "a\x1b]0;x\x07b\x9b\u202e"
+    rows = "".join(f"{name if i % 2 else 'other'}\t{'red apple' if i % 2 else 'blue car'} {i}\n" for i in range(40))
+    (tmp_path / "a.tsv").write_text(f"label\ttext\n{rows}", encoding="utf-8")
+    reading = ["--text", "text", "--labels", "label"]
+    run("fit", str(tmp_path / "a.tsv"), *reading, "--output", str(tmp_path / "m"), "--preset", "fast", "--quiet")
+    for command in (["predict", str(tmp_path / "m"), str(tmp_path / "a.tsv"), "--text", "text"],):
+        shown = run(*command).out
+        assert r"a\x1b]0;x\x07b\x9b\u202e" in shown
+        assert "\x1b" not in shown and "\x9b" not in shown and "\u202e" not in shown

@@ -1,18 +1,26 @@
 """Every wrong file gets an error of ours that names the place."""
 
 import contextlib
+import subprocess
+import sys
 import tempfile
+import textwrap
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rembrandt.data import Dataset, catalogue, read
+from rembrandt.data import Dataset, catalogue, compressed, read
 from rembrandt.data.detect import FORMATS
 from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.features import counting, terms
 from tests.data import writing
 
 TABLE = {"text": "text", "labels": "label"}
@@ -68,6 +76,7 @@ CASES = [
     ("a.jsonl", b'{"text": "\\ud800", "label": "a"}\n', TABLE, 1, "surrogate"),
     ("a.jsonl", b'{"title": "a"}\n', TABLE, None, "no row has 'text'; the names found are title"),
     ("a.parquet", b"PAR1 not really", TABLE, None, "not a whole Parquet file"),
+    ("a.jsonl", b"[" * 200_000 + b"\n", TABLE, 1, "not JSON"),
     ("a.npz", b"nothing", {"labels": "a.npz"}, None, "not an .npz file"),
     ("a.npz", b"nothing", {}, None, "name it, as in"),
     ("a.xyz", b"what is this\n", {}, None, "set format to one of"),
@@ -186,6 +195,91 @@ def test_npz_with_damaged_bytes(tmp_path):
         (tmp_path / "X.npz").write_bytes(damaged)
         with contextlib.suppress(DataError):
             assert read(tmp_path / "X.npz", unlabelled=True).X.shape == (50, 40)
+
+
+def test_parquet_that_is_not_utf8(tmp_path):
+    column = pa.array([b"fine", b"\xff\xfe"], pa.binary()).view(pa.string())
+    pa.parquet.write_table(pa.table({"text": column, "label": ["a", "b"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: .*(column 'text'|Parquet file).*utf-8"):
+        read(tmp_path / "a.parquet", **TABLE)
+
+
+def test_a_small_file_that_decompresses_to_much(tmp_path):
+    """Run-length blocks of zstandard stand for 32,768 times their size."""
+    path = tmp_path / "a.vw.zst"
+    path.write_bytes(zstandard.ZstdCompressor(level=3).compress(bytes(600 << 20)))
+    assert path.stat().st_size < 100_000
+    script = """
+        import resource, sys
+        from pathlib import Path
+        from rembrandt.data.compressed import head
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert head(Path(sys.argv[1]), 1) == b"\\0"
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(path)], capture_output=True, text=True, check=True
+    )
+    assert int(answer.stdout) < 150_000  # kilobytes
+    with pytest.raises(DataError, match="line 1: this line is longer than"):
+        read(path)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_line_without_an_end(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(compressed, "LONGEST_LINE", 10_000)
+    path = writing.write(tmp_path, "a.svm" + ending, b"0 1:1\n1 " + b"2:1 " * 5_000)
+    for chunk in (100, compressed.CHUNK):
+        with pytest.raises(DataError, match=r"line 2: this line is longer than 10,000 bytes; expected"):
+            list(compressed.line_chunks(path, size=chunk))
+
+
+def test_memory_that_runs_out_is_said(tmp_path, monkeypatch):
+    path = writing.write(tmp_path, "a.svm", b"0 1:1\n")
+
+    def full(raw):
+        raise MemoryError
+
+    monkeypatch.setattr(compressed, "_decompressed", full)
+    with pytest.raises(DataError, match=r"a\.svm: memory ran out .*GiB is free.*data convert"):
+        read(path)
+
+
+def test_labels_that_do_not_occur_cost_nothing(tmp_path):
+    path = writing.write(tmp_path, "a.svm", b"16777215 0:1\n")
+    tracemalloc.start()
+    try:
+        data = read(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert data.Y.shape == (1, 16_777_216) and data.label_names[-1] == "16777215"
+    assert data.label_names[1:3] == ["1", "2"] and data.label_names != ["0"]
+
+
+def names_in_one_slot(n):
+    """Names whose unseeded hashes agree in their last bits, found by undoing the last steps of the hash."""
+    found, block = [], 1 << 20
+    start = 0
+    while len(found) < n:
+        names = [f"{i:x}" for i in range(start, start + block)]
+        hashes = terms.hash_each(names)
+        found += [names[i] for i in np.flatnonzero(hashes & np.uint64(0x3FF) == 0)]
+        start += block
+    return found[:n]
+
+
+def test_chosen_names_do_not_share_a_slot():
+    hashes = terms.hash_each(names_in_one_slot(1000))
+    probes = []
+    for _ in range(3):
+        table = counting.Vocabulary()
+        table.learn(hashes)
+        mask = np.uint64(len(table._keys) - 1)
+        mixed = hashes * table._factor
+        probes.append(len(np.unique((mixed ^ (mixed >> np.uint64(32))) & mask)))
+        assert table.numbers(hashes).tolist() == list(range(1000))
+    assert min(probes) > 500 and len(np.unique(hashes & mask)) < 4
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from rembrandt import RembrandtClassifier, TextFeatures, load
+from rembrandt import Dataset, RembrandtClassifier, TextFeatures, load
 from rembrandt.errors import ModelError, OutputExistsError
 from rembrandt.model.folder import save_folder
 from rembrandt.model.saving import load_model
@@ -120,6 +120,17 @@ class TestLabels:
             type(label) for label in fitted.predict(X).tolist()
         ]
         assert found.score(X, names[y]) == fitted.score(X, names[y])
+
+    def test_names_that_end_in_nul_and_long_names(self, tmp_path):
+        """In an array of fixed width two of these are equal, and each takes as much memory as the longest."""
+        X, y = points()
+        names = ["a", "a\0", "b" * 100_000, *(f"c{i}" for i in range(2000))]
+        data = Dataset.from_arrays(X, [[names[i % 3], names[3 + j % 2000]] for j, i in enumerate(y)])
+        fitted = RembrandtClassifier(**options(n_components=2)).fit_dataset(data)
+        found = saved(fitted, tmp_path)
+        assert found.classes_.tolist() == fitted.classes_.tolist() == data.label_names
+        assert {"a", "a\0"} < set(found.classes_.tolist())
+        assert found.classes_.nbytes < 1 << 20
 
     @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, list], ids=["dense", "sparse", "lists"])
     def test_several_labels_a_row(self, tmp_path, kind):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rembrandt.errors import printable
 from rembrandt.progress import Report, bars
 
 _UNLIMITED = 1 << 20  # columns; tables wrap on terminals only
@@ -28,7 +29,7 @@ class Console:
     def say(self, *lines: str) -> None:
         if not self.json:
             for line in lines:
-                typer.echo(line)
+                typer.echo(printable(line))
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[int] = (0,)) -> None:
         """Print a table; the columns ``left`` are aligned to the left, the others to the right."""
@@ -41,7 +42,7 @@ class Console:
         for column, name in enumerate(header):
             table.add_column(name, justify="left" if column in flush else "right", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(printable, row))
         width = None if sys.stdout.isatty() else _UNLIMITED
         Terminal(markup=False, highlight=False, emoji=False, width=width).print(table)
 

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rembrandt import memory
 from rembrandt.errors import RembrandtError, RembrandtWarning
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -21,6 +22,7 @@ ALIASES = {
     **{"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"},
     **{"pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"},
 }
+LOWERING = ("n_components", "n_random_features", "rows", "max_features")  # parameters that lower the use of memory
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
 
@@ -65,7 +67,7 @@ def _usage_errors() -> Iterator[None]:
     except _UsageError as error:
         message, where = error.format_message(), error.ctx.command_path if error.ctx else "rembrandt"
         if message:  # else it was no command at all, and the help was printed
-            typer.echo(f"error: {message}\nSee {where} --help.", err=True)
+            typer.echo(f"error: {RembrandtError(message)}\nSee {where} --help.", err=True)
         raise typer.Exit(MISUSED) from error
 
 
@@ -99,9 +101,12 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
         except BrokenPipeError as error:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from error
+        except MemoryError as error:
+            lower = [name for name in LOWERING if options.get(name, "").startswith("--") and " " not in options[name]]
+            raise _exit(f"error: {with_options(memory.ran_out(error), lower, options)}", FAILED) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            raise _exit(f"error: {where}{error.strerror or error}", FAILED) from error
+            raise _exit(f"error: {RembrandtError(f'{where}{error.strerror or error}')}", FAILED) from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from rembrandt.cli.console import Console, as_json
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
 from rembrandt.cli.saved import open_model
+from rembrandt.errors import printable
 
 _ROWS = 2048  # examples between two reports of progress
 
@@ -68,4 +69,4 @@ def predict(
 
 def _line(answer: list[dict[str, Any]]) -> str:
     shown = (f"{one['label']} ({one['title']})" if one["title"] else one["label"] for one in answer)
-    return "\t".join(f"{label} {one['score']:.4f}" for label, one in zip(shown, answer, strict=True))
+    return "\t".join(f"{printable(label)} {one['score']:.4f}" for label, one in zip(shown, answer, strict=True))

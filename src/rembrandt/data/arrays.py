@@ -1,5 +1,6 @@
 """Matrices and lists that are in memory, checked and brought into the form that the package uses."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,25 @@ from rembrandt.linalg.sparse import Matrix, is_sparse
 
 MOST_LABELS = 1 << 24  # every label has a name in memory, so a wrong header, id or shape must not ask for more
 SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # types that hold the labels of one example
+
+
+class Numbers(Sequence[str]):
+    """The names "0", "1", … of columns that only have numbers; they take no memory, however many there are."""
+
+    def __init__(self, n: int) -> None:
+        self._numbers = range(n)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._numbers[index]
+        return [str(i) for i in found] if isinstance(found, range) else str(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def check_names(names: Sequence[str], expected: int, what: str) -> None:
@@ -71,8 +91,9 @@ def named_labels(Y: Any, names: Sequence[str] | None, what: str = "Y") -> tuple[
         raise DataError(f"there is no {what}; give a 0/1 matrix, or for each example its label or list of labels")
     if is_sparse(Y) or np.ndim(Y if isinstance(Y, np.ndarray) else ()) == 2:
         matrix = label_matrix(Y, what)
-        chosen = [str(i) for i in range(matrix.shape[1])] if names is None else list(names)
-        check_names(chosen, matrix.shape[1], "label")
+        chosen: Any = Numbers(matrix.shape[1]) if names is None else list(names)
+        if names is not None:
+            check_names(chosen, matrix.shape[1], "label")
         return matrix, chosen, 0
     labels, counts = label_lists(Y)
     spelled = list(map(str, labels))

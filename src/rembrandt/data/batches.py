@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.data.arrays import csr_rows
+from rembrandt.data.arrays import Numbers, csr_rows
 from rembrandt.data.dataset import Dataset, Notes, Task
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
@@ -106,7 +106,7 @@ class _Collected:
             Y,
             X,
             texts if X is None else None,
-            label_names=[str(i) for i in range(Y.shape[1])] if names is None else names,
+            label_names=Numbers(Y.shape[1]) if names is None else names,  # type: ignore[arg-type]
             feature_names=feature_names,
             task="multilabel" if "multilabel" in tasks else tasks.pop(),
             weights=np.concatenate(weights) if any((each != 1).any() for each in weights) else None,

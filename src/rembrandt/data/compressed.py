@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+from rembrandt import memory
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
 SUFFIXES = (".gz", ".xz", ".zst")
 CHUNK = 8 << 20
 THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
+LONGEST_LINE = 1 << 26  # bytes
+ZSTANDARD_INPUT = 1 << 11  # bytes decompressed at a time: four of them can stand for 128 KB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Item = TypeVar("Item")
@@ -72,12 +75,14 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         raise DataError("this is a folder; name one file inside it", path) from error
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"the compressed data is damaged or cut short ({error}); fetch the file again", path) from error
+    except MemoryError as error:
+        raise DataError(f"{memory.ran_out(error)}", path) from error
     except OSError as error:
         raise DataError(f"the file cannot be read ({error}); check its permissions and the disk", path) from error
 
 
 def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Iterator[Chunk]:
-    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer."""
+    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer, up to a limit."""
     total = path.stat().st_size if path.exists() else 0
     line = 1
     with open_bytes(path) as (content, raw):
@@ -92,6 +97,11 @@ def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Itera
                 line += chunk.data.count(b"\n")
                 pieces = []
             pieces.append(block[cut:])
+            if sum(map(len, pieces)) > LONGEST_LINE:
+                raise DataError(
+                    f"this line is longer than {LONGEST_LINE:,} bytes; expected one example per line. Check the format",
+                    *(path, line),
+                )
             block = content.read(size)
         last = b"".join(pieces)
         if last:
@@ -146,7 +156,7 @@ class _ZstandardReader(io.RawIOBase):
         import zstandard  # other files do not need it
 
         while not self._output:
-            self._input = self._input or self._raw.read(1 << 17)
+            self._input = self._input or self._raw.read(ZSTANDARD_INPUT)
             if not self._input:
                 if self._frame is not None:
                     raise EOFError("the last frame does not end")

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
+def as_labels(names: Iterable[Any]) -> NDArray[Any]:
+    """Labels as an array. Strings are objects: in an array of fixed width each would be as long as the longest."""
+    values = names.tolist() if isinstance(names, np.ndarray) else list(names)
+    return np.array(values, dtype=object if any(isinstance(name, str) for name in values) else None)
+
+
 class LabelIndex:
     """Names, the column of each, and titles for names that are identifiers.
 

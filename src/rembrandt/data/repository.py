@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from rembrandt.data import numeric
-from rembrandt.data.arrays import MOST_LABELS
+from rembrandt.data.arrays import MOST_LABELS, Numbers
 from rembrandt.data.batches import Batch, Columns, Ids, datasets
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
 from rembrandt.data.dataset import Dataset
@@ -48,7 +48,7 @@ def repository_parts(
     if header:
         if names is not None and len(names) < most_labels:
             raise DataError(f"{len(names):,} label names for {most_labels:,} labels; give one for each", path, 1)
-        names = names or _names_beside(path, "labels.txt", most_labels) or [str(i) for i in range(most_labels)]
+        names = names or _names_beside(path, "labels.txt", most_labels) or Numbers(most_labels)  # type: ignore[assignment]
         if (n_features or 0) <= most_features:
             feature_names = _names_beside(path, "features.txt", most_features)
     width = max(header.n_features if header else 0, n_features or 0)

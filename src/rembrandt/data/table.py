@@ -174,7 +174,7 @@ def _parquet(path: Path) -> Iterator[Any]:
     try:
         with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
             yield file
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
 
 
@@ -193,5 +193,5 @@ def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
         kind = pa.list_(kind)
     try:
         return pc.cast(column, kind).to_pylist()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error

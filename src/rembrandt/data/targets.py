@@ -10,7 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from rembrandt.data.arrays import SEVERAL, label_lists, label_matrix, label_rows, move_columns
-from rembrandt.data.labels import LabelIndex
+from rembrandt.data.labels import LabelIndex, as_labels
 from rembrandt.errors import DataError
 
 
@@ -57,7 +57,7 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     ``classes`` names its columns, which are the ``known`` labels otherwise.
     """
     y = _unwrapped(y)
-    named = known.tolist() if classes is None else np.asarray(list(classes)).tolist()
+    named = known.tolist() if classes is None else as_labels(classes).tolist()
     if _is_matrix(y):
         Y, labels = label_matrix(y), named
         if Y.shape[1] != len(named):
@@ -70,7 +70,7 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
         Y, _ = label_rows(counts, np.arange(len(labels)), len(labels))
     index = LabelIndex(known)
     try:
-        new = np.asarray(sorted({*labels, *named}.difference(index.names)))
+        new = as_labels(sorted({*labels, *named}.difference(index.names)))
     except TypeError as error:
         raise DataError(f"the labels are not of one type ({error}); give strings only, or numbers only") from error
     if len(new) and len(known) and (new.dtype.kind in "USO") != (known.dtype.kind in "USO"):

@@ -1,5 +1,6 @@
 """Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their values."""
 
+import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,11 +8,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
-from rembrandt.features.terms import SEED, hash_span, mix
+from rembrandt.features.terms import hash_span, mix
 
 # Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE, BAD_VALUE, NO_NAME, NO_BAR, TOO_MANY_WORDS, BAD_NAMESPACE = range(1, 7)
 
+_SEED = np.uint64(secrets.randbits(64))  # random, so that nobody can choose names with equal hashes
 _NEWLINE, _QUOTE, _COMMA, _COLON, _CARET, _BAR = 10, 39, 44, 58, 94, 124
 
 
@@ -65,11 +67,11 @@ def parse(chunk: bytes) -> VwRows:
     buffer = np.frombuffer(chunk, np.uint8)
     n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
     most_features = int(np.count_nonzero(buffer <= 32)) + chunk.count(b"|") + 2
-    return _parse(buffer, n_rows, chunk.count(b",") + n_rows, most_features)
+    return _parse(buffer, _SEED, n_rows, chunk.count(b",") + n_rows, most_features)
 
 
 @njit(nogil=True, cache=True)
-def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
+def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
     """Read labels, an importance and a tag up to the bar.
 
     Returns the position of the bar, the importance, the number of labels so far, the error and its position.
@@ -84,7 +86,7 @@ def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> 
                 while j < i:
                     end = _find(buffer, _COMMA, j, i)
                     if end > j:
-                        labels[n_labels] = hash_span(buffer, j, end, SEED)
+                        labels[n_labels] = hash_span(buffer, j, end, hash_seed)
                         spans[n_labels, 0], spans[n_labels, 1] = j, end
                         n_labels += 1
                     j = end + 1
@@ -103,7 +105,7 @@ def _before_bar(buffer: Any, i: int, labels: Any, spans: Any, n_labels: int) -> 
 
 
 @njit(nogil=True, cache=True)
-def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) -> Any:
+def _parse(buffer: Any, hash_seed: Any, most_rows: int, most_labels: int, most_features: int) -> Any:
     counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
     labels, label_spans = np.empty(most_labels, np.uint64), np.empty((most_labels, 2), np.int64)
     features, spans = np.empty(most_features, np.uint64), np.empty((most_features, 4), np.int64)
@@ -116,10 +118,10 @@ def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) ->
             i = skip_blanks(buffer, i + 1)
             continue
         first_label, first_feature = n, m
-        i, weights[rows], n, error, at = _before_bar(buffer, i, labels, label_spans, n)
+        i, weights[rows], n, error, at = _before_bar(buffer, hash_seed, i, labels, label_spans, n)
 
         # From the bar on: namespaces and their features.
-        first, last, seed, scale = 0, 0, SEED, 1.0  # of the namespace
+        first, last, seed, scale = 0, 0, hash_seed, 1.0  # of the namespace
         while error == FINE and i < buffer.size and buffer[i] != _NEWLINE:
             opens = buffer[i] == _BAR
             at = i + opens
@@ -128,7 +130,7 @@ def _parse(buffer: Any, most_rows: int, most_labels: int, most_features: int) ->
             value = _value(buffer, colon, i)
             if opens:
                 first, last, scale = at, colon, value
-                seed = SEED if first == last else mix(hash_span(buffer, first, last, SEED), _CARET)
+                seed = hash_seed if first == last else mix(hash_span(buffer, first, last, hash_seed), _CARET)
                 if np.isnan(value):
                     error = BAD_NAMESPACE
             else:

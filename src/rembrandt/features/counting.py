@@ -1,5 +1,6 @@
 """Compiled loops that number terms, count them within documents and weight the counts."""
 
+import secrets
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -8,12 +9,16 @@ from numpy.typing import NDArray
 
 
 class Vocabulary:
-    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance; an open-addressing table."""
+    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance; an open-addressing table.
+
+    A random factor decides the slots, so that nobody can choose texts whose terms share them.
+    """
 
     def __init__(self, hashes: NDArray[np.uint64] | None = None) -> None:
         self._keys = np.zeros(1 << 10, dtype=np.uint64)
         self._numbers = np.full(1 << 10, -1, dtype=np.int32)
         self._size = 0
+        self._factor = np.uint64(secrets.randbits(64) | 1)
         if hashes is not None:
             self.learn(hashes)
 
@@ -22,33 +27,36 @@ class Vocabulary:
 
     def learn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The number of every hash; new hashes get the next numbers."""
-        self._keys, self._numbers, self._size, found = _learn(self._keys, self._numbers, self._size, hashes)
+        self._keys, self._numbers, self._size, found = _learn(
+            *(self._keys, self._numbers, self._factor), self._size, hashes
+        )
         return found
 
     def numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The number of every hash, -1 for unknown ones."""
-        return _numbers(self._keys, self._numbers, hashes)
+        return _numbers(self._keys, self._numbers, self._factor, hashes)
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def _slot(keys: Any, numbers: Any, key: Any) -> Any:
+def _slot(keys: Any, numbers: Any, factor: Any, key: Any) -> Any:
     """The slot that holds the key, or the free one where it belongs."""
     mask = np.uint64(len(keys) - 1)
-    slot = key & mask
+    mixed = key * factor
+    slot = (mixed ^ (mixed >> np.uint64(32))) & mask
     while numbers[slot] >= 0 and keys[slot] != key:
         slot = (slot + np.uint64(1)) & mask
     return slot
 
 
 @nb.njit(nogil=True, cache=True)
-def _learn(keys: Any, numbers: Any, size: int, hashes: Any) -> Any:
+def _learn(keys: Any, numbers: Any, factor: Any, size: int, hashes: Any) -> Any:
     found = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
-        slot = _slot(keys, numbers, hashes[i])
+        slot = _slot(keys, numbers, factor, hashes[i])
         if numbers[slot] < 0:
             if 2 * size >= len(keys):
-                keys, numbers = _doubled(keys, numbers)
-                slot = _slot(keys, numbers, hashes[i])
+                keys, numbers = _doubled(keys, numbers, factor)
+                slot = _slot(keys, numbers, factor, hashes[i])
             keys[slot], numbers[slot] = hashes[i], size
             size += 1
         found[i] = numbers[slot]
@@ -56,20 +64,20 @@ def _learn(keys: Any, numbers: Any, size: int, hashes: Any) -> Any:
 
 
 @nb.njit(nogil=True, cache=True)
-def _doubled(keys: Any, numbers: Any) -> Any:
+def _doubled(keys: Any, numbers: Any, factor: Any) -> Any:
     new_keys, new_numbers = np.zeros(2 * len(keys), np.uint64), np.full(2 * len(keys), -1, np.int32)
     for old in range(len(keys)):
         if numbers[old] >= 0:
-            slot = _slot(new_keys, new_numbers, keys[old])
+            slot = _slot(new_keys, new_numbers, factor, keys[old])
             new_keys[slot], new_numbers[slot] = keys[old], numbers[old]
     return new_keys, new_numbers
 
 
 @nb.njit(nogil=True, cache=True)
-def _numbers(keys: Any, numbers: Any, hashes: Any) -> Any:
+def _numbers(keys: Any, numbers: Any, factor: Any, hashes: Any) -> Any:
     found = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
-        found[i] = numbers[_slot(keys, numbers, hashes[i])]
+        found[i] = numbers[_slot(keys, numbers, factor, hashes[i])]
     return found
 
 

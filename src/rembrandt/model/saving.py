@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.labels import as_labels
 from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
@@ -74,7 +75,7 @@ def folder_errors(path: str | Path) -> Iterator[None]:
 
 def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
     config, joined, names = metadata["text"], metadata["joined"], _own("classes", arrays)
-    classes = np.asarray(unpack_strings("classes", arrays)) if names else checked("classes", arrays, (None,), "biuf")
+    classes = as_labels(unpack_strings("classes", arrays)) if names else checked("classes", arrays, (None,), "biuf")
     c = len(classes)
     threshold = checked("threshold", arrays, (None,))
     return Model(
