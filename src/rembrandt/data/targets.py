@@ -47,7 +47,8 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     names, ids = np.unique(y, return_inverse=True)
     if len(names) < 2:
         raise DataError(f"the target has one class only ({names[0]!r}); give examples of at least two classes")
-    return Targets(label_rows(np.ones(len(y), np.int64), ids.astype(np.int32), len(names))[0], names, True)
+    Y, _ = label_rows(np.ones(len(y), np.int64), ids.astype(np.int32), len(names))
+    return Targets(Y, as_labels(names), True)
 
 
 def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:

@@ -19,10 +19,11 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.descent import Descent, LogisticProblem, LogisticSettings
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.whitening import Whitening
-from rembrandt.errors import RembrandtWarning
+from rembrandt.errors import RembrandtWarning, StorageError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import checked, positive
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 __all__ = ["LogisticSettings", "fit_logistic", "stopping_rows"]
@@ -114,15 +115,30 @@ def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | 
     if kept is None:
         return None
     arrays, facts = kept
-    if facts["batch"] != descent.batch:  # it depends on the free memory of a device
+    try:  # the file is not trusted
+        np.random.default_rng().bit_generator.state = facts["rng"]
+        for name, kind in (
+            ("scale", float),
+            ("first_loss", float),
+            ("best_loss", float),
+            ("since", int),
+            ("done", int),
+        ):
+            positive(facts[name], kind, or_zero=True)
+        batch = positive(facts["batch"], int)
+    except (LookupError, TypeError, ValueError, OverflowError, StorageError) as error:
+        raise StorageError(
+            f"the checkpoint of the decoder cannot be used ({error}); delete it to start again"
+        ) from error
+    if batch != descent.batch:  # it depends on the free memory of a device
         warnings.warn(
-            f"the checkpoint was made with {facts['batch']:,} examples a step, and there is memory for "
+            f"the checkpoint was made with {batch:,} examples a step, and there is memory for "
             f"{descent.batch:,} now: the logistic decoder starts again",
             RembrandtWarning,
             stacklevel=2,
         )
         return None
-    descent.restore(arrays)
+    descent.restore({name: checked(name, arrays, own.shape) for name, own in descent.state().items()})
     return facts
 
 

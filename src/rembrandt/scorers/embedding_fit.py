@@ -23,7 +23,7 @@ from rembrandt.linalg.blocks import Block, as_numpy, in_rows
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.arrays import Arrays, checked
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
@@ -68,7 +68,11 @@ class Embedded:
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
         """Rebuild what `arrays` returned."""
-        blocks = {name: place.asarray(array) for name, array in arrays.items()}
+        k = checked("V", arrays, (None, None)).shape[1]
+        shapes = {"sigma": (k,), "projection": (None, k), "back": (None, k)}
+        known = [name for name in ("V", "sigma", "projection", "back", "means") if name in arrays]
+        sound = {name: checked(name, arrays, shapes.get(name, arrays[name].shape)) for name in known}
+        blocks = {name: place.asarray(array) for name, array in sound.items()}
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
         e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rembrandt import __version__
-from rembrandt.errors import RembrandtWarning, SettingsError, StorageError
+from rembrandt.errors import RembrandtError, RembrandtWarning, SettingsError, StorageError
 from rembrandt.storage.arrays import Arrays, checked, parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import fsync_folder, write_errors
 from rembrandt.storage.locks import locked
@@ -148,7 +148,11 @@ class CheckpointFolder(Checkpoints):
 
     def stage(self, name: str, compute: Callable[[], T], pack: Callable[[T], State], unpack: Callable[..., T]) -> T:
         if saved := self._usable(name):
-            result, self._done[name] = unpack(*saved[-1].read()), saved[-1].sha256
+            try:
+                result, self._done[name] = unpack(*saved[-1].read()), saved[-1].sha256
+            except (RembrandtError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+                finding = f"{saved[-1].path} is not a checkpoint of this fit ({error})"
+                raise StorageError(f"{finding}; delete the folder to start again") from error
         else:
             result = compute()
             self._done[name] = self._write(name, 1, pack(result))
