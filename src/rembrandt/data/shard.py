@@ -43,7 +43,7 @@ class Entry:
         entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
         numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
         possible = len(numbers) == 8 and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
-        if not (possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file):
+        if not (possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file[:255]):
             raise ValueError("an entry of a shard is invalid")
         return entry
 

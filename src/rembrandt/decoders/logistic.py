@@ -117,14 +117,8 @@ def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | 
     arrays, facts = kept
     try:  # the file is not trusted
         np.random.default_rng().bit_generator.state = facts["rng"]
-        for name, kind in (
-            ("scale", float),
-            ("first_loss", float),
-            ("best_loss", float),
-            ("since", int),
-            ("done", int),
-        ):
-            positive(facts[name], kind, or_zero=True)
+        for name in ("scale", "first_loss", "best_loss", "since", "done"):
+            positive(facts[name], int if name in ("since", "done") else float, or_zero=True)
         batch = positive(facts["batch"], int)
     except (LookupError, TypeError, ValueError, OverflowError, StorageError) as error:
         raise StorageError(

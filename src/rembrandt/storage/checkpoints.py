@@ -90,11 +90,11 @@ class _Saved:
         """The fit that the file belongs to; a damaged file is refused."""
         try:
             facts = self._read()[1]
-            _ = dict(facts["after"]), dict(facts["facts"])
+            _ = [part.items() for part in (facts["after"], facts["facts"], facts["fit"].get("settings", {}))]
             return dict(facts["fit"])
         except OSError as error:
             raise StorageError(f"it cannot be read ({error.strerror})") from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError("it is not a checkpoint") from error
 
     def after(self) -> dict[str, str]:
