@@ -1,6 +1,5 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -21,11 +20,11 @@ from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import dataset_targets
 from rembrandt.estimators.prediction import Prediction
+from rembrandt.estimators.saving import save_classifier
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import fit_model
-from rembrandt.model.saving import save_model
 from rembrandt.progress import Report, bars, silent
 from rembrandt.recipe import (
     Auto,
@@ -359,20 +358,7 @@ class RembrandtClassifier(Prediction):
             Secret to sign the model with; `load` with the same ``require_signature`` accepts no other model.
         """
         check_is_fitted(self, "model_")
-        params = {name: as_json(value) for name, value in self.get_params(deep=False).items() if name != "text"}
-        # A model does not depend on a device: `load` says where it runs.
-        params |= {"random_state": self.settings_["seed"], "device": "cpu", "regressor": None}
-        facts: dict[str, Any] = {
-            "params": params,
-            "dense_target": self._dense_target,
-            "selection": self.selection_,
-            "feature_names": self.feature_names_,
-            "label_titles": self.label_titles_,
-            "extra": dict(extra or {}),
-        }
-        where, last = os.path.realpath(path), getattr(self, "_saved", ("", None))
-        expected = last[1] if last[0] == where else None
-        self._saved = where, save_model(path, self.model_, facts, force, sign_key=sign_key, expected=expected)
+        self._saved = save_classifier(self, path, force, extra, sign_key)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}

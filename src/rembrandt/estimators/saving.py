@@ -1,0 +1,33 @@
+"""Saving a fitted classifier."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rembrandt.model.saving import save_model
+from rembrandt.recipe import as_json
+
+
+def save_classifier(
+    classifier: Any, path: str | Path, force: bool, extra: Mapping[str, Any] | None, sign_key: str | bytes | None
+) -> tuple[str, str]:
+    """Write a classifier to a folder; return the folder and the checksum of the model in it.
+
+    If the classifier was loaded from the folder, or saved there, and the folder has changed since, it is kept: somebody
+    else has replaced the model, and their work would be lost.
+    """
+    params = {name: as_json(value) for name, value in classifier.get_params(deep=False).items() if name != "text"}
+    # A model does not depend on a device: `load` says where it runs.
+    params |= {"random_state": classifier.settings_["seed"], "device": "cpu", "regressor": None}
+    facts: dict[str, Any] = {
+        "params": params,
+        "dense_target": classifier._dense_target,
+        "selection": classifier.selection_,
+        "feature_names": classifier.feature_names_,
+        "label_titles": classifier.label_titles_,
+        "extra": dict(extra or {}),
+    }
+    where, last = os.path.realpath(path), getattr(classifier, "_saved", ("", None))
+    expected = last[1] if last[0] == where else None
+    return where, save_model(path, classifier.model_, facts, force, sign_key=sign_key, expected=expected)
