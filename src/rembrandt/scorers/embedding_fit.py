@@ -70,8 +70,7 @@ class Embedded:
         """Rebuild what `arrays` returned."""
         k = checked("V", arrays, (None, None)).shape[1]
         shapes = {"sigma": (k,), "projection": (None, k), "back": (None, k)}
-        known = [name for name in ("V", "sigma", "projection", "back", "means") if name in arrays]
-        sound = {name: checked(name, arrays, shapes.get(name, arrays[name].shape)) for name in known}
+        sound = {name: checked(name, arrays, shapes.get(name, array.shape)) for name, array in arrays.items()}
         blocks = {name: place.asarray(array) for name, array in sound.items()}
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
