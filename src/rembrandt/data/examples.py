@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -20,6 +21,7 @@ class Examples:
     classes: Array
     multiclass: bool
     weights: Array | None = None
+    groups: Array | None = None  # numbers; rows of a group are held out together
 
     @property
     def n(self) -> int:
@@ -29,12 +31,23 @@ class Examples:
     def n_labels(self) -> int:
         return int(self.Y.shape[1])
 
-    @property
-    def per_label(self) -> float:
-        """Mean number of examples of a label."""
-        return float(self.Y.nnz / self.Y.shape[1])
-
     def take(self, index: Array) -> "Examples":
         """Return the examples at these positions, in memory."""
-        weights = None if self.weights is None else self.weights[index]
-        return replace(self, X=as_rows(self.X[index]), Y=self.Y[index], weights=weights)
+        weights, groups = (None if each is None else each[index] for each in (self.weights, self.groups))
+        return replace(self, X=as_rows(self.X[index]), Y=self.Y[index], weights=weights, groups=groups)
+
+    def with_labels(self, columns: Array) -> "Examples":
+        """Return the examples that have any of these labels, with these labels alone."""
+        Y = sparse.csr_array(self.Y[:, columns])
+        return replace(self, Y=Y, classes=self.classes[columns]).take(np.flatnonzero(np.diff(Y.indptr)))
+
+
+def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
+    """Number the groups of rows: those given, or else rows that are equal.
+
+    Rows are compared by a random projection, in which different rows are equal with probability 0.
+    """
+    if groups is not None:
+        return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    direction = np.random.default_rng(seed).standard_normal(X.shape[1])
+    return np.unique(np.asarray(X @ direction).ravel(), return_inverse=True)[1].astype(np.int64)

@@ -31,7 +31,6 @@ class PredictRequest(BaseModel):
         default=_ABSENT, min_length=1, max_length=MAX_LABELS, description="Predict these labels only; names or titles."
     )
     exclude: list[str] = Field(default=[], max_length=MAX_LABELS, description="Never predict these labels.")
-    probabilities: bool = Field(default=False, description="Return probabilities as scores.")
     explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
 
     @model_validator(mode="after")
@@ -58,9 +57,7 @@ class SuggestRequest(BaseModel):
         return cls.model_validate({name: values[-1] for name, values in fields.items()})
 
     def as_predict_request(self) -> PredictRequest:
-        return PredictRequest.model_construct(
-            texts=[self.text], top_k=self.limit, threshold=self.threshold, probabilities=True
-        )
+        return PredictRequest.model_construct(texts=[self.text], top_k=self.limit, threshold=self.threshold)
 
 
 class Word(BaseModel):

@@ -47,7 +47,7 @@ export async function classify(root, state) {
     results.setAttribute("aria-busy", "true");
     try {
       const body = texts ? { texts: [text] } : { vectors: [parseVector(text)] };
-      const answer = await api.predict({ ...body, top_k: state.top, explain: true, probabilities: true }, controller.signal);
+      const answer = await api.predict({ ...body, top_k: state.top, explain: true }, controller.signal);
       hideError();
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
