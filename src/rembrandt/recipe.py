@@ -105,7 +105,7 @@ class TreeSettings:
         Weights smaller than this are dropped.
     tolerance : float, default=0.3
         Projected gradient at which coordinate descent stops.
-    passes : int, default=12
+    passes : int, default=6
         Maximum number of passes over the examples of a node.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
@@ -117,7 +117,7 @@ class TreeSettings:
     power: float = 3.0
     threshold: float = 0.05
     tolerance: float = 0.3
-    passes: int = 12
+    passes: int = 6
     beam: int = 10
 
 
