@@ -103,7 +103,7 @@ class TreeSettings:
         Power of the hinge in the probability of a node.
     threshold : float, default=0.05
         Weights smaller than this are dropped.
-    tolerance : float, default=0.3
+    tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
     passes : int, default=6
         Maximum number of passes over the examples of a node.
@@ -116,7 +116,7 @@ class TreeSettings:
     cost: Open = "auto"
     power: float = 3.0
     threshold: float = 0.05
-    tolerance: float = 0.3
+    tolerance: float = 0.2
     passes: int = 6
     beam: int = 10
 

@@ -28,7 +28,7 @@ IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
 RUN = 64
 ROUND = 4  # passes over the active examples before the margins of all are computed again
 ACTIVE = np.float32(1 / 3)  # of the tolerance: the gradient at which an example becomes active
-ASIDE = np.float32(0.2)  # a row this far beyond its margin is skipped until the end, whatever the other rows' margins
+SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -186,14 +186,14 @@ def _solve(
             ends[size] = fill
         if converged and size == before:
             break
+        converged = False
         curvature = np.float32(0.5) * others[width]
         for f in range(width + 1):
             curvature += others[f] * others[f]
-        active, highest = size, np.float32(np.inf)
+        active = size
         for s in range(size):
             order[s] = s
-        converged = False
-        for _ in range(min(ROUND, passes - used)):
+        for number in range(min(ROUND, passes - used)):
             used += 1
             run = 1 if active <= IN_CACHE else RUN
             n_blocks = (active + run - 1) // run
@@ -214,15 +214,12 @@ def _solve(
                         dot += shares[at] * w[local[at]]
                     y, a = state[i, 0], state[i, 3]
                     gradient = y * dot - np.float32(1) + a * state[i, 1]
-                    projected = gradient
                     if a == 0:
-                        if gradient > highest:  # far beyond its margin: skipped until the end
-                            continue
-                        projected = min(gradient, np.float32(0))
-                    rest[kept] = i
-                    kept += 1
-                    top, low = max(top, projected), min(low, projected)
-                    if abs(projected) > np.float32(1e-6):
+                        gradient = min(gradient, np.float32(0))
+                    top, low = max(top, gradient), min(low, gradient)
+                    if abs(gradient) > SETTLED * tolerance:  # others are skipped until the next round
+                        rest[kept] = i
+                        kept += 1
                         new = max(a - gradient * state[i, 2], np.float32(0))
                         step = (new - a) * y
                         state[i, 3] = new
@@ -238,16 +235,10 @@ def _solve(
                 for f in range(width + 1):
                     w[f] += (t - new) * others[f]
                 t = new
-            order, rest = rest, order
+            order, rest, active = rest, order, kept
+            converged = number == 0 and top - low <= tolerance
             if top - low <= tolerance:
-                converged = kept == size
-                if converged:
-                    break
-                active, highest = size, np.float32(np.inf)
-                for s in range(size):
-                    order[s] = s
-            else:
-                active, highest = kept, min(top, ASIDE) if top > 0 else np.float32(np.inf)
+                break
     return w
 
 
