@@ -162,7 +162,7 @@ class _Search:
         if rung.labels is not None:
             columns = rung.labels
             part = replace(part, Y=sparse.csr_array(part.Y[:, columns]), classes=part.classes[columns])
-        full = rung.last and self.effort > 0
+        full = rung.last and self.effort == 2  # otherwise with one tree, which ranks nearly as several do
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
         self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, full, share) for a, b in pairs]

@@ -50,7 +50,7 @@ class Measures:
 class Trial:
     """One split of examples into a part to fit on and a part to measure on; what candidates share is fitted once.
 
-    ``full`` fits scorers of full size, as the model will have them; otherwise one tree and few random features.
+    ``full`` fits as many trees as the model will have, otherwise one.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Trial:
         fit, place, recipe = self._scaled(candidate), self.place, replace(candidate, n_components=self._rank(candidate))
         features = n_random_features(candidate)
         epochs = candidate.embedding.max_epochs
-        if not self.full:
+        if self.share < 1:
             features, epochs = min(features, FEATURES), min(epochs, EPOCHS)
         recipe = recipe.with_embedding(n_random_features=features, max_epochs=epochs)
         check_memory(fit, recipe, place)
