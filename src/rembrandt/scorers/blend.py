@@ -112,7 +112,6 @@ class Blend:
         return cls(weights, finite(facts["count"]), finite(facts["bias"]))
 
 
-
 def collect(
     scorers: dict[str, Scorer],
     rows: dict[str, Any],
