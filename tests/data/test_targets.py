@@ -59,7 +59,7 @@ def test_a_second_partial_fit_with_lists(y):
     expected = sorted({label for each in y for label in each})
     assert classifier.classes_.tolist() == expected
     assert classifier.partial_fit(X, y * 10).classes_.tolist() == expected
-    assert classifier.classes_.dtype.kind == np.asarray(expected).dtype.kind
+    assert {*map(type, classifier.classes_.tolist())} == {*map(type, expected)}
 
 
 def test_classes_are_named_before_they_occur():
@@ -67,8 +67,8 @@ def test_classes_are_named_before_they_occur():
     assert one.classes.tolist() == ["a", "b", "c"] and one.multiclass
     assert one.Y.toarray().tolist() == [[0, 1, 0], [1, 0, 0]]
     several = read_targets(np.array([[1, 0], [1, 1]]), classes=["z", "y"])
-    assert several.classes.tolist() == ["y", "z"] and several.dense == "int64"
-    assert several.Y.toarray().tolist() == [[0, 1], [1, 1]]
+    assert several.classes.tolist() == ["z", "y"] and several.dense == "int64"
+    assert several.Y.toarray().tolist() == [[1, 0], [1, 1]], "the columns keep their order"
 
 
 @pytest.mark.parametrize("y", [np.array([[0, 1], [1, 1]]), [[0, 1], [1, 1]], sparse.csr_array([[0, 1], [1, 1]])])

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from rembrandt.cli.options import DATA, option
+from rembrandt.cli.options import DATA, flag, option
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -41,6 +41,9 @@ class TextReading:
     text: Annotated[
         list[str] | None, option("Text columns, separated by commas.", DATA, metavar="COLUMNS", callback=_columns)
     ] = None
+    delimiter: Annotated[
+        str | None, option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs)
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class Reading(TextReading):
     ] = None
     label_separator: Annotated[
         str | None, option("Separator of labels in a cell; else one label per cell.", DATA, metavar="S", callback=_tabs)
+    ] = None
+    verbatim_labels: Annotated[
+        bool | None,
+        flag("--verbatim-labels", "Take labels as they are, even if they look like several in one.", DATA),
     ] = None
 
     @classmethod
@@ -68,7 +75,7 @@ class Reading(TextReading):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        return vars(self) | {"format": self.format or "auto"}
+        return vars(self) | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
 
 
 def read_training(source: str, reading: Reading, report: Report) -> tuple[Dataset, Reading]:
@@ -81,7 +88,9 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
         return read(path, **reading.arguments(), report=report), reading
 
 
-def read_examples(source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool) -> Dataset:
+def read_examples(
+    source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool, id: str | None = None
+) -> Dataset:
     """Return examples for a model of ``n_features`` features, or of texts if that is None."""
     from rembrandt.data import catalogue, read
 
@@ -90,6 +99,7 @@ def read_examples(source: str, reading: Reading, report: Report, n_features: int
     with _as_file(source) as path:
         format = reading.format or _detected(path, lines_are_texts=unlabelled and n_features is None)
         found = reading.arguments() | {"format": format, "labels": None if unlabelled else reading.labels}
+        found |= {"id": id} | ({} if format == "csv" else {"delimiter": None})
         width = n_features if format in ("repository", "svmlight") else None
         return read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
 
@@ -109,8 +119,8 @@ def data_set_reading(name: str) -> Reading:
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
-    """Return the format; a file that is in no format of texts may be read as plain lines."""
-    from rembrandt.data.detect import detect
+    """Return the format; a file that is in no format may be read as plain lines, but not one of features."""
+    from rembrandt.data.detect import detect, is_sparse_text
 
     try:
         format = detect(path) if path.is_file() else "auto"
@@ -118,7 +128,13 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
         if not lines_are_texts:
             raise
         return "lines"
-    return "lines" if lines_are_texts and format not in (*_TEXT_FORMATS, "auto") else format
+    ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in (
+        ".vw",
+        ".svm",
+        ".svmlight",
+        ".libsvm",
+    )
+    return "lines" if lines_are_texts and ambiguous and not is_sparse_text(path) else format
 
 
 @contextmanager

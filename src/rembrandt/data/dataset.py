@@ -79,6 +79,8 @@ class Dataset:
         How many true labels each example lost in `align_labels`.
     label_titles : mapping of str to str, optional
         Titles of labels whose names are identifiers.
+    ids : list of str, default=None
+        What identifies each example, where a column of a table was named for it.
 
     Attributes
     ----------
@@ -106,6 +108,7 @@ class Dataset:
     weights: NDArray[np.float32] | None = None
     dropped_labels: NDArray[np.int64] | None = None
     label_titles: Mapping[str, str] = field(default_factory=dict)
+    ids: list[str] | None = None
 
     @classmethod
     def build(
@@ -119,12 +122,13 @@ class Dataset:
         task: Task | None = None,
         weights: NDArray[np.float32] | None = None,
         notes: Notes | None = None,
+        ids: list[str] | None = None,
     ) -> Dataset:
         """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not given.
 
         Parameters
         ----------
-        Y, X, texts, label_names, feature_names, weights
+        Y, X, texts, label_names, feature_names, weights, ids
             As for the class.
         task : {"multiclass", "multilabel"}, default=None
             None means multiclass if no example has several labels.
@@ -142,7 +146,7 @@ class Dataset:
         counted = replace(
             notes or Notes(), rows_without_features=empty or 0, rows_without_labels=int((labels_each == 0).sum())
         )
-        return cls(Y, X, texts, label_names, feature_names, task, counted, weights)
+        return cls(Y, X, texts, label_names, feature_names, task, counted, weights, ids=ids)
 
     @classmethod
     def from_arrays(
@@ -229,6 +233,7 @@ class Dataset:
             feature_names=self.feature_names,
             task=self.task,
             weights=None if self.weights is None else self.weights[chosen],
+            ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
         )
         dropped = None if self.dropped_labels is None else self.dropped_labels[chosen]
         return replace(part, dropped_labels=dropped, label_titles=self.label_titles)

@@ -33,6 +33,9 @@ class ReadOptions:
     text: str | Sequence[str] | None = None
     labels: str | Path | None = None
     label_separator: str | None = None
+    verbatim_labels: bool = False
+    id: str | None = None
+    delimiter: str | None = None
     unlabelled: bool = False
     label_names: Sequence[str] | None = None
     n_features: int | None = None
@@ -41,6 +44,15 @@ class ReadOptions:
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
+
+
+_FEATURES = re.compile(rb"[^|]*\||(?:\S+\s+)?\S+:[-+.\d]\S*(?:\s|$)")
+
+
+def is_sparse_text(path: Path) -> bool:
+    """Whether the first lines are rows of features, and not texts in which a line looks like one."""
+    lines = [line for line in head(path).split(b"\n") if line.strip()][:-1][:20] or [head(path)]
+    return all(_HEADER.fullmatch(line) or _FEATURES.match(line) for line in lines)
 
 
 def detect(path: Path) -> str:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
+from rembrandt.data.labels import as_labels
 from rembrandt.data.rows import Rows, as_rows, is_rows
 from rembrandt.data.targets import Targets
 from rembrandt.errors import DataError
@@ -58,4 +59,4 @@ class Estimator(BaseEstimator):
 
 def dataset_targets(data: Dataset) -> Targets:
     """Return the labels of a dataset as the target of a fit."""
-    return Targets(data.Y, np.asarray(data.label_names), multiclass=data.task == "multiclass")
+    return Targets(data.Y, as_labels(data.label_names), multiclass=data.task == "multiclass")

@@ -42,6 +42,5 @@ def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Rembrand
     classifier._dense_target = facts["dense_target"]
     classifier.selection_ = facts["selection"]
     classifier.feature_names_ = facts["feature_names"]
-    classifier.label_titles_ = facts["label_titles"]
     classifier.extra_ = facts["extra"]
     return classifier

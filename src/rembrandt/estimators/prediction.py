@@ -1,5 +1,6 @@
 """Predictions of a fitted classifier, by the names of the labels."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
@@ -14,12 +15,14 @@ from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.targets import read_targets
 from rembrandt.engines.place import CPU, is_dask, place_for
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
+from rembrandt.estimators.inputs import check_input
 from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.metrics import precision_at_k
 from rembrandt.model.model import Model
+from rembrandt.model.ranked import indicator, is_blank, predicted_sets, ranked_labels
 from rembrandt.progress import Report, bars, silent
 
 Array = NDArray[Any]
@@ -48,10 +51,15 @@ class Prediction(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,) or sparse array of shape (n_samples, n_labels)
             Classes; or a 0/1 matrix, dense where `fit` was given a dense one.
         """
-        X = self.rows(X)
+        X, model = self.rows(X), self.device_model()
         if self.model_.multiclass:
-            return self.classes_[self.device_model().top_k(X, 1)[0][:, 0]]
-        labels = self.device_model().label_sets(X)
+            if blank := int(is_blank(model, X).sum()):
+                found = (
+                    f"{blank:,} of {X.shape[0]:,} texts have no word of the model, and get the class of an empty text"
+                )
+                warnings.warn(RembrandtWarning(f"{found}; predict_labels leaves them empty"), stacklevel=2)
+            return self.classes_[model.top_k(X, 1)[0][:, 0]]
+        labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
@@ -86,7 +94,8 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Labels, best first; None where fewer than ``k`` labels remain.
+            Labels, best first; at most as many columns as there are labels. A text without a known word has no labels:
+            None in all columns.
         scores : ndarray of shape (n_samples, k)
             Their scores; -inf where there is no label.
         """
@@ -109,7 +118,7 @@ class Prediction(ClassifierMixin, Estimator):
         X = self.rows(X)
         with bars(self.verbose > 0) as report:
             model = self.device_model(shortlist, report)
-            return model.top_k(X, k, self._allowed(include, exclude), _worth(model, tail), report)
+            return ranked_labels(model, X, k, self.allowed_columns(include, exclude), worth_of(model, tail), report)
 
     def build_shortlist(self, report: Report = silent) -> Self:
         """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first use.
@@ -234,10 +243,22 @@ class Prediction(ClassifierMixin, Estimator):
             model = known[2]
         return model if shortlist is False else model.with_shortlist(shortlist)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def rows(self, X: Any) -> Any:
         """Turn texts or features into the validated feature matrix of the model."""
         check_is_fitted(self, "model_")
+        check_input(X)
         text = self.model_.text
+        if text is None and is_text(X):
+            raise DataError("the model was fitted to features, not to texts; give a matrix of features")
         if text is not None and is_text(X):
             X = text.transform(X)
         if text is not None and is_blocks(X):
@@ -259,7 +280,8 @@ class Prediction(ClassifierMixin, Estimator):
             raise DataError(f"label {unknown!r} is not one of the {self.model_.n_labels:,} of this model; see classes_")
         return found
 
-    def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+    def allowed_columns(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+        """Return the columns that may be predicted, None for all."""
         if include is None and exclude is None:
             return None
         allowed = np.zeros(self.model_.n_labels, dtype=bool)
@@ -268,7 +290,7 @@ class Prediction(ClassifierMixin, Estimator):
         return np.flatnonzero(allowed)
 
 
-def _worth(model: Model, tail: Tail) -> Array | None:
+def worth_of(model: Model, tail: Tail) -> Array | None:
     """Return what a hit on each label counts, where it matters."""
     if isinstance(tail, bool):
         return model.worth() if tail else None

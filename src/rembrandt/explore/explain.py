@@ -16,6 +16,7 @@ from rembrandt.explore.explanation import Explanation
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
+from rembrandt.model.ranked import ranked_labels
 from rembrandt.scorers.explanations import Contributions
 
 Columns = NDArray[np.int64]
@@ -51,7 +52,7 @@ def explain(
     """
     rows = classifier.rows(X)
     if labels is None:
-        columns = classifier.device_model().top_k(rows, min(k, len(classifier.classes_)))[0]
+        columns = ranked_labels(classifier.device_model(), rows, k)[0]
     else:
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
     texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]

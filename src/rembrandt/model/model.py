@@ -44,6 +44,7 @@ class Model:
     threshold: float | Array = 0.5  # probability from which a label is predicted; of all labels, or of each
     text: TextFeatures | None = None
     joined: Joined | None = None
+    titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
     settings: dict[str, Any] = field(default_factory=dict)  # how it was fitted
 
     @property
@@ -56,8 +57,8 @@ class Model:
 
     @cached_property
     def labels(self) -> LabelIndex:
-        """Columns of the labels by name."""
-        return LabelIndex(self.classes.tolist())
+        """Columns and names of the labels."""
+        return LabelIndex(self.classes.tolist(), self.titles)
 
     @property
     def embedding(self) -> EmbeddingScorer | None:

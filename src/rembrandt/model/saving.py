@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.labels import as_labels, titles_of
 from rembrandt.errors import ModelError
 from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
@@ -28,6 +29,8 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
     else:
         arrays["classes"] = model.classes
+    if model.titles is not None:
+        arrays |= pack_strings("label_names", model.titles)
     metadata: dict[str, Any] = {
         "multiclass": model.multiclass,
         "n_train": model.n_train,
@@ -54,7 +57,8 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, dict[str, 
         threshold = arrays["threshold"]
         config, joined = metadata["text"], metadata["joined"]
         return Model(
-            classes=arrays["classes"] if "classes" in arrays else np.asarray(unpack_strings("classes", arrays)),
+            classes=_classes(arrays),
+            titles=_titles(arrays, metadata["extra"]),
             multiclass=metadata["multiclass"],
             scorers={
                 name: _SCORERS[name].from_arrays(_own(name, arrays), facts)
@@ -70,6 +74,25 @@ def load_model(path: str | Path, verify: bool = True) -> tuple[Model, dict[str, 
         ), metadata["extra"]
     except KeyError as missing:
         raise ModelError(f"{path} has no {missing}: this is not a classifier; fit and save it again") from missing
+
+
+def _classes(arrays: Arrays) -> NDArray[Any]:
+    return arrays["classes"] if "classes" in arrays else as_labels(unpack_strings("classes", arrays))
+
+
+def _titles(arrays: Arrays, extra: dict[str, Any]) -> list[str] | None:
+    """Return the names that are shown for labels; models had them as JSON once, or have none."""
+    if "label_names.ends" not in arrays:
+        known = extra.get("label_titles")
+        return titles_of(_classes(arrays), known) if known else None
+    text, ends = arrays["label_names.utf8"], arrays["label_names.ends"]
+    whole = text.ndim == 1 == ends.ndim and len(ends) == len(arrays["label_counts"]) and ends.dtype.kind == "i"
+    if not whole or (np.diff(ends, prepend=0) < 0).any() or ends.max(initial=0) != len(text):
+        raise ModelError("the names of its labels are damaged; copy the model folder again, or set the names again")
+    try:
+        return unpack_strings("label_names", arrays)
+    except UnicodeDecodeError as cause:
+        raise ModelError("the names of its labels are not UTF-8; set the names again") from cause
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

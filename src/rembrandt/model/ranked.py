@@ -1,0 +1,94 @@
+"""Ranked labels of rows as people see them: as many as there are, and none for a text without a known word."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.sparse import Matrix, is_sparse
+from rembrandt.model.model import Model
+from rembrandt.progress import Report, silent
+from rembrandt.scorers.protocol import Array, Labels
+
+_FIRST = 16  # labels of a row that are looked at first where a threshold decides how many there are
+
+
+def is_blank(model: Model, X: Matrix) -> NDArray[np.bool_]:
+    """Return which rows are texts without a single term of the model: their scores say nothing about them."""
+    if model.text is None or not is_sparse(X):
+        return np.zeros(X.shape[0], dtype=bool)
+    return np.asarray(np.diff(X.indptr) == 0)
+
+
+def ranked_labels(
+    model: Model,
+    X: Matrix,
+    k: int,
+    allowed: Labels | None = None,
+    worth: Array | None = None,
+    report: Report = silent,
+) -> tuple[Labels, Array]:
+    """Return `Model.top_k` with at most as many columns as there are labels; -1 in rows without a known word."""
+    k = min(k, model.n_labels if allowed is None else len(allowed))
+    if k == 0:
+        return np.empty((X.shape[0], 0), np.int64), np.empty((X.shape[0], 0), np.float32)
+    labels, scores = model.top_k(X, k, allowed, worth, report)
+    blank = is_blank(model, X)
+    labels[blank], scores[blank] = -1, -np.inf
+    return labels, scores
+
+
+def ranked_probabilities(
+    model: Model, X: Matrix, k: int, allowed: Labels | None = None, worth: Array | None = None
+) -> tuple[Labels, Array, Array]:
+    """Return `ranked_labels` and the probability of each label, 0 where there is none."""
+    k = min(k, model.n_labels if allowed is None else len(allowed))
+    if k == 0:
+        none, zero = np.empty((X.shape[0], 0), np.int64), np.empty((X.shape[0], 0), np.float32)
+        return none, zero, zero
+    if worth is None:
+        labels, scores, probabilities = model.top_probabilities(X, k, allowed)
+    else:
+        labels, scores = model.top_k(X, k, allowed, worth)
+        probabilities = model.probabilities_at(X, labels)
+    blank = is_blank(model, X)
+    labels[blank], scores[blank], probabilities[blank] = -1, -np.inf, 0
+    return labels, scores, probabilities
+
+
+def predicted_sets(
+    model: Model, X: Matrix, threshold: float | Array | None = None, k: int | None = None, allowed: Labels | None = None
+) -> tuple[Labels, Array]:
+    """Return the labels whose probability reaches the threshold, best first and -1 after them, and probabilities.
+
+    The threshold is that of the model by default; with one label a row that is the best label. Labels are looked at in
+    the order of their scores until every row has one below the lowest threshold, or ``k`` were found.
+    """
+    if threshold is None and model.multiclass:
+        labels, _, probabilities = ranked_probabilities(model, X, 1, allowed)
+        return labels, probabilities
+    least = np.broadcast_to(model.threshold if threshold is None else threshold, (model.n_labels,))
+    most = min(k or model.n_labels, model.n_labels if allowed is None else len(allowed))
+    width = min(_FIRST, most)
+    labels, _, probabilities = ranked_probabilities(model, X, width, allowed)
+    while width < most and (probabilities[:, -1] >= least.min()).any():
+        width = min(4 * width, most)
+        labels, _, probabilities = ranked_probabilities(model, X, width, allowed)
+    return kept_first(labels, probabilities, (labels >= 0) & (probabilities >= least[labels]))
+
+
+def kept_first(labels: Labels, probabilities: Array, kept: NDArray[np.bool_]) -> tuple[Labels, Array]:
+    """Return the labels that are kept in their order, -1 after them, in as few columns as possible."""
+    order, width = np.argsort(~kept, axis=1, kind="stable"), int(kept.sum(axis=1).max(initial=0))
+    labels = np.take_along_axis(np.where(kept, labels, -1), order, axis=1)
+    probabilities = np.take_along_axis(np.where(kept, probabilities, 0), order, axis=1)
+    return labels[:, :width], probabilities[:, :width]
+
+
+def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
+    """Return lists of labels, -1 after the last, as a 0/1 matrix."""
+    counts = (labels >= 0).sum(axis=1)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    chosen = labels[labels >= 0]
+    matrix = sparse.csr_array((np.ones(len(chosen), np.int8), chosen, ends), shape=(len(labels), n_labels))
+    matrix.sort_indices()
+    return matrix
