@@ -60,8 +60,7 @@ class RembrandtClassifier(NamedPrediction):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
-    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out
-    training examples.
+    centroids. A blend combines their scores. The preset, or a choice on held-out examples, fills in what is "auto".
 
     Parameters
     ----------
@@ -223,8 +222,7 @@ class RembrandtClassifier(NamedPrediction):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         checkpoint : str or Path, default=None
-            Folder for finished stages. A fit that was interrupted continues there when it is called again with the same
-            data and settings, and gives the same model. Delete the folder when the model is saved.
+            Folder for finished stages. The same call continues an interrupted fit; the model is the same.
         classes : iterable of labels, default=None
             The labels of the columns of a 0/1 matrix, in their order; or labels that may not occur in ``y``.
         label_names : mapping of labels to str, or iterable of str, default=None
