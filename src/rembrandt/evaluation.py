@@ -13,8 +13,8 @@ from rembrandt.data import Dataset
 from rembrandt.data.separators import SEPARATORS
 from rembrandt.errors import RembrandtWarning
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.metrics import Decile, coverage_by_decile, evaluate, most_popular
-from rembrandt.model.ranked import ranked_labels
+from rembrandt.metrics import Decile, coverage_by_decile, evaluate, f1_scores, largest_precision, most_popular
+from rembrandt.model.ranked import predicted_sets, ranked_labels
 from rembrandt.progress import Report, silent
 
 KS = (1, 3, 5)
@@ -36,6 +36,8 @@ class Measured:
         Speed of prediction, including text features.
     deciles : list of Decile
         Recall and precision by the frequency of labels.
+    largest : dict of str to float
+        The P@k that a perfect prediction would reach: less than 1 where examples have fewer than k labels.
     """
 
     data: Dataset
@@ -44,6 +46,7 @@ class Measured:
     popular: dict[str, float]
     examples_per_second: float
     deciles: list[Decile]
+    largest: dict[str, float]
 
     def document(self) -> dict[str, Any]:
         """Return the measures and the size of the data as JSON values."""
@@ -55,6 +58,7 @@ class Measured:
             "unseen_labels": self.data.notes.unseen_labels,
             "unseen_label_uses": self.data.notes.unseen_label_uses,
             "most_popular": self.popular,
+            "largest": self.largest,
         }
 
     def decile_documents(self) -> list[dict[str, Any]]:
@@ -108,8 +112,10 @@ def measure(
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     rankings = labels, most_popular(counts, known.n_examples, k)
     own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
+    own |= f1_scores(known.Y, predicted_sets(model, rows)[0], known.dropped_labels, known.notes.unseen_labels)
+    largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}
     deciles = coverage_by_decile(known.Y, labels, counts)
-    return Measured(known, labels, own, popular, known.n_examples / seconds, deciles)
+    return Measured(known, labels, own, popular, known.n_examples / seconds, deciles, largest)
 
 
 def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Dataset) -> None:

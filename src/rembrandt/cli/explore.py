@@ -43,7 +43,7 @@ def explain(
         chosen = saved.find_all(label)
         data = saved.read(file, reading, report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
-        found = explain_examples(saved.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
+        found = explain_examples(saved.classifier, data.inputs, chosen, top_k)
     documents = []
     for row, explanations in enumerate(found):
         console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_TEXT])

@@ -44,6 +44,9 @@ class TextReading:
     delimiter: Annotated[
         str | None, option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs)
     ] = None
+    vectors: Annotated[
+        Path | None, option("Dense vectors next to the texts, one per example: .npy or .parquet.", DATA, metavar="FILE")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,15 @@ class Reading(TextReading):
     def to_json(self) -> dict[str, Any]:
         """Return what holds for other files too: the labels of an npz file are another file."""
         one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
-        return asdict(self) | ({"labels": None} if one_file else {})
+        return asdict(self) | {"vectors": None} | ({"labels": None} if one_file else {})
 
     def overridden_by(self, given: TextReading) -> Reading:
         return replace(self, **{name: value for name, value in vars(given).items() if value is not None})
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        return vars(self) | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
+        known = {name: value for name, value in vars(self).items() if name != "vectors"}
+        return known | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
 
 
 def read_training(source: str, reading: Reading, report: Report) -> tuple[Dataset, Reading]:
@@ -83,9 +87,9 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        return catalogue.load(source, "train", report=report), data_set_reading(source)
+        return _with_vectors(catalogue.load(source, "train", report=report), reading), data_set_reading(source)
     with _as_file(source) as path:
-        return read(path, **reading.arguments(), report=report), reading
+        return _with_vectors(read(path, **reading.arguments(), report=report), reading), reading
 
 
 def read_examples(
@@ -95,13 +99,22 @@ def read_examples(
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        return catalogue.load(source, "test", report=report)
+        return _with_vectors(catalogue.load(source, "test", report=report), reading)
     with _as_file(source) as path:
         format = reading.format or _detected(path, lines_are_texts=unlabelled and n_features is None)
         found = reading.arguments() | {"format": format, "labels": None if unlabelled else reading.labels}
         found |= {"id": id} | ({} if format == "csv" else {"delimiter": None})
         width = n_features if format in ("repository", "svmlight") else None
-        return read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
+        data = read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
+        return _with_vectors(data, reading)
+
+
+def _with_vectors(data: Dataset, reading: TextReading) -> Dataset:
+    if reading.vectors is None:
+        return data
+    from rembrandt.data.vectors import with_vectors
+
+    return with_vectors(data, reading.vectors)
 
 
 def is_data_set(source: str) -> bool:

@@ -81,6 +81,8 @@ class Dataset:
         Titles of labels whose names are identifiers.
     ids : list of str, default=None
         What identifies each example, where a column of a table was named for it.
+    vectors : ndarray of shape (n_examples, n_dimensions), default=None
+        Dense features next to the texts, such as sentence vectors.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class Dataset:
     dropped_labels: NDArray[np.int64] | None = None
     label_titles: Mapping[str, str] = field(default_factory=dict)
     ids: list[str] | None = None
+    vectors: NDArray[np.float32] | None = None
 
     @classmethod
     def build(
@@ -209,6 +212,12 @@ class Dataset:
     def n_labels(self) -> int:
         return int(self.Y.shape[1])
 
+    @property
+    def inputs(self) -> Any:
+        """What a classifier takes: texts, features, or texts with vectors."""
+        single = self.texts if self.X is None else self.X
+        return single if self.vectors is None else (single, self.vectors)
+
     def rows(self, index: ArrayLike) -> Dataset:
         """Select examples.
 
@@ -236,7 +245,8 @@ class Dataset:
             ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
         )
         dropped = None if self.dropped_labels is None else self.dropped_labels[chosen]
-        return replace(part, dropped_labels=dropped, label_titles=self.label_titles)
+        vectors = None if self.vectors is None else self.vectors[chosen]
+        return replace(part, dropped_labels=dropped, label_titles=self.label_titles, vectors=vectors)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split the examples at random.

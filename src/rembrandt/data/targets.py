@@ -1,6 +1,7 @@
 """The ``y`` of scikit-learn's methods, brought to one form: a sparse 0/1 matrix and the names of its columns."""
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = _unwrapped(y)
-    matrix = _is_matrix(y) and (classes is not None or sparse.issparse(y) or y.shape[1] > 1)
+    matrix = is_matrix(y) and (classes is not None or sparse.issparse(y) or y.shape[1] > 1)
     dense = str(y.dtype) if matrix and not sparse.issparse(y) else None
     if matrix:
         return Targets(*_named_columns(y, np.arange(y.shape[1]) if classes is None else classes), False, dense)
@@ -60,9 +61,38 @@ def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         missing = np.fromiter(map(is_missing, y), bool, len(y))
     if not missing.any():
         return y, ~missing
+    if missing.all():
+        raise DataError("all labels are missing (None or NaN); give labels for some rows")
     warn_missing(int(missing.sum()), len(y))
     present = y[~missing]
     return as_labels(present) if y.dtype == object else present, ~missing
+
+
+def label_array(labels: Iterable[Any]) -> NDArray[np.object_]:
+    """Return lists of labels as an array that scikit-learn can split.
+
+    Tools such as `cross_val_score` and `GridSearchCV` refuse a list of lists as ``y``, and sparse matrices too.
+
+    Parameters
+    ----------
+    labels : iterable
+        A list of labels for each row.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        An array of labels for each row.
+
+    Examples
+    --------
+    >>> [each.tolist() for each in label_array([["red", "round"], ["red"]])]
+    [['red', 'round'], ['red']]
+    """
+    rows = list(labels)
+    found = np.empty(len(rows), dtype=object)
+    for row, entry in enumerate(rows):
+        found[row] = np.array(list(entry) if isinstance(entry, SEVERAL) else [entry], dtype=object)
+    return found
 
 
 def named_targets(y: Any, classes: Any = None) -> Targets:
@@ -85,7 +115,7 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     """
     y = _unwrapped(y)
     named = (known if classes is None else as_labels(classes)).tolist()
-    if _is_matrix(y):
+    if is_matrix(y):
         labels = named
         Y, _ = _named_columns(y, named, "classes" if classes is not None else "labels of the model; give classes")
     else:
@@ -141,7 +171,7 @@ def _has_lists(y: Any) -> bool:
     return isinstance(y, list | tuple) and any(isinstance(entry, SEVERAL) for entry in y)
 
 
-def _is_matrix(y: Any) -> bool:
+def is_matrix(y: Any) -> bool:
     return sparse.issparse(y) or getattr(y, "ndim", 1) == 2
 
 

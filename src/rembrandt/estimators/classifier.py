@@ -263,9 +263,8 @@ class RembrandtClassifier(NamedPrediction):
         -------
         self : RembrandtClassifier
         """
-        X = data.texts if data.X is None else data.X
         with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
+            self._fit(data.inputs, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
         self.feature_names_ = data.feature_names
         return self.name_labels(data.label_titles) if data.label_titles else self
 
@@ -289,8 +288,7 @@ class RembrandtClassifier(NamedPrediction):
         if self.budget is None:
             raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
         own = type(self)(**self.get_params(deep=False))
-        X = data.texts if data.X is None else data.X
-        examples, _ = own._read(X, lambda: dataset_targets(data), data.weights, report)
+        examples, _ = own._read(data.inputs, lambda: dataset_targets(data), data.weights, report)
         recipe = resolve(own.get_params(deep=False), examples)
         return choose(examples, recipe, self.budget, place_for(self.device, examples.X), report, watch)
 

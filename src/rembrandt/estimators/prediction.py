@@ -13,14 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
-from rembrandt.data.targets import read_targets
+from rembrandt.data.arrays import move_columns
+from rembrandt.data.targets import is_matrix, read_targets
 from rembrandt.engines.place import CPU, is_dask, place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.estimators.inputs import check_input
 from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.metrics import precision_at_k
+from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.model import Model
 from rembrandt.model.ranked import indicator, is_blank, predicted_sets, ranked_labels
 from rembrandt.progress import Report, bars, silent
@@ -166,31 +167,49 @@ class Prediction(ClassifierMixin, Estimator):
         """
         return self.device_model().probabilities(self.rows(X))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy or, with several labels a row, the precision of the best label.
+    def score(self, X: Any, y: Any, sample_weight: Any = None, measure: str = "auto") -> float:
+        """Return a measure of the predictions.
 
         Parameters
         ----------
         X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
             Texts or features, as given to `fit`.
         y : array-like
-            True labels, as given to `fit`.
+            True labels, as given to `fit`; the columns of a matrix are those of ``classes_``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; used with one label a row.
+            Weights of the rows; for "micro_f1" and "macro_f1" it must be None.
+        measure : str, default="auto"
+            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of the labels that
+            reach the threshold. "auto" is the accuracy or, with several labels a row, "p@1".
 
         Returns
         -------
         float
         """
-        if self.model_.multiclass:
+        if measure == "auto" and self.model_.multiclass:
             return float(super().score(X, y, sample_weight))
-        targets = read_targets(y)
-        columns = self.model_.labels.columns(targets.classes.tolist())[targets.Y.indices]
-        rows = np.repeat(np.arange(targets.Y.shape[0]), np.diff(targets.Y.indptr))
-        known = columns >= 0  # labels that the fit never saw have no column and are never found
-        entries = (np.ones(int(known.sum()), np.float32), (rows[known], columns[known]))
-        truth = sparse.csr_array(entries, shape=(targets.Y.shape[0], self.model_.n_labels))
-        return float(precision_at_k(truth, self.top_columns(X, 1)[0], 1))
+        truth, missing = self.truth(y)
+        if measure in ("micro_f1", "macro_f1"):
+            if sample_weight is not None:
+                raise SettingsError(f"{measure} has no weights; leave sample_weight out", "measure")
+            predicted = predicted_sets(self.device_model(), self.rows(X))[0]
+            return f1_scores(truth, predicted, missing)[measure]
+        name, _, k = ("p@1" if measure == "auto" else measure).partition("@")
+        if name not in ("p", "r", "f1", "ndcg", "psp") or not k.isdecimal() or int(k) < 1:
+            known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
+            raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
+        ranked, counts = self.top_columns(X, int(k))[0], self.label_counts_
+        terms = row_terms(truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing)[f"{name}@{k}"]
+        weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
+        above, below = (float((side * weights).sum()) for side in terms)
+        return above / below if below else 0.0
+
+    def truth(self, y: Any) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+        """Return true labels over the columns of the model, and how many of each row have no column."""
+        targets = read_targets(y, self.classes_ if is_matrix(y) else None)
+        columns = self.model_.labels.columns(targets.classes.tolist())
+        Y = move_columns(targets.Y, columns, self.model_.n_labels)
+        return Y, np.diff(targets.Y.indptr).astype(np.int64) - np.diff(Y.indptr)
 
     @property
     def classes_(self) -> Array:
@@ -267,8 +286,11 @@ class Prediction(ClassifierMixin, Estimator):
 
     def dataset_rows(self, data: Dataset, report: Report = silent) -> Any:
         """Return the features of a dataset, or those of its texts."""
-        if self.joined_ is not None and data.X is None:
-            raise DataError("the model was fitted to texts with other features, which a file of texts does not have")
+        if (self.joined_ is None) != (data.vectors is None):
+            found = "with vectors" if self.joined_ is not None else "without vectors"
+            raise DataError(f"the model was fitted {found}; give the same kind of examples", parameter="vectors")
+        if self.joined_ is not None:
+            return self.rows(data.inputs)
         return data.X if self.text_ is None or data.texts is None else self.text_.transform(data.texts, report)
 
     def columns(self, labels: Iterable[Any]) -> NDArray[np.int64]:

@@ -88,5 +88,7 @@ def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contrib
 def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
     """Return the names of all features; None if they are numbered or hashed."""
     if classifier.joined_ is not None:
-        return classifier.joined_.names([None] * len(classifier.joined_.widths))
+        text = classifier.text_
+        width, terms = (0, None) if text is None else (text.n_features_out_, text.terms_)
+        return classifier.joined_.names([terms if own == width else None for own in classifier.joined_.widths])
     return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_

@@ -41,7 +41,7 @@ def atomic_folder(path: Path, may_replace: Callable[[Path], str | None] | None =
     path = Path(os.path.realpath(path))  # a link stays; the folder it points to is replaced
     if os.path.lexists(path):
         if may_replace is None:
-            raise OutputExistsError(f"{path} already exists; choose another name, or ask to overwrite it")
+            raise OutputExistsError(f"{path} already exists; choose another name, or replace it with force=True")
         if reason := may_replace(path):
             raise OutputExistsError(f"{path} was not overwritten: {reason}; choose another name, or move it away")
     new = _sibling(path, "new")

@@ -82,6 +82,8 @@ def gather(
         },
         "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
+        "largest": measured.largest,
+        "f1": {name: measured.model[name] for name in ("micro_f1", "macro_f1")},
         "deciles": measured.decile_documents(),
         "calibration": _calibration(classifier, measured, report),
         "spectrum": _spectrum(classifier),
