@@ -45,7 +45,7 @@ def unsplit_labels(names: Sequence[Any], counts: Any) -> Unsplit | None:
     """Return the separator that labels should be split at, if there is one.
 
     ``counts`` are the examples of each label. Splitting is right where it halves the number of labels and most parts
-    occur again, or where most labels have the separator and a label then has twice as many examples.
+    occur again, or where most labels have the separator and a label then has more examples on average.
     """
     if len(names) < _FEWEST or not isinstance(names[0], str):
         return None
@@ -60,7 +60,8 @@ def unsplit_labels(names: Sequence[Any], counts: Any) -> Unsplit | None:
                 parts[part] += n
         after, again = len(parts), sum(n > 1 for n in parts.values())
         halved = 2 * after <= len(names) and 2 * again > after
-        denser = 2 * len(having) >= len(names) and parts.total() * len(names) >= 2 * sum(uses) * max(after, 1)
+        gain = 2.0 if separator == "," else 1.25  # names of persons have commas, and first names recur
+        denser = 2 * len(having) >= len(names) and parts.total() * len(names) >= gain * sum(uses) * max(after, 1)
         if after and (halved or denser):
             return Unsplit(separator, len(names), after, having[0])
     return None

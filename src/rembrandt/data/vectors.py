@@ -28,7 +28,7 @@ def read_vectors(path: Path) -> NDArray[np.float32]:
         try:
             with open_bytes(path) as (content, _):
                 found: Any = np.load(content, allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, MemoryError) as error:
             raise DataError(
                 f"this is not an array in NumPy's format ({error}); write it with numpy.save", path
             ) from error
