@@ -177,7 +177,7 @@ def test_headings_with_commas_are_read_without_a_word(real_data: Path, run: Run,
     fitted = run(
         "fit", tmp_path / "books.tsv", "-o", tmp_path / "model", *read_as, "--label-separator", "|", *FAST, *options
     )
-    assert "note:" not in fitted.err and "several in one" not in fitted.out
+    assert "warning:" not in fitted.err and "several in one" not in fitted.out
     vectors = np.random.default_rng(0).standard_normal((len(rows) - 1, 8))
     np.save(tmp_path / "vectors.npy", vectors)
     both = ("--label-separator", "|", *FAST, "--vectors", tmp_path / "vectors.npy", "--json")

@@ -147,5 +147,8 @@ def test_texts_and_features_are_not_taken_for_each_other(
     for file in (data / "test.txt", tmp_path / "sparse"):
         assert "fitted on texts" in run("predict", model, file, code=1).err
     assert "fitted on features" in run("predict", feature_model, data / "test.tsv", "--text", "title", code=1).err
+    (tmp_path / "empty rows").write_text("3,4\n 1:1 5:0.5\n2 7:1\n")
+    assert "fitted on texts" in run("predict", model, tmp_path / "empty rows", code=1).err
+    assert len(run("predict", model, "-", "--json", input="this | that\n").rows) == 1
     (tmp_path / "lines.txt").write_text("12:30 a meeting\nanother | line\nplain words\n")
     assert len(run("predict", model, tmp_path / "lines.txt", "--json").rows) == 3

@@ -151,3 +151,11 @@ def test_stages_are_logged(caplog, capsys):
     with caplog.at_level(logging.INFO, logger="rembrandt"):
         RembrandtClassifier(**FAST).fit(TEXTS, LISTS)
     assert "reading texts" in caplog.messages and capsys.readouterr().err == ""
+
+
+def test_embeddings_come_out_as_data_frames():
+    from rembrandt import LabelEmbedder
+
+    X = pd.DataFrame(np.eye(6)[[row[0] for row in CHOSEN]], index=np.arange(1000, 1120))
+    embedder = LabelEmbedder(2, random_state=0).set_output(transform="pandas").fit(X, LISTS)
+    assert embedder.transform(X).index.equals(X.index) and embedder.transform(X).shape == (120, 2)

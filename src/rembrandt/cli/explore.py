@@ -47,7 +47,7 @@ def explain(
     documents = []
     for row, explanations in enumerate(found):
         console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_TEXT])
-        explained = [each.document(words) for each in explanations]
+        explained = [saved.labels.named(each.column) | each.document(words) for each in explanations]
         documents.append(explained)
         for column, entry in zip((each.column for each in explanations), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]

@@ -46,13 +46,14 @@ _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
 
 
-_FEATURES = re.compile(rb"[^|]*\||(?:\S+\s+)?\S+:[-+.\d]\S*(?:\s|$)")
+_NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
 def is_sparse_text(path: Path) -> bool:
-    """Whether the first lines are rows of features, and not texts in which a line looks like one."""
-    lines = [line for line in head(path).split(b"\n") if line.strip()][:-1][:20] or [head(path)]
-    return all(_HEADER.fullmatch(line) or _FEATURES.match(line) for line in lines)
+    """Whether the first lines are rows of features, and not texts of which one looks like that."""
+    *whole, last = head(path).split(b"\n")
+    lines = [line for line in whole[:20] if line.strip()] or [last]
+    return all(map(_NUMBERS.fullmatch, lines)) or (len(lines) > 1 and all(b"|" in line for line in lines))
 
 
 def detect(path: Path) -> str:

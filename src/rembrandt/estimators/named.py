@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.data.labels import titles_of
@@ -42,7 +41,8 @@ class NamedPrediction(Prediction):
 
     def name_labels(self, names: Mapping[Any, str] | Iterable[str]) -> Self:
         """As `set_label_names`, where it may be that no label has a name."""
-        self.model_ = replace(self.model_, titles=titles_of(self.classes_.tolist(), names))
+        titles = titles_of(self.classes_.tolist(), names)
+        self.model_ = replace(self.model_, titles=titles if any(titles) else None)
         return self
 
     @property
@@ -96,10 +96,10 @@ class NamedPrediction(Prediction):
 
         rows, model = self.rows(X), self.device_model()
         labels, _, probabilities = ranked_probabilities(model, rows, k, self.allowed_columns(include, exclude))
-        index = np.arange(rows.shape[0]) if index_of(X) is None else index_of(X)
-        columns = Predictions(index, labels, probabilities, self.model_.labels).long()
+        index = pd.RangeIndex(rows.shape[0]) if index_of(X) is None else index_of(X)
+        columns = Predictions(range(rows.shape[0]), labels, probabilities, self.model_.labels).long()
         columns["label"] = self.classes_[labels[labels >= 0]]
-        return pd.DataFrame(columns).set_index("id").rename_axis(getattr(index, "name", None))
+        return pd.DataFrame(columns, index=index.take(columns.pop("id")))
 
 
 def _series(values: list[Any], index: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.data.labels import LabelIndex
+from rembrandt.data.labels import LabelIndex, as_labels
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Predictions:
         columns = self.labels[rows, ranks]
         texts = self._texts()
         return {
-            "id": np.asarray(self.ids)[rows],
+            "id": as_labels(self.ids)[rows],
             "label": texts["label"][columns],
             "name": texts["name"][columns],
             "probability": self.probabilities[rows, ranks],
@@ -34,7 +34,7 @@ class Predictions:
 
     def wide(self) -> dict[str, Any]:
         """The columns of a table with a row for each example; a cell is None where there is no label."""
-        found, texts = {"id": np.asarray(self.ids)}, self._texts()
+        found, texts = {"id": as_labels(self.ids)}, self._texts()
         nothing = np.array(None, dtype=object)
         for rank in range(self.labels.shape[1]):
             has, column = self.labels[:, rank] >= 0, self.labels[:, rank]
@@ -45,7 +45,7 @@ class Predictions:
     def documents(self) -> Iterator[dict[str, Any]]:
         """A JSON object for each example."""
         for identifier, labels, values in zip(
-            np.asarray(self.ids).tolist(), self.labels.tolist(), self.probabilities.tolist(), strict=True
+            as_labels(self.ids).tolist(), self.labels.tolist(), self.probabilities.tolist(), strict=True
         ):
             ranked = enumerate(zip(labels, values, strict=True), 1)
             found = [self.index.named(i) | {"probability": p, "rank": rank} for rank, (i, p) in ranked if i >= 0]
