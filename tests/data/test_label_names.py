@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rembrandt import RembrandtClassifier, load
+from rembrandt import Dataset, RembrandtClassifier, TextFeatures, load
 from rembrandt.data.label_names import read_label_names
+from rembrandt.data.label_text import with_label_texts
 from rembrandt.errors import DataError, ModelError
 from rembrandt.model.folder import load_folder, save_folder
 
@@ -146,3 +147,26 @@ def test_names_that_fit_no_label_are_refused(fitted):
     with pytest.raises(DataError, match="2 names for 4 labels"):
         fitted.set_label_names(["a", "b"])
     fitted.set_label_names({"D1": "Abdomen", "D3": "Eye"})
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from("abcd"), max_size=3), min_size=1, max_size=5),
+    st.dictionaries(st.sampled_from("abcdefg"), st.text("xyz ", min_size=1, max_size=5)),
+)
+def test_texts_of_labels_are_examples(lists, texts):
+    data = Dataset.from_arrays(Y=lists, texts=["text"] * len(lists))
+    joined = with_label_texts(data, texts)
+    rows = [{joined.label_names[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)]
+    assert rows == [*map(set, lists), *({label} for label in texts)]
+    assert joined.texts == [*data.texts, *texts.values()] and joined.label_names == sorted({*data.label_names, *texts})
+
+
+def test_a_label_without_an_example_is_predicted_by_its_text():
+    texts = ["red apple", "green apple", "red car", "fast car"] * 10
+    data = Dataset.from_arrays(Y=[["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10, texts=texts)
+    joined = with_label_texts(data, {"bird": "an eagle or a crow", "crow": "a crow"})
+    fitted = RembrandtClassifier(preset="fast", text=TextFeatures(min_df=1), random_state=0).fit_dataset(joined)
+    assert "bird" in fitted.predict_topk(["the eagle"], k=1)[0][0].tolist()
+    with pytest.raises(DataError, match="examples that are texts"):
+        with_label_texts(Dataset.from_arrays(np.eye(2), ["a", "b"]), {"a": "x"})

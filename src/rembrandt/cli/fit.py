@@ -31,6 +31,10 @@ def fit(
     settings: Settings,
     texts: TextSettings,
     label_names: options.LabelNames = None,
+    label_text: Annotated[
+        Path | None,
+        option("Texts of labels as extra examples: a table of id and text.", options.DATA, metavar="FILE"),
+    ] = None,
     shortlist: Annotated[bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)] = False,
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
@@ -48,6 +52,7 @@ def fit(
 
     with checkpoints_in(checkpoint) as checkpoints:
         classifier, data, known = prepare(console, train, reading, settings, texts, scheduler)
+        data = data if label_text is None else described(console, data, label_text)
         data = data if label_names is None else named(console, data, label_names)
         console.say(*checkpoints.lines())
         with console.progress() as report:
@@ -68,6 +73,17 @@ def fit(
     facts = {"model": str(output), "bytes": folder_size(output), "seconds": seconds, "task": data.task}
     found = {"settings": classifier.settings_, "selection": classifier.selection_, "notes": data.notes.sentences()}
     console.result(facts | counts | found)
+
+
+def described(console: Console, data: Dataset, file: Path) -> Dataset:
+    """Return the data with the texts of labels as examples."""
+    from rembrandt.data.label_names import read_label_names
+    from rembrandt.data.label_text import with_label_texts
+
+    joined = with_label_texts(data, read_label_names(file))
+    n_texts, n_new = joined.n_examples - data.n_examples, joined.n_labels - data.n_labels
+    console.say(f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example.")
+    return joined
 
 
 def named(console: Console, data: Dataset, file: Path) -> Dataset:

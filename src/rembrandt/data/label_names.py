@@ -10,7 +10,7 @@ from rembrandt.errors import DataError, RembrandtError
 _TABLES = {".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SKOS = {".ttl": "turtle", ".nt": "nt", ".rdf": "xml", ".owl": "xml"}  # formats that never fetch anything
 _IDS = ("id", "label", "uri", "code", "concept", "identifier", "notation")
-_NAMES = ("name", "title", "preflabel", "label")
+_NAMES = ("name", "title", "preflabel", "text", "description", "label")
 
 
 def read_label_names(path: str | Path, language: str = "en") -> dict[str, str]:
