@@ -152,3 +152,12 @@ def test_texts_and_features_are_not_taken_for_each_other(
     assert len(run("predict", model, "-", "--json", input="this | that\n").rows) == 1
     (tmp_path / "lines.txt").write_text("12:30 a meeting\nanother | line\nplain words\n")
     assert len(run("predict", model, tmp_path / "lines.txt", "--json").rows) == 3
+
+
+def test_texts_of_labels_are_learned(data: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "texts.tsv").write_text("id\ttext\ntopic-00/label-000\tzebra\nnew label\tquagga quagga\n")
+    given = ("--label-text", tmp_path / "texts.tsv", "--min-df", "1", "--preset", "fast")
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *given).out
+    assert "2 labels have a text" in said and "1 of them have no other example" in said
+    [row] = run("predict", tmp_path / "model", "-", "--json", input="a quagga\n").rows
+    assert "new label" in [one["label"] for one in row["labels"]]

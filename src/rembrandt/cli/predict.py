@@ -96,7 +96,7 @@ def _predicted(
     import numpy as np
 
     from rembrandt.linalg.blocks import spans
-    from rembrandt.model.ranked import kept_first, predicted_sets, ranked_probabilities
+    from rembrandt.model.ranked import kept_first, predicted_sets, ranked_probabilities, stacked
 
     k, threshold, least = limits
     classifier = saved.classifier
@@ -117,13 +117,7 @@ def _predicted(
             labels, _, found = ranked_probabilities(model, rows[block], k or 5, allowed)
             parts.append((labels, found))
     report("predicting", rows.shape[0], rows.shape[0])
-    width = max((labels.shape[1] for labels, _ in parts), default=0)
-
-    def padded(which: int, value: float) -> Any:
-        pieces = [np.pad(p[which], ((0, 0), (0, width - p[which].shape[1])), constant_values=value) for p in parts]
-        return np.vstack(pieces) if pieces else np.empty((0, 0))
-
-    return padded(0, -1), padded(1, 0)
+    return stacked(parts)
 
 
 def _text_lines(found: Predictions) -> Iterator[str]:

@@ -4,11 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, is_sparse
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.protocol import Array, Labels
 
+_ENTRIES = 1 << 22  # labels of a block of rows, if all of them had to be looked at
 _FIRST = 16  # labels of a row that are looked at first where a threshold decides how many there are
 
 
@@ -68,12 +70,31 @@ def predicted_sets(
         return labels, probabilities
     least = np.broadcast_to(model.threshold if threshold is None else threshold, (model.n_labels,))
     most = min(k or model.n_labels, model.n_labels if allowed is None else len(allowed))
+    parts = [
+        _reaching(model, X[rows], least, most, allowed) for rows in spans(X.shape[0], max(1, _ENTRIES // (most + 1)))
+    ]
+    return stacked(parts)
+
+
+def _reaching(model: Model, X: Matrix, least: Array, most: int, allowed: Labels | None) -> tuple[Labels, Array]:
     width = min(_FIRST, most)
     labels, _, probabilities = ranked_probabilities(model, X, width, allowed)
     while width < most and (probabilities[:, -1] >= least.min()).any():
         width = min(4 * width, most)
         labels, _, probabilities = ranked_probabilities(model, X, width, allowed)
     return kept_first(labels, probabilities, (labels >= 0) & (probabilities >= least[labels]))
+
+
+def stacked(parts: list[tuple[Labels, Array]]) -> tuple[Labels, Array]:
+    """Return the labels and probabilities of consecutive blocks of rows in as many columns as the widest has."""
+    width = max((labels.shape[1] for labels, _ in parts), default=0)
+    labels = [np.empty((0, width), np.int64)]
+    probabilities = [np.empty((0, width), np.float32)]
+    for own, values in parts:
+        missing = ((0, 0), (0, width - own.shape[1]))
+        labels.append(np.pad(own, missing, constant_values=-1))
+        probabilities.append(np.pad(values, missing))
+    return np.vstack(labels), np.vstack(probabilities)
 
 
 def kept_first(labels: Labels, probabilities: Array, kept: NDArray[np.bool_]) -> tuple[Labels, Array]:
