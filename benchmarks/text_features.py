@@ -19,7 +19,7 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
     seconds: dict[str, list[float]] = {"rembrandt": [], "scikit-learn": []}
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        ours = TextFeatures(min_count=2).fit_transform(texts)
+        ours = TextFeatures(min_df=2).fit_transform(texts)
         seconds["rembrandt"].append(time.perf_counter() - start)
         start = time.perf_counter()
         vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)

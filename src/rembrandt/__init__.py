@@ -20,6 +20,7 @@ _HOMES = {
     "Dataset": "rembrandt.data",
     "read": "rembrandt.data",
     "load": "rembrandt.estimators",
+    "label_array": "rembrandt.data.targets",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data import Dataset
+from rembrandt.data.separators import SEPARATORS
+from rembrandt.errors import RembrandtWarning
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.metrics import Decile, coverage_by_decile, evaluate, most_popular
+from rembrandt.metrics import Decile, coverage_by_decile, evaluate, f1_scores, largest_precision, most_popular
+from rembrandt.model.ranked import predicted_sets, ranked_labels
 from rembrandt.progress import Report, silent
 
 KS = (1, 3, 5)
@@ -34,6 +38,8 @@ class Measured:
         Speed of prediction, including text features.
     deciles : list of Decile
         Recall and precision by the frequency of labels.
+    largest : dict of str to float
+        The P@k that a perfect prediction would reach: less than 1 where examples have fewer than k labels.
     """
 
     data: Dataset
@@ -43,6 +49,7 @@ class Measured:
     popular: dict[str, float]
     examples_per_second: float
     deciles: list[Decile]
+    largest: dict[str, float]
 
     def document(self) -> dict[str, Any]:
         """Return the measures and the size of the data as JSON values."""
@@ -54,6 +61,7 @@ class Measured:
             "unseen_labels": self.data.notes.unseen_labels,
             "unseen_label_uses": self.data.notes.unseen_label_uses,
             "most_popular": self.popular,
+            "largest": self.largest,
         }
 
     def decile_documents(self) -> list[dict[str, Any]]:
@@ -93,21 +101,49 @@ def measure(
         Predictions and measures.
     """
     known = data.align_labels([str(name) for name in classifier.classes_])
+    warn_if_unknown(classifier, data, known)
     k = max(KS)
     model = classifier.device_model(shortlist, report)
     worth = model.worth(A, B) if tail else None
     # A first prediction loads compiled code, which should not count as prediction time.
     model.top_k(classifier.dataset_rows(known.rows([0])), k, worth=worth)
     start = time.perf_counter()
-    labels, scores = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
+    rows = classifier.dataset_rows(known, report)
+    labels, scores = ranked_labels(model, rows, k, worth=worth, report=report)
     seconds = time.perf_counter() - start
     probabilities = scores if worth is None else scores / worth[labels].astype(scores.dtype)
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     rankings = labels, most_popular(counts, known.n_examples, k)
     own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
+    own |= f1_scores(known.Y, predicted_sets(model, rows)[0], known.dropped_labels, known.notes.unseen_labels)
+    largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}
     deciles = coverage_by_decile(known.Y, labels, counts)
-    return Measured(known, labels, probabilities, own, popular, known.n_examples / seconds, deciles)
+    return Measured(known, labels, probabilities, own, popular, known.n_examples / seconds, deciles, largest)
+
+
+def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Dataset) -> None:
+    """Warn where most labels of the data are not labels of the model, with the likely reason."""
+    n_unknown, n_uses = known.notes.unseen_labels, data.Y.nnz
+    used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+    if 2 * n_unknown <= len(used) and 2 * known.notes.unseen_label_uses <= n_uses:
+        return
+    index = classifier.model_.labels
+    own = {str(name) for name in index.names}
+    unknown = [data.label_names[i] for i in used.tolist() if data.label_names[i] not in own]
+    reason, parameters = "is this the column of the labels?", ["labels"]
+    for separator in SEPARATORS:
+        split = [{part.strip() for part in name.split(separator)} for name in unknown if separator in name]
+        if 2 * sum(bool(parts & own) for parts in split) > len(unknown):
+            reason, parameters = f"their parts are known when they are split at {separator!r}", ["label_separator"]
+            break
+    else:
+        if 2 * sum(index.find(name) is not None for name in unknown) > len(unknown):
+            reason = "they are names of labels, and the model was fitted to their identifiers, or in another case"
+    message = (
+        f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model, so the measures say little: "
+    )
+    warnings.warn(RembrandtWarning(f"{message}{reason}, such as {unknown[0][:60]!r}", parameters), stacklevel=3)
 
 
 def finite(value: Any) -> Any:

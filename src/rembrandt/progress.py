@@ -1,15 +1,19 @@
 """Progress of long work.
 
 Long functions take ``report: Report = silent`` and call ``report(stage, done, total)`` as they go, with ``total=None``
-if it is not known. The library reports nothing by default; the command line draws bars.
+if it is not known. The library logs stages by default, under the name ``rembrandt``; the command line draws bars.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rembrandt.errors import printable
+
+logger = logging.getLogger("rembrandt")
+logger.addHandler(logging.NullHandler())
 
 Report = Callable[[str, int, int | None], None]
 
@@ -22,12 +26,26 @@ def silent(stage: str, done: int, total: int | None) -> None:
 def bars(enabled: bool = True) -> Iterator[Report]:
     """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a stage starts."""
     if not enabled:
-        yield silent
+        yield _logged()
     elif sys.stderr.isatty():
         with _drawn() as report:
             yield report
     else:
         yield _printed()
+
+
+def _logged() -> Report:
+    """Log the start of each stage: at level INFO, under the name rembrandt."""
+    if not logger.isEnabledFor(logging.INFO):
+        return silent
+    started: set[str] = set()
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if stage not in started:
+            started.add(stage)
+            logger.info("%s", stage)
+
+    return report
 
 
 def _printed() -> Report:

@@ -58,6 +58,7 @@ def update_model(
         model,
         classes=np.concatenate([model.classes, classes]) if len(classes) else model.classes,
         scorers=model.scorers | {"embedding": changed},
+        titles=None if model.titles is None else [*model.titles, *[""] * len(classes)],
         threshold=threshold,
         label_counts=np.append(model.label_counts, np.zeros(len(classes), model.label_counts.dtype)) + counts,
         n_train=model.n_train + X.shape[0],

@@ -117,7 +117,7 @@ def test_annif_suggests_what_the_model_predicts(run: Run, trained: Path, documen
     found = suggestions(run, "ours", 5)
     assert [[label for label, _ in row] for row in found] == labels.tolist()
     np.testing.assert_allclose([[score for _, score in row] for row in found], chances, atol=2e-5)
-    assert model.label_titles_[str(labels[0, 0])].startswith("The topic-")
+    assert model.label_names_[str(labels[0, 0])].startswith("The topic-")
 
 
 def test_eval_in_two_processes_measures_what_we_measure(

@@ -28,7 +28,7 @@ def test_settings_are_read_from_strings_and_from_toml() -> None:
     assert (classifier.n_components, classifier.decoder_ridge, classifier.kernel) == (50, 0.1, None)
     assert classifier.random_state == 3
     text = classifier.text
-    assert (text.analyzer, text.ngram_range, text.weighting, text.min_count) == ("char", (3, 5), "hashed", 1)
+    assert (text.analyzer, text.ngram_range, text.weighting, text.min_df) == ("char", (3, 5), "hashed", 1)
     typed = classifier_from(OURS | {"n_components": 50, "decoder_ridge": 0.1, "seed": 3, "hashed": True, "min_df": 1})
     assert typed.get_params() | {"text": None} == classifier.get_params() | {"text": None}
     assert typed.text.get_params() == text.get_params()

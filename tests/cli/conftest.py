@@ -52,6 +52,11 @@ class Ran:
     def json(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def rows(self) -> list[Any]:
+        """The objects of JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
 
 Run = Callable[..., Ran]
 

@@ -18,8 +18,8 @@ def test_fit_predict_evaluate_and_embed_on_devices(data: Path, model: Path, run:
         for folder, device in ((model, ()), (there, ()), (there, TWO))
     )
     assert abs(here["p@1"] - moved["p@1"]) <= 0.01 and moved["p@5"] == both["p@5"]
-    said = [run("predict", there, data / "test.tsv", "--json", *device).json for device in ((), TWO)]
-    first = [[answer[0]["label"] for answer in each["predictions"]] for each in said]
+    said = [run("predict", there, data / "test.tsv", "--json", *device).rows for device in ((), TWO)]
+    first = [[answer["labels"][0]["label"] for answer in each] for each in said]
     assert np.mean(np.array(first[0]) == np.array(first[1])) > 0.99
     values = []
     for name, device in (("here", ()), ("there", TWO)):

@@ -108,7 +108,7 @@ def test_commands_that_make_no_sense_exit_with_2(command: list[str], run: Run) -
 
 def test_warnings_are_notes(data: Path, run: Run, tmp_path: Path) -> None:
     ran = run("embed", data / "train.tsv", "-o", tmp_path / "v.npz", *TABLE, "--n-components", 500, "--json")
-    notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
+    notes = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert len(notes) == 1 and notes[0].endswith("(option --n-components)") and ran.json["n_components"] <= 40
 
 

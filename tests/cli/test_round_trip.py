@@ -133,17 +133,17 @@ def test_include_and_exclude_bound_the_answer(data: Path, model: Path, run: Run,
     (tmp_path / "chosen.txt").write_text("\n".join(chosen))
     for given in (",".join(chosen), f"@{tmp_path / 'chosen.txt'}"):
         arguments = ("--include", given, "--exclude", chosen[2], "--json")
-        answer = run("predict", model, data / "test.tsv", *arguments).json["predictions"]
+        answer = run("predict", model, data / "test.tsv", *arguments).rows
         assert len(answer) == 200
-        assert all({one["label"] for one in labels} == set(chosen[:2]) for labels in answer)
+        assert all({one["label"] for one in row["labels"]} == set(chosen[:2]) for row in answer)
 
 
 def test_predict_writes_a_file(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     printed = run("predict", model, data / "test.tsv").out
-    assert "200 examples" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.tsv").out
-    assert (tmp_path / "answers.tsv").read_text() == printed
-    assert "--force" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.tsv", code=1).err
-    assert [path.name for path in tmp_path.iterdir()] == ["answers.tsv"]
+    assert "200 examples" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt").out
+    assert (tmp_path / "answers.txt").read_text() == printed
+    assert "--force" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt", code=1).err
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.txt"]
 
 
 def test_neighbors_of_a_label_are_of_its_topic(model: Path, run: Run) -> None:
@@ -194,9 +194,9 @@ def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
 def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run: Run) -> None:
     plain, tail = (run("evaluate", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",)))
     assert tail["tail"] and not plain["tail"] and tail["psp@5"] >= plain["psp@5"]
-    answers = [run("predict", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",))]
-    scores = [[[one["score"] for one in row] for row in each["predictions"]] for each in answers]
-    assert scores[0] != scores[1] and all(row == sorted(row, reverse=True) for row in scores[1])
+    answers = [run("predict", model, data / "test.tsv", "--json", *more).rows for more in ((), ("--tail",))]
+    values = [[[one["probability"] for one in row["labels"]] for row in each] for each in answers]
+    assert values[0] != values[1] and all(row == sorted(row, reverse=True) for row in values[0])
 
 
 def test_probabilities_and_thresholds_are_learnt_where_asked_for(data: Path, run: Run, tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_a_shortlist_is_made_kept_and_asked(data: Path, model: Path, run: Run, t
     assert kept is not None and kept.index is not None and without is not None and without.index is None
 
     def labels(folder: Path, *more: str) -> list[list[str]]:
-        answers = run("predict", folder, data / "test.tsv", "--json", *more).json["predictions"]
-        return [[one["label"] for one in answer] for answer in answers]
+        answers = run("predict", folder, data / "test.tsv", "--json", *more).rows
+        return [[one["label"] for one in answer["labels"]] for answer in answers]
 
     assert labels(model, "--shortlist", "40") == labels(tmp_path / "model", "--shortlist", "auto") == labels(model)
     figures = run("evaluate", model, data / "test.tsv", "--shortlist", "20", "--json").json

@@ -36,6 +36,6 @@ def test_numbers_of_numpy_are_names():
 
 
 def test_titles():
-    index = LabelIndex(["D1", "D2", "d2"], {"D1": "Abdomen", "D2": "Éclair"})
+    index = LabelIndex(["D1", "D2", "d2"], ["Abdomen", "Éclair", ""])
     assert [index.title(column) for column in range(3)] == ["Abdomen", "Éclair", "d2"]
     assert [index.find(text) for text in ("D2", "d2", "ÉCLAIR", "abdomen", "d1", "none")] == [1, 2, 1, 0, 0, None]

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from rembrandt.data import catalogue, pubmed
+from rembrandt.data.label_names import read_label_names
 
 SHAPES = [
     # name, train, test, features, labels in both parts together, labels per example
@@ -56,7 +57,7 @@ def test_pubmed_tables_are_made_once_from_the_source(tmp_path, monkeypatch):
     train, test = (gzip.decompress((tmp_path / f"{part}.tsv.gz").read_bytes()) for part in ("train", "test"))
     assert train.count(b"\n") + test.count(b"\n") == 30 + 2
     assert b"\t1979\tOn E. coli it.\tOne. Two.\tD1\n" in train
-    assert catalogue.read_titles(tmp_path / "titles.tsv.gz") == {"D1": "Abattoirs"}
+    assert read_label_names(tmp_path / "titles.tsv.gz") == {"D1": "Abattoirs"}
     source.unlink()
     assert pubmed.get(folder=tmp_path) == tmp_path, "the second time nothing is read"
     assert {path.name for path in tmp_path.iterdir()} == {"train.tsv.gz", "test.tsv.gz", "titles.tsv.gz"}

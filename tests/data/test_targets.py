@@ -67,8 +67,8 @@ def test_classes_are_named_before_they_occur():
     assert one.classes.tolist() == ["a", "b", "c"] and one.multiclass
     assert one.Y.toarray().tolist() == [[0, 1, 0], [1, 0, 0]]
     several = read_targets(np.array([[1, 0], [1, 1]]), classes=["z", "y"])
-    assert several.classes.tolist() == ["y", "z"] and several.dense == "int64"
-    assert several.Y.toarray().tolist() == [[0, 1], [1, 1]]
+    assert several.classes.tolist() == ["z", "y"] and several.dense == "int64"
+    assert several.Y.toarray().tolist() == [[1, 0], [1, 1]], "the columns keep their order"
 
 
 @pytest.mark.parametrize("y", [np.array([[0, 1], [1, 1]]), [[0, 1], [1, 1]], sparse.csr_array([[0, 1], [1, 1]])])

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score
 
 from rembrandt import RembrandtClassifier
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.fitting import fit_model
 from rembrandt.recipe import DECODERS, PRESETS, EmbeddingSettings, Recipe, TreeSettings, resolve
 from rembrandt.selection import choose
@@ -81,7 +81,11 @@ class TestInput:
         fitted = classifier().fit(texts, y)
         assert fitted.predict(["an apple", "the car"]).tolist() == ["fruit", "car"]
         assert fitted.predict(np.array(["apple"], dtype=object)).tolist() == ["fruit"]
-        assert fitted.predict([""]).shape == (1,)
+        with pytest.warns(RembrandtWarning, match="1 of 2 texts have no word of the model"):
+            assert fitted.predict(["", "car"]).shape == (2,)
+        labels, scores = fitted.predict_topk(["", "a car", "unheard"], 1)
+        assert labels.tolist() == [[None], ["car"], [None]] and np.isneginf(scores[[0, 2]]).all()
+        assert fitted.predict_labels(["", "a car"]) == [[], ["car"]]
 
     def test_rows_without_features_or_labels(self):
         X, Y = several()
@@ -212,12 +216,10 @@ class TestTopK:
     def test_where_there_are_fewer_labels(self, fitted):
         X, _ = blobs()
         labels, scores = fitted.predict_topk(X[:3], 9)
-        assert (labels[:, 6:] == None).all()  # noqa: E711
-        assert np.isneginf(scores[:, 6:]).all()
-        assert all(set(row[:6]) == set("abcdef") for row in labels)
+        assert labels.shape == scores.shape == (3, 6)
+        assert all(set(row) == set("abcdef") for row in labels)
         nothing, scores = fitted.predict_topk(X[:3], 2, include=[])
-        assert (nothing == None).all()  # noqa: E711
-        assert np.isneginf(scores).all()
+        assert nothing.shape == scores.shape == (3, 0)
 
     def test_labels_that_the_model_does_not_know(self, fitted):
         X, _ = blobs()

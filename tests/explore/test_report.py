@@ -57,7 +57,7 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     labels = classifier.top_columns(test.texts, 1)[0][:, 0]
     assert p1["value"] == pytest.approx(np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)]))
     assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
-    assert len(contents["metrics"]) == 9 and len(contents["deciles"]) == 10
+    assert len(contents["metrics"]) == 15 and len(contents["deciles"]) == 10
     assert sum(b["n"] for b in contents["calibration"]["bins"]) == 5 * test.n_examples
     assert len(contents["spectrum"]["values"]) == 12 and len(contents["explained"]) == 20
     assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]

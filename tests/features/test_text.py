@@ -43,15 +43,16 @@ def assert_same_rows(X, Y):
     texts_lists,
     st.sampled_from([("word", (1, 1)), ("word", (1, 2)), ("word", (2, 3)), ("char", (1, 2)), ("char", (3, 4))]),
     st.booleans(),
-    st.integers(1, 2),
+    st.sampled_from([1, 2, 0.0, 0.3, 0.5]),
+    st.sampled_from([1.0, 1.0, 0.7, 3]),
 )
-def test_equals_sklearn(train, test, kind, lowercase, min_count):
-    twin = sklearn_twin(*kind, lowercase=lowercase, min_df=min_count)
-    ours = TextFeatures(*kind, lowercase=lowercase, min_count=min_count)
+def test_equals_sklearn(train, test, kind, lowercase, min_df, max_df):
+    twin = sklearn_twin(*kind, lowercase=lowercase, min_df=min_df, max_df=max_df)
+    ours = TextFeatures(*kind, lowercase=lowercase, min_df=min_df, max_df=max_df)
     try:
         expected = twin.fit_transform(train)
     except ValueError:  # no term is left
-        with pytest.raises(DataError, match="lower min_count"):
+        with pytest.raises(DataError, match="lower min_df"):
             ours.fit(train)
         return
     X = ours.fit_transform(train)
@@ -63,22 +64,22 @@ def test_equals_sklearn(train, test, kind, lowercase, min_count):
 
 def test_stop_words_go_before_words_are_joined():
     twin = sklearn_twin("word", (1, 2), stop_words=["the", "of"])
-    ours = TextFeatures(ngram_range=(1, 2), min_count=1, stop_words=["the", "of"])
+    ours = TextFeatures(ngram_range=(1, 2), min_df=1, stop_words=["the", "of"])
     assert_allclose(ours.fit_transform(TEXTS).toarray(), twin.fit_transform(TEXTS).toarray(), rtol=1e-5)
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
     assert "vitamin cat" in ours.get_feature_names_out()
 
 
 def test_max_features_keeps_the_most_frequent_then_the_first():
-    ours = TextFeatures(min_count=1, max_features=3).fit(["b b b", "d c a", "d"])
+    ours = TextFeatures(min_df=1, max_features=3).fit(["b b b", "d c a", "d"])
     assert ours.get_feature_names_out().tolist() == ["a", "b", "d"]
 
 
 def test_rows_have_length_one_and_empty_documents_are_empty_rows():
-    X = TextFeatures(min_count=1).fit_transform(TEXTS)
+    X = TextFeatures(min_df=1).fit_transform(TEXTS)
     assert_allclose(X.power(2).sum(axis=1), [1, 0, 1, 1, 1, 0], rtol=1e-5)
     assert X.has_sorted_indices
-    assert TextFeatures(min_count=1).fit(TEXTS).transform([]).shape == (0, X.shape[1])
+    assert TextFeatures(min_df=1).fit(TEXTS).transform([]).shape == (0, X.shape[1])
 
 
 @pytest.mark.parametrize("options", [{}, {"analyzer": "char"}, {"weighting": "hashed", "n_features": 50}])
@@ -119,7 +120,7 @@ def test_hashed_needs_no_training_and_weighs_by_count(analyzer):
     ],
 )
 def test_saved_and_restored(options):
-    features = TextFeatures(min_count=1, **options).fit(TEXTS)
+    features = TextFeatures(min_df=1, **options).fit(TEXTS)
     config = json.loads(json.dumps(features.to_config()))
     again = TextFeatures.from_arrays(features.to_arrays(), config)
     assert again.get_params() == features.get_params()
@@ -128,7 +129,7 @@ def test_saved_and_restored(options):
 
 
 def test_damaged_arrays_are_refused():
-    features = TextFeatures(min_count=1).fit(TEXTS)
+    features = TextFeatures(min_df=1).fit(TEXTS)
     arrays = features.to_arrays()
     with pytest.raises(DataError, match="save the features again"):
         TextFeatures.from_arrays(arrays | {"idf": arrays["idf"][:-1]}, features.to_config())
@@ -139,15 +140,15 @@ def test_plain_string_and_rows_that_are_not_text_are_refused():
         TextFeatures().fit("one text")
     for wrong in (None, 3, b"bytes", float("nan")):
         with pytest.raises(DataError, match=r"row 1 is \w+, not text"):
-            TextFeatures(min_count=1).fit(["good", wrong])
+            TextFeatures(min_df=1).fit(["good", wrong])
     with pytest.raises(NotFittedError):
         TextFeatures().transform(["a"])
 
 
 def test_iterables_and_subclasses_of_str_are_texts():
-    expected = TextFeatures(min_count=1).fit_transform(TEXTS)
+    expected = TextFeatures(min_df=1).fit_transform(TEXTS)
     for texts in (iter(TEXTS), tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, dtype=object)):
-        assert_same_rows(TextFeatures(min_count=1).fit_transform(texts), expected)
+        assert_same_rows(TextFeatures(min_df=1).fit_transform(texts), expected)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +158,12 @@ def test_iterables_and_subclasses_of_str_are_texts():
         ({"weighting": "bm25"}, "'tfidf' or 'hashed'"),
         ({"ngram_range": (2, 1)}, "smallest ≤ largest"),
         ({"ngram_range": (0, 1)}, "smallest ≤ largest"),
-        ({"min_count": 0}, "min_count is 0"),
+        ({"min_df": 0}, "min_df is 0"),
         ({"n_features": 0}, "n_features is 0"),
         ({"analyzer": "char", "stop_words": ["a"]}, "stop_words"),
-        ({"stop_words": "english"}, "list of words"),
+        ({"stop_words": "german"}, "a list of words"),
+        ({"min_df": 1.5}, "min_df is 1.5"),
+        ({"max_df": -0.1}, "max_df is -0.1"),
     ],
 )
 def test_impossible_parameters_are_refused(options, complaint):
@@ -169,15 +172,15 @@ def test_impossible_parameters_are_refused(options, complaint):
 
 
 def test_is_a_scikit_learn_transformer():
-    pipeline = make_pipeline(TextFeatures(min_count=1))
+    pipeline = make_pipeline(TextFeatures(min_df=1))
     assert pipeline.fit_transform(TEXTS).shape[0] == len(TEXTS)
-    copy = clone(TextFeatures("char", stop_words=None, min_count=7))
-    assert copy.get_params()["min_count"] == 7
+    copy = clone(TextFeatures("char", stop_words=None, min_df=7))
+    assert copy.get_params()["min_df"] == 7
 
 
 def test_progress_is_reported():
     seen = []
-    TextFeatures(min_count=1).fit(TEXTS, report=lambda *what: seen.append(what))
+    TextFeatures(min_df=1).fit(TEXTS, report=lambda *what: seen.append(what))
     assert seen == [("reading texts", 6, 6)]
 
 
@@ -218,7 +221,7 @@ def test_vocabulary_grows():
 def test_equals_sklearn_on_real_names(real_data):
     with gzip.open(real_data / "mesh" / "test.tsv.gz", "rt", encoding="utf-8") as file:
         names = [line.split("\t")[0] for line in file][1:]
-    ours, twin = TextFeatures("char", min_count=2), sklearn_twin("char", (3, 4), min_df=2, dtype=np.float32)
+    ours, twin = TextFeatures("char", min_df=2), sklearn_twin("char", (3, 4), min_df=2, dtype=np.float32)
     difference = abs(ours.fit_transform(names) - twin.fit_transform(names))
     assert difference.max() < 1e-6
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
@@ -226,7 +229,7 @@ def test_equals_sklearn_on_real_names(real_data):
 
 @given(
     st.lists(texts_lists, min_size=1, max_size=4),
-    st.sampled_from([{"min_count": 1}, {"min_count": 2, "max_features": 3}, {"analyzer": "char", "min_count": 2}]),
+    st.sampled_from([{"min_df": 1}, {"min_df": 2, "max_features": 3}, {"analyzer": "char", "min_df": 2}]),
 )
 def test_texts_in_parts_teach_the_same_as_all_at_once(parts, how):
     try:
@@ -237,3 +240,20 @@ def test_texts_in_parts_teach_the_same_as_all_at_once(parts, how):
         return
     for name, found in TextFeatures(**how).fit_parts(parts).to_arrays().items():
         assert_array_equal(found, whole[name])
+
+
+def test_english_stop_words_are_those_of_scikit_learn():
+    twin = sklearn_twin("word", (1, 2), min_df=1, stop_words="english")
+    texts = ["the cat and the hat", "a hat on a cat", "cats"]
+    ours = TextFeatures(ngram_range=(1, 2), min_df=1, stop_words="english").fit(texts)
+    assert ours.get_feature_names_out().tolist() == twin.fit(texts).get_feature_names_out().tolist()
+    again = TextFeatures.from_arrays(ours.to_arrays(), json.loads(json.dumps(ours.to_config())))
+    assert_same_rows(again.transform(texts), ours.transform(texts))
+
+
+def test_settings_of_earlier_versions_are_read():
+    ours = TextFeatures(min_df=1).fit(TEXTS)
+    config = ours.to_config()
+    del config["max_df"]
+    config["min_count"] = config.pop("min_df")
+    assert TextFeatures.from_arrays(ours.to_arrays(), config).get_params() == ours.get_params()

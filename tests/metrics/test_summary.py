@@ -11,12 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.errors import DataError
-from rembrandt.metrics import evaluate, inverse_propensity, most_popular, psp_at_k
+from rembrandt.metrics import evaluate, f1_scores, inverse_propensity, largest_precision, most_popular, psp_at_k
 
 from . import reference
 from .strategies import problems
 
 KEYS = ["error", "p@1", "p@3", "p@5", "ndcg@1", "ndcg@3", "ndcg@5", "psp@1", "psp@3", "psp@5"]
+KEYS += [f"{name}@{k}" for k in (1, 3, 5) for name in ("r", "f1")]
 
 
 def test_propensity_by_hand():
@@ -82,3 +83,33 @@ def test_a_large_problem_is_never_made_dense():
         assert tracemalloc.get_traced_memory()[1] < 200e6
     finally:
         tracemalloc.stop()
+
+
+@given(problems(), st.integers(0, 1000))
+def test_f1_of_sets_is_that_of_scikit_learn(problem, seed):
+    from sklearn.metrics import f1_score
+
+    truth, labels, _, _ = problem
+    rng = np.random.default_rng(seed)
+    kept = np.where(rng.random(labels.shape) < 0.5, labels, -1)
+    known = np.pad(truth.toarray(), ((0, 0), (0, 1)))  # scikit-learn takes one column for classes
+    dense = np.zeros(known.shape, dtype=int)
+    rows, ranks = np.nonzero(kept >= 0)
+    dense[rows, kept[rows, ranks]] = 1
+    used = known.any(axis=0) | dense.any(axis=0)
+    found = f1_scores(truth, kept)
+    assert found["micro_f1"] == pytest.approx(f1_score(known, dense, average="micro", zero_division=0))
+    each = f1_score(known, dense, average=None, zero_division=0)
+    assert found["macro_f1"] == pytest.approx(np.atleast_1d(each)[used].mean() if used.any() else 0)
+    unseen = rng.integers(0, 2, truth.shape[0])
+    lower = f1_scores(truth, kept, unseen, n_missing=2)
+    assert lower["micro_f1"] <= found["micro_f1"] and lower["macro_f1"] <= found["macro_f1"]
+
+
+@given(problems())
+def test_no_ranking_exceeds_the_largest_precision(problem):
+    truth, labels, counts, n_train = problem
+    table = evaluate(truth, labels, counts, n_train)
+    for k in (1, 3, 5):
+        assert table[f"p@{k}"] <= largest_precision(truth, k) + 1e-12
+    assert largest_precision(sparse.csr_array(np.array([[1, 1, 0], [1, 1, 1]])), 5) == 0.5

@@ -142,6 +142,7 @@ class TestLabels:
         assert_same(fitted, found, X)
         assert found.score(X, target) == fitted.score(X, target)
 
+    @pytest.mark.filterwarnings("ignore:.*no word of the model")
     @pytest.mark.parametrize("text", [None, TextFeatures(lowercase=False)], ids=["default", "own"])
     def test_texts(self, tmp_path, text):
         y = ["fruit", "fruit", "car", "car", "fruit", "car"] * 8

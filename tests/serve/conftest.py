@@ -42,7 +42,7 @@ def texts_of(seed: int = 0) -> Dataset:
 
 def fit(data: Dataset, path: Path, **more: Any) -> Path:
     classifier = RembrandtClassifier(**SETTINGS | more).fit_dataset(data)
-    classifier.label_titles_ = {data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"}
+    classifier.set_label_names({data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"})
     classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}})
     return path
 

@@ -47,6 +47,13 @@ def test_labels_are_included_excluded_and_thresholded(client: httpx.Client, mode
     assert ask(client, texts=texts, threshold=1e9) == [[]] * 5
 
 
+def test_a_text_without_a_known_word_has_no_labels(client: httpx.Client, model: Path) -> None:
+    known = str(load(model).text_.get_feature_names_out()[0])
+    for options in ({}, {"probabilities": True}, {"explain": True}):
+        nothing, some, empty = ask(client, texts=["日本", known, ""], **options)
+        assert nothing == empty == [] and len(some) == 5
+
+
 def test_probabilities_are_those_of_the_library(client: httpx.Client, model: Path, feature_model: Path) -> None:
     numbers = load(feature_model)
     answer = ask(client, model="numbers", vectors=[{"1": 1.0}, {"0": 2, "4": 1.0}], top_k=5, probabilities=True)
@@ -55,7 +62,8 @@ def test_probabilities_are_those_of_the_library(client: httpx.Client, model: Pat
         assert sum(one["score"] for one in row) == pytest.approx(1, abs=1e-5)
         for one in row:
             assert one["score"] == pytest.approx(expected[int(one["label"])], abs=1e-5)
-    shares = [one["score"] for row in ask(client, texts=["a"], top_k=20, probabilities=True) for one in row]
+    known = str(load(model).text_.get_feature_names_out()[0])
+    shares = [one["score"] for row in ask(client, texts=[known], top_k=20, probabilities=True) for one in row]
     assert min(shares) >= 0 and max(shares) <= 1
 
 

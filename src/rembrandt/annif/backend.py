@@ -114,11 +114,13 @@ class RembrandtBackend(AnnifLearningBackend):
         """Save the model and then the documents; if only the model is saved, `learn` sees that they do not match."""
         self._use(classifier)
         subjects, language = self.project.subjects, self.project.vocab_lang
-        classifier.label_titles_ = {
+        names = {
             uri: subjects[number].labels[language]
             for uri, number in zip(classifier.classes_.tolist(), self._subjects.tolist(), strict=True)
             if number >= 0 and language in subjects[number].labels
         }
+        if names:
+            classifier.set_label_names(names)
         classifier.save(self._model, force=True)
         save_documents(self._documents, documents)
         self.info(f"trained on {len(documents)} documents with {len(classifier.classes_)} subjects")

@@ -47,7 +47,7 @@ _TEXT: Table = {
 # Parameters that have another name than their setting; `analyzer` is a setting of Annif.
 _PARAMETERS = {
     **{"seed": "random_state", "tree_pairs": "pairs", "tree_cost": "cost"},
-    **{"terms": "analyzer", "ngrams": "ngram_range", "min_df": "min_count", "hashed": "weighting"},
+    **{"terms": "analyzer", "ngrams": "ngram_range", "hashed": "weighting"},
 }
 
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from rembrandt import __version__
-from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, predict, serve, tune, update
+from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, labels, predict, serve, tune, update
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
 VERBS: dict[str, Callable[..., None]] = {
     **{"demo": demo.demo, "fit": fit.fit, "tune": tune.tune, "update": update.update, "predict": predict.predict},
-    **{"evaluate": evaluate.evaluate, "embed": embed.embed, "explain": explore.explain},
+    **{"evaluate": evaluate.evaluate, "embed": embed.embed, "explain": explore.explain, "labels": labels.labels},
     **{"confusions": explore.confusions, "neighbors": explore.neighbors, "spectrum": explore.spectrum},
     **{"map": explore.map_labels, "report": explore.write_report, "serve": serve.serve},
 }

@@ -60,6 +60,8 @@ def convert(
     """
     from rembrandt.data.convert import convert as converted
 
+    if reading.vectors is not None:
+        raise typer.BadParameter("a store has no vectors; fit to the file", param_hint="--vectors")
     features = _text_features(texts, like)
     with console.progress() as report:
         how = reading.arguments()
@@ -81,7 +83,7 @@ def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | No
     if like is None:
         return texts.features() if texts.parameters() else None
     if texts.parameters():
-        raise typer.BadParameter("cannot be combined with --analyzer, --ngrams or --hashed", param_hint="--like")
+        raise typer.BadParameter("cannot be combined with options of text features", param_hint="--like")
     found = Store(like).text if is_store(like) else load(like).text_
     if found is None:
         raise DataError("it has no text features; leave out --like", like)

@@ -86,6 +86,8 @@ def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> l
     console.say("", "Some of them with their predicted labels (* is correct):")
     for row in shown:
         true = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
-        found = [f"    {'*' if i in true else ' '} {saved.shown(i)}" for i in measured.labels[row].tolist() if i >= 0]
+        found = [
+            f"    {'*' if i in true else ' '} {saved.labels.shown(i)}" for i in measured.labels[row].tolist() if i >= 0
+        ]
         console.say("", f"  {texts[row][:110]}{'...' if len(texts[row]) > 110 else ''}", *found)
     return [texts[row] for row in shown]

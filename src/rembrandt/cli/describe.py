@@ -28,6 +28,7 @@ def command(*words: str | Path) -> str:
 
 def data_lines(data: Dataset, source: str) -> list[str]:
     what = "texts" if data.X is None else f"examples of {data.X.shape[1]:,} features"
+    what += "" if data.vectors is None else f" with vectors of {data.vectors.shape[1]:,} dimensions"
     each = data.Y.nnz / max(1, data.n_examples)
     counted = f"{data.n_examples:,} {what}, {data.n_labels:,} labels, {each:.1f} per example"
     return [f"Read {source}: {counted} ({data.task}).", *data.notes.sentences()]
@@ -70,11 +71,18 @@ def show_measures(console: Console, measured: Measured) -> None:
     from rembrandt.evaluation import KS
 
     rows = []
-    for name, title in (("p", "P@k"), ("ndcg", "nDCG@k"), ("psp", "PSP@k")):
+    names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
+    for name, title in names.items():
         for who, values in (("this model", measured.model), ("most popular labels", measured.popular)):
             rows.append([title, who, *(f"{100 * values[f'{name}@{k}']:.2f}" for k in KS)])
             title = ""
     console.table(["%", "", *(f"k = {k}" for k in KS)], rows, left=(0, 1))
+    f1 = f"micro {100 * measured.model['micro_f1']:.2f}, macro {100 * measured.model['macro_f1']:.2f}"
+    console.say(f"F1 of the labels that reach the threshold: {f1}.")
+    k, most = max(KS), measured.largest[f"p@{max(KS)}"]
+    if most < 1:
+        each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(1, measured.data.n_examples)
+        console.say(f"P@{k} can be {most:.2%} at most here: examples have {each:.1f} labels on average.")
     speed = f"{measured.examples_per_second:,.0f} examples per second"
     console.say(f"Error (1 - P@1) {measured.model['error']:.2%}; {speed}.")
 

@@ -41,7 +41,7 @@ def embed(
 
     if Path(source).is_dir() and not is_store(source):
         saved = open_model(Path(source))
-        names, embedded = saved.labels.names, saved.classifier
+        names, embedded = list(map(str, saved.labels.names)), saved.classifier
     else:
         device = options.checked_device(device, scheduler, source)
         with console.progress() as report:

@@ -44,17 +44,17 @@ def explain(
         chosen = saved.find_all(label)
         data = saved.read(file, reading, report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
-        found = explain_examples(saved.classifier, data.X if data.texts is None else data.texts, chosen, top_k)
+        found = explain_examples(saved.classifier, data.inputs, chosen, top_k)
     documents = []
     for row, explanations in enumerate(found):
         console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_TEXT])
-        explained = [each.document(words) for each in explanations]
+        explained = [saved.labels.named(each.column) | each.document(words) for each in explanations]
         documents.append(explained)
         for column, entry in zip((each.column for each in explanations), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
             sum_of = ", ".join([f"base {entry['base']:.3f}", *parts, f"the rest {entry['rest']:+.3f}"])
             sum_of += f", comparison {entry['comparison']:+.3f}"
-            console.say(f"  {saved.shown(column)}: {entry['score']:.3f} = {sum_of}")
+            console.say(f"  {saved.labels.shown(column)}: {entry['score']:.3f} = {sum_of}")
     console.result({"model": str(model), "file": file, "explanations": documents})
 
 
@@ -80,20 +80,20 @@ def confusions(
     with console.progress() as report:
         saved = open_model(model)
         classifier = saved.classifier
-        known = saved.read(file, reading, report).align_labels(saved.labels.names)
+        known = saved.read(file, reading, report).align_labels(list(map(str, saved.labels.names)))
         k = top_k or (1 if classifier.model_.multiclass else 5)
         ranked = classifier.model_.top_k(classifier.dataset_rows(known, report), k, report=report)[0]
         found = find_confusions(known.Y, ranked, pairs, examples)
     rows, lines, documents = [], [], []
     for c in found:
-        (true, predicted), texts = map(saved.shown, (c.true, c.predicted)), None
+        (true, predicted), texts = map(saved.labels.shown, (c.true, c.predicted)), None
         rows.append([true, predicted, f"{c.count:,}", f"{c.rate:.0%}", f"{c.reverse:,}"])
         if known.texts is not None:
             texts = [known.texts[row] for row in c.examples]
             lines += ["", f"{true}, predicted as {predicted}:", *(f"  {text[:_TEXT]}" for text in texts)]
-        entries = {"true": saved.entry(c.true), "predicted": saved.entry(c.predicted)}
+        entries = {"true": saved.labels.named(c.true), "predicted": saved.labels.named(c.predicted)}
         labels = {name: entry["label"] for name, entry in entries.items()}
-        titles = {f"{name}_title": entry["title"] for name, entry in entries.items()}
+        titles = {f"{name}_name": entry["name"] for name, entry in entries.items()}
         documents.append(asdict(c) | labels | titles | {"texts": texts})
     console.say(f"{known.n_examples:,} examples, {k} predictions each.", "")
     console.table(["true and missed", "predicted instead", "times", "of its examples", "reverse"], rows, left=(0, 1))
@@ -116,11 +116,11 @@ def neighbors(
     column, counts = saved.find(label), saved.classifier.label_counts_
     columns, cosines = nearest_labels(unit_vectors(saved.classifier), k, [column], counts >= min_count)
     found = [(i, cosine) for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True) if i >= 0]
-    console.say(f"Nearest to {saved.shown(column)}, {counts[column]:,} times in training:")
-    rows = ([saved.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
+    console.say(f"Nearest to {saved.labels.shown(column)}, {counts[column]:,} times in training:")
+    rows = ([saved.labels.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
     console.table(["label", "cosine", "in training"], rows)
-    nearest = [saved.entry(i) | {"cosine": cosine, "count": int(counts[i])} for i, cosine in found]
-    console.result(saved.entry(column) | {"neighbors": nearest})
+    nearest = [saved.labels.named(i) | {"cosine": cosine, "count": int(counts[i])} for i, cosine in found]
+    console.result(saved.labels.named(column) | {"neighbors": nearest})
 
 
 def spectrum(model: options.ModelFolder, console: Console) -> None:

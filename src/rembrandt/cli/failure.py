@@ -84,7 +84,7 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
 
     def show(message: Warning | str, *rest: Any, **more: Any) -> None:
         if isinstance(message, RembrandtWarning):
-            typer.echo(f"note: {with_options(str(message), message.parameters, options)}", err=True)
+            typer.echo(f"warning: {with_options(str(message), message.parameters, options)}", err=True)
         else:
             otherwise(message, *rest, **more)
 

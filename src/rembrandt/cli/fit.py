@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,11 @@ def fit(
     reading: Reading,
     settings: Settings,
     texts: TextSettings,
+    label_names: options.LabelNames = None,
+    label_text: Annotated[
+        Path | None,
+        option("Texts of labels as extra examples: a table of id and text.", options.DATA, metavar="FILE"),
+    ] = None,
     shortlist: Annotated[bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)] = False,
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
@@ -46,6 +52,8 @@ def fit(
 
     with checkpoints_in(checkpoint) as checkpoints:
         classifier, data, known = prepare(console, train, reading, settings, texts, scheduler)
+        data = data if label_text is None else described(console, data, label_text)
+        data = data if label_names is None else named(console, data, label_names)
         console.say(*checkpoints.lines())
         with console.progress() as report:
             start = time.perf_counter()
@@ -57,7 +65,7 @@ def fit(
             classifier.save(output, force=force, extra=fit_facts(known, seconds))
             checkpoints.clear()
     costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
-    frequent = str(classifier.classes_[classifier.label_counts_.argmax()])
+    frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))
     next_steps = (("predict", output, "FILE"), ("evaluate", output, "FILE"), ("neighbors", output, frequent))
     console.say(*choice_lines(classifier), *costs, saved_line(output, seconds), "")
     console.say("Next:", *(f"  {command(*words)}" for words in next_steps))
@@ -65,6 +73,34 @@ def fit(
     facts = {"model": str(output), "bytes": folder_size(output), "seconds": seconds, "task": data.task}
     found = {"settings": classifier.settings_, "selection": classifier.selection_, "notes": data.notes.sentences()}
     console.result(facts | counts | found)
+
+
+def described(console: Console, data: Dataset, file: Path) -> Dataset:
+    """Return the data with the texts of labels as examples."""
+    from rembrandt.data.label_names import read_label_names
+    from rembrandt.data.label_text import with_label_texts
+
+    joined = with_label_texts(data, read_label_names(file))
+    n_texts, n_new = joined.n_examples - data.n_examples, joined.n_labels - data.n_labels
+    console.say(f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example.")
+    return joined
+
+
+def named(console: Console, data: Dataset, file: Path) -> Dataset:
+    """Return the data with the names of its labels, before the fit starts."""
+    from rembrandt.data.label_names import read_label_names
+
+    names = read_label_names(file)
+    n_named = sum(label in names for label in data.label_names)
+    if not n_named:
+        given, own = next(iter(names)), next(iter(data.label_names), None)
+        raise DataError(
+            f"none of its {len(names):,} names is of a label of the data, such as {own!r}; it has {given!r}",
+            file,
+            parameter="label_names",
+        )
+    console.say(f"{n_named:,} of {data.n_labels:,} labels have a name in {file}.")
+    return replace(data, label_titles=names)
 
 
 def prepare(

@@ -1,18 +1,26 @@
 """``rembrandt predict``: the best labels of new examples."""
 
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rembrandt.cli import options
-from rembrandt.cli.console import Console, as_json
+from rembrandt.cli.console import Console
+from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import printable
+from rembrandt.errors import SettingsError, printable
 
-_ROWS = 2048  # examples between two reports of progress
+if TYPE_CHECKING:
+    from rembrandt.estimators.predictions import Predictions
+
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
 
 
 def predict(
@@ -21,52 +29,96 @@ def predict(
     *,
     reading: TextReading,
     ranking: options.Ranking,
-    top_k: options.TopK = 5,
+    id: Annotated[str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Labels per example, 5 unless a threshold is set.")
+    ] = None,
+    threshold: Annotated[bool, flag("--threshold", "Only labels that reach the threshold of the model.")] = False,
+    min_probability: Annotated[
+        float | None, option("Only labels with this probability or more.", min=0.0, max=1.0, metavar="P")
+    ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABELS", help="Predict only these labels: names or titles, or @FILE with one per line."),
+        typer.Option(metavar="LABELS", help="Predict only these labels: labels or names, or @FILE with one per line."),
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="LABELS", help="Never predict these labels, given in the same way.")
     ] = None,
-    output: Annotated[Path | None, options.output_option("FILE", "Write to a file, not to standard output.")] = None,
+    output: Annotated[
+        Path | None, options.output_option("FILE", "Write a .csv, .tsv, .jsonl, .parquet or .txt file.")
+    ] = None,
+    wide: Annotated[bool, flag("--wide", "One row per example in a file, not one per example and label.")] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
-    """Print the best labels of each example, best first.
+    """Print the best labels of each example with their probabilities, best first.
 
-    There is one line per example, with tabs between labels. FILE needs no labels; for a model of texts it may be plain
-    text, one example per line.
+    There is one line per example, with tabs between labels; with --json one JSON object. FILE needs no labels; for a
+    model of texts it may be plain text, one example per line. A file to write has the columns id, label, name,
+    probability and rank. A text without a word that the model knows gets no labels.
     """
-    if output is not None:
-        check_file_target(output, force)
-    from rembrandt.linalg.blocks import spans
+    from rembrandt.estimators.predictions import Predictions
+    from rembrandt.model.ranked import predicted_sets
 
+    if output is not None:
+        check_file_target(output, force, _SUFFIXES)
+    if threshold and min_probability is not None:
+        raise SettingsError("the threshold of the model and a probability exclude each other; give one of the two")
     with console.progress() as report:
         saved = open_model(model, ranking.device)
-        classifier = saved.classifier
+        saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
         chosen = saved.find_all(include), saved.find_all(exclude)
-        tail = (ranking.propensity_a, ranking.propensity_b) if ranking.tail else False
-        classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
-        rows = classifier.dataset_rows(saved.read(file, reading, report, unlabelled=True), report)
-        answers = []
-        for block in spans(rows.shape[0], _ROWS):
-            report("predicting", block.start, rows.shape[0])
-            found = classifier.top_columns(rows[block], top_k, *chosen, tail, ranking.shortlist)
-            for columns, scores in zip(*(array.tolist() for array in found), strict=True):
-                pairs = zip(columns, scores, strict=True)
-                answers.append([saved.entry(column) | {"score": score} for column, score in pairs if column >= 0])
-        report("predicting", rows.shape[0], rows.shape[0])
-    lines = [as_json({"model": str(model), "predictions": answers})] if console.json else map(_line, answers)
+        data = saved.read(file, reading, report, unlabelled=True, id=id)
+        rows = saved.classifier.dataset_rows(data, report)
+        fitted, allowed = saved.classifier.device_model(ranking.shortlist), saved.classifier.allowed_columns(*chosen)
+        worth = fitted.worth(ranking.propensity_a, ranking.propensity_b) if ranking.tail else None
+        all_reach = not threshold and min_probability is None
+        least, most = 0.0 if all_reach else min_probability, top_k or (5 if all_reach else None)
+        labels, probabilities = predicted_sets(fitted, rows, least, most, allowed, worth, report)
+    found = Predictions(data.ids or range(1, rows.shape[0] + 1), labels, probabilities, saved.labels)
+    n_empty = int((labels[:, :1] < 0).sum()) if labels.shape[1] else len(labels)
     if output is None:
-        for line in lines:
+        for line in _json_lines(found) if console.json else _text_lines(found):
             typer.echo(line)
-        return
-    with atomic_file(output) as target:
+    else:
+        with atomic_file(output) as target:
+            _write(found, output.suffix, wide, target)
+        none = f"; {n_empty:,} have none" if n_empty else ""
+        typer.echo(f"Wrote the labels of {len(labels):,} examples to {output}{none}.")
+
+
+def _text_lines(found: Predictions) -> Iterator[str]:
+    """A line for each example. A probability is never rounded to one."""
+    for labels, values in zip(found.labels.tolist(), found.probabilities.tolist(), strict=True):
+        pairs = zip(labels, values, strict=True)
+        yield "\t".join(
+            f"{printable(found.index.shown(i))} {p if p == 1 else min(p, 0.9999):.4f}" for i, p in pairs if i >= 0
+        )
+
+
+def _json_lines(found: Predictions) -> Iterator[str]:
+    return (json.dumps(document, ensure_ascii=False) for document in found.documents())
+
+
+def _write(found: Predictions, suffix: str, wide: bool, target: Any) -> None:
+    if suffix == ".txt" or (suffix == ".jsonl" and wide):
+        lines = _text_lines(found) if suffix == ".txt" else _json_lines(found)
         target.writelines(f"{line}\n".encode() for line in lines)
-    typer.echo(f"Wrote the labels of {len(answers):,} examples to {output}.")
+        return
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
 
-
-def _line(answer: list[dict[str, Any]]) -> str:
-    shown = (f"{one['label']} ({one['title']})" if one["title"] else one["label"] for one in answer)
-    return "\t".join(f"{printable(label)} {one['score']:.4f}" for label, one in zip(shown, answer, strict=True))
+    table = pa.table(
+        {name: pa.array(values, from_pandas=True) for name, values in (found.wide() if wide else found.long()).items()}
+    )
+    if suffix == ".parquet":
+        pyarrow.parquet.write_table(table, target)
+    elif suffix == ".csv":
+        pyarrow.csv.write_csv(table, target)
+    elif suffix == ".jsonl":
+        target.writelines(f"{json.dumps(row, ensure_ascii=False)}\n".encode() for row in table.to_pylist())
+    else:  # as it is read: without quotes, so that a cell has no tab and no line end
+        rows = [table.column_names, *zip(*(column.to_pylist() for column in table.columns), strict=True)]
+        cells = (["" if cell is None else " ".join(str(cell).split()) for cell in row] for row in rows)
+        target.writelines(("\t".join(row) + "\n").encode() for row in cells)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from rembrandt.cli.options import DATA, option
+from rembrandt.cli.options import DATA, flag, option
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -41,6 +41,12 @@ class TextReading:
     text: Annotated[
         list[str] | None, option("Text columns, separated by commas.", DATA, metavar="COLUMNS", callback=_columns)
     ] = None
+    delimiter: Annotated[
+        str | None, option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs)
+    ] = None
+    vectors: Annotated[
+        Path | None, option("Dense vectors next to the texts, one per example: .npy or .parquet.", DATA, metavar="FILE")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,10 @@ class Reading(TextReading):
     label_separator: Annotated[
         str | None, option("Separator of labels in a cell; else one label per cell.", DATA, metavar="S", callback=_tabs)
     ] = None
+    verbatim_labels: Annotated[
+        bool | None,
+        flag("--verbatim-labels", "Take labels as they are, even if they look like several in one.", DATA),
+    ] = None
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Reading:
@@ -61,14 +71,15 @@ class Reading(TextReading):
     def to_json(self) -> dict[str, Any]:
         """Return what holds for other files too: the labels of an npz file are another file."""
         one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
-        return asdict(self) | ({"labels": None} if one_file else {})
+        return asdict(self) | {"vectors": None} | ({"labels": None} if one_file else {})
 
     def overridden_by(self, given: TextReading) -> Reading:
         return replace(self, **{name: value for name, value in vars(given).items() if value is not None})
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        return vars(self) | {"format": self.format or "auto"}
+        known = {name: value for name, value in vars(self).items() if name != "vectors"}
+        return known | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
 
 
 def read_training(source: str, reading: Reading, report: Report) -> tuple[Dataset, Reading]:
@@ -76,22 +87,34 @@ def read_training(source: str, reading: Reading, report: Report) -> tuple[Datase
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        return catalogue.load(source, "train", report=report), data_set_reading(source)
+        return _with_vectors(catalogue.load(source, "train", report=report), reading), data_set_reading(source)
     with _as_file(source) as path:
-        return read(path, **reading.arguments(), report=report), reading
+        return _with_vectors(read(path, **reading.arguments(), report=report), reading), reading
 
 
-def read_examples(source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool) -> Dataset:
+def read_examples(
+    source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool, id: str | None = None
+) -> Dataset:
     """Return examples for a model of ``n_features`` features, or of texts if that is None."""
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        return catalogue.load(source, "test", report=report)
+        return _with_vectors(catalogue.load(source, "test", report=report), reading)
     with _as_file(source) as path:
         format = reading.format or _detected(path, lines_are_texts=unlabelled and n_features is None)
         found = reading.arguments() | {"format": format, "labels": None if unlabelled else reading.labels}
+        found |= {"id": id} | ({} if format == "csv" else {"delimiter": None})
         width = n_features if format in ("repository", "svmlight") else None
-        return read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
+        data = read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
+        return _with_vectors(data, reading)
+
+
+def _with_vectors(data: Dataset, reading: TextReading) -> Dataset:
+    if reading.vectors is None:
+        return data
+    from rembrandt.data.vectors import with_vectors
+
+    return with_vectors(data, reading.vectors)
 
 
 def is_data_set(source: str) -> bool:
@@ -109,8 +132,8 @@ def data_set_reading(name: str) -> Reading:
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
-    """Return the format; a file that is in no format of texts may be read as plain lines."""
-    from rembrandt.data.detect import detect
+    """Return the format; a file that is in no format may be read as plain lines, but not one of features."""
+    from rembrandt.data.detect import detect, is_sparse_text
 
     try:
         format = detect(path) if path.is_file() else "auto"
@@ -118,7 +141,13 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
         if not lines_are_texts:
             raise
         return "lines"
-    return "lines" if lines_are_texts and format not in (*_TEXT_FORMATS, "auto") else format
+    ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in (
+        ".vw",
+        ".svm",
+        ".svmlight",
+        ".libsvm",
+    )
+    return "lines" if lines_are_texts and ambiguous and not is_sparse_text(path) else format
 
 
 @contextmanager

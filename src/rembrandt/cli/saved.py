@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,31 +27,23 @@ class SavedModel:
     classifier: RembrandtClassifier
     reading: Reading
 
-    @cached_property
+    @property
     def labels(self) -> LabelIndex:
-        from rembrandt.data.labels import LabelIndex
-
-        return LabelIndex(map(str, self.classifier.classes_.tolist()), self.classifier.label_titles_)
-
-    def shown(self, column: int) -> str:
-        """Return a label for people: its title, if it has one, and its name."""
-        name, title = self.labels.names[column], self.labels.title(column)
-        return name if title == name else f"{title} ({name})"
-
-    def entry(self, column: int) -> dict[str, Any]:
-        """Return a label for JSON."""
-        name = self.labels.names[column]
-        return {"label": name, "title": self.labels.titles.get(name)}
+        return self.classifier.model_.labels
 
     def find(self, label: str) -> int:
         """Return the column of the label with this name or title; the error for another lists similar ones."""
         found = self.labels.find(label)
         if found is not None:
             return found
-        columns = enumerate(self.labels.names)
-        spelled = {text.casefold(): i for i, name in columns for text in (name, self.labels.title(i))}
+        both = (self.labels.title, self.labels.spelled)
+        spelled = {text(i).casefold(): i for text in both for i in range(len(self.labels))}
         near = difflib.get_close_matches(label.casefold(), spelled, n=5)
-        hint = f"similar labels: {'; '.join(self.shown(spelled[name]) for name in near)}" if near else "none is similar"
+        hint = (
+            f"similar labels: {'; '.join(self.labels.shown(spelled[name]) for name in near)}"
+            if near
+            else "none is similar"
+        )
         raise DataError(f"{self.path} has no label {label!r}; {hint}")
 
     def find_all(self, given: Sequence[str] | None) -> list[Any] | None:
@@ -66,7 +57,9 @@ class SavedModel:
             found += [self.classifier.classes_[self.find(label.strip())] for label in labels if label.strip()]
         return found if given else None
 
-    def read(self, source: str, reading: TextReading, report: Report, unlabelled: bool = False) -> Dataset:
+    def read(
+        self, source: str, reading: TextReading, report: Report, unlabelled: bool = False, id: str | None = None
+    ) -> Dataset:
         """Read examples as the training data was read, except where ``reading`` says otherwise."""
         from rembrandt.data.store import is_store
 
@@ -75,7 +68,7 @@ class SavedModel:
         known = self.reading.overridden_by(reading)
         if source == STANDARD_INPUT and unlabelled:  # lines, whatever the training data was
             known = replace(known, format=reading.format)
-        data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled)
+        data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled, id)
         if is_store(source):
             data = self._aligned_store(data, source)
         elif (data.texts is None) == (wanted == "texts"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rembrandt.cli import options
@@ -91,10 +92,18 @@ class TextSettings:
     analyzer: Annotated[Literal["word", "char"] | None, option("Words (the default) or characters.", TEXT)] = None
     ngrams: Annotated[Any, parsed("Words or characters per feature: 1, 1-2, 3-4.", TEXT, "N|N-M", ngram_range)] = None
     hashed: Annotated[bool, flag("--hashed", "Hash features instead of learning a vocabulary.", TEXT)] = False
+    min_df: Annotated[Any, parsed("Ignore terms in fewer texts: a number, or a share 0.01.", TEXT, "N|R")] = None
+    max_df: Annotated[Any, parsed("Ignore terms in more texts: a number, or a share 0.5.", TEXT, "N|R")] = None
+    max_features: Annotated[int | None, option("Keep so many of the most frequent terms.", TEXT, metavar="N")] = None
+    stop_words: Annotated[str | None, option("english, or a file with one word per line.", TEXT, metavar="W")] = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `TextFeatures` that were given."""
         given = {"analyzer": self.analyzer, "ngram_range": self.ngrams, "weighting": "hashed" if self.hashed else None}
+        given |= {"min_df": self.min_df, "max_df": self.max_df, "max_features": self.max_features}
+        given["stop_words"] = self.stop_words
+        if self.stop_words not in (None, "english"):
+            given["stop_words"] = Path(str(self.stop_words)).read_text(encoding="utf-8").split()
         return {name: value for name, value in given.items() if value is not None}
 
     def features(self) -> TextFeatures:

@@ -38,7 +38,7 @@ def update(
 
     with console.progress() as report:
         saved = open_model(model)
-        classifier, extra, known = saved.classifier, saved.classifier.extra_, set(saved.labels.names)
+        classifier, extra, known = saved.classifier, saved.classifier.extra_, {*map(str, saved.labels.names)}
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:

@@ -1,6 +1,7 @@
 """Matrices and lists that are in memory, checked and brought into the form that the package uses."""
 
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rembrandt.data.labels import LabelIndex
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.linalg.sparse import Matrix, is_sparse
 
 MOST_LABELS = 1 << 24  # every label has a name in memory, so a wrong header, id or shape must not ask for more
@@ -79,9 +80,28 @@ def label_matrix(Y: Any, what: str = "Y") -> sp.csr_array:
     return matrix
 
 
+def is_missing(label: Any) -> bool:
+    """Whether a value stands for none: None, NaN, or pandas' NA and NaT."""
+    if isinstance(label, float | np.floating):
+        return bool(np.isnan(label))
+    return label is None or type(label).__name__ in ("NAType", "NaTType")
+
+
+def warn_missing(n_missing: int, n_rows: int) -> None:
+    """Report labels that are missing."""
+    found = f"{n_missing:,} labels in {n_rows:,} rows are missing (None or NaN)"
+    warnings.warn(RembrandtWarning(f"{found}; they count as no label"), stacklevel=3)
+
+
 def label_lists(Y: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """All labels of a list of labels, or of a label or list of labels for each example; and how many each has."""
+    """All labels of a label or list of labels for each example, without missing ones; and how many each has."""
     rows = [list(entry) if isinstance(entry, SEVERAL) else [entry] for entry in Y]
+    if not {type(label) for row in rows for label in row} <= {str, int}:
+        present = [[label for label in row if not is_missing(label)] for row in rows]
+        n_missing = sum(map(len, rows)) - sum(map(len, present))
+        if n_missing:
+            warn_missing(n_missing, len(rows))
+        rows = present
     return [label for row in rows for label in row], np.array([len(row) for row in rows], np.int64)
 
 

@@ -48,6 +48,7 @@ class Batch:
     values: Array | None = None
     weights: Array | None = None
     task: Task | None = None
+    names: list[str] | None = None  # of the rows
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class _Collected:
     def dataset(self, columns: Columns) -> Dataset:
         texts = [text for batch in self.batches for text in batch.texts or ()]
         weights = [batch.weights for batch in self.batches if batch.weights is not None]
+        ids = [name for batch in self.batches for name in batch.names or ()]
         tasks = {batch.task for batch in self.batches}
         labels = [batch.labels for batch in self.batches]
         features = [batch.features for batch in self.batches if batch.features]
@@ -111,6 +113,7 @@ class _Collected:
             task="multilabel" if "multilabel" in tasks else tasks.pop(),
             weights=np.concatenate(weights) if any((each != 1).any() for each in weights) else None,
             notes=Notes(duplicate_features=repeated, duplicate_labels=repeated_labels),
+            ids=ids or None,
         )
 
 

@@ -4,7 +4,6 @@
 folder for each set.
 """
 
-import gzip
 import json
 import os
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from rembrandt.data import pubmed
 from rembrandt.data.dataset import Dataset
+from rembrandt.data.label_names import read_label_names
 from rembrandt.data.reader import read
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
@@ -61,7 +61,7 @@ def load(name: str, part: Part = "train", folder: str | Path | None = None, repo
     found = require_folder(entry, folder)
     titles = next((found / table for table in entry.titles if (found / table).is_file()), None)
     data = read(found / entry.files.format(part), report=report, **entry.options)
-    return data if titles is None else replace(data, label_titles=read_titles(titles))
+    return data if titles is None else replace(data, label_titles=read_label_names(titles))
 
 
 def get(name: str, report: Report = silent) -> Path:
@@ -89,14 +89,6 @@ def require_folder(entry: Entry, folder: str | Path | None) -> Path:
         where = f"put {entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}"
         raise DataError(f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}", root)
     return found
-
-
-def read_titles(path: Path) -> dict[str, str]:
-    """The titles of labels in a table whose first columns are id and title."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        rows = (line.rstrip("\n").split("\t") for line in file)
-        next(rows)
-        return {row[0]: row[1] for row in rows}
 
 
 def _entry(name: str) -> Entry:

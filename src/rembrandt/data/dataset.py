@@ -79,6 +79,10 @@ class Dataset:
         How many true labels each example lost in `align_labels`.
     label_titles : mapping of str to str, optional
         Titles of labels whose names are identifiers.
+    ids : list of str, default=None
+        What identifies each example, where a column of a table was named for it.
+    vectors : ndarray of shape (n_examples, n_dimensions), default=None
+        Dense features next to the texts, such as sentence vectors.
 
     Attributes
     ----------
@@ -106,6 +110,8 @@ class Dataset:
     weights: NDArray[np.float32] | None = None
     dropped_labels: NDArray[np.int64] | None = None
     label_titles: Mapping[str, str] = field(default_factory=dict)
+    ids: list[str] | None = None
+    vectors: NDArray[np.float32] | None = None
 
     @classmethod
     def build(
@@ -119,12 +125,13 @@ class Dataset:
         task: Task | None = None,
         weights: NDArray[np.float32] | None = None,
         notes: Notes | None = None,
+        ids: list[str] | None = None,
     ) -> Dataset:
         """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not given.
 
         Parameters
         ----------
-        Y, X, texts, label_names, feature_names, weights
+        Y, X, texts, label_names, feature_names, weights, ids
             As for the class.
         task : {"multiclass", "multilabel"}, default=None
             None means multiclass if no example has several labels.
@@ -142,7 +149,7 @@ class Dataset:
         counted = replace(
             notes or Notes(), rows_without_features=empty or 0, rows_without_labels=int((labels_each == 0).sum())
         )
-        return cls(Y, X, texts, label_names, feature_names, task, counted, weights)
+        return cls(Y, X, texts, label_names, feature_names, task, counted, weights, ids=ids)
 
     @classmethod
     def from_arrays(
@@ -205,6 +212,12 @@ class Dataset:
     def n_labels(self) -> int:
         return int(self.Y.shape[1])
 
+    @property
+    def inputs(self) -> Any:
+        """What a classifier takes: texts, features, or texts with vectors."""
+        single = self.texts if self.X is None else self.X
+        return single if self.vectors is None else (single, self.vectors)
+
     def rows(self, index: ArrayLike) -> Dataset:
         """Select examples.
 
@@ -229,9 +242,11 @@ class Dataset:
             feature_names=self.feature_names,
             task=self.task,
             weights=None if self.weights is None else self.weights[chosen],
+            ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
         )
         dropped = None if self.dropped_labels is None else self.dropped_labels[chosen]
-        return replace(part, dropped_labels=dropped, label_titles=self.label_titles)
+        vectors = None if self.vectors is None else self.vectors[chosen]
+        return replace(part, dropped_labels=dropped, label_titles=self.label_titles, vectors=vectors)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split the examples at random.

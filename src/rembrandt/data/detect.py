@@ -33,6 +33,9 @@ class ReadOptions:
     text: str | Sequence[str] | None = None
     labels: str | Path | None = None
     label_separator: str | None = None
+    verbatim_labels: bool = False
+    id: str | None = None
+    delimiter: str | None = None
     unlabelled: bool = False
     label_names: Sequence[str] | None = None
     n_features: int | None = None
@@ -41,6 +44,16 @@ class ReadOptions:
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
+
+
+_NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
+
+
+def is_sparse_text(path: Path) -> bool:
+    """Whether the first lines are rows of features, and not texts of which one looks like that."""
+    *whole, last = head(path).split(b"\n")
+    lines = [line for line in whole[:20] if line.strip()] or [last]
+    return all(map(_NUMBERS.fullmatch, lines)) or (len(lines) > 1 and all(b"|" in line for line in lines))
 
 
 def detect(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""One lookup between names, columns and titles, for labels and for features."""
+"""The label table: labels, their columns and the names that are shown for them. Features have the same lookup."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.errors import DataError
+
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
@@ -19,20 +21,38 @@ def as_labels(names: Iterable[Any]) -> NDArray[Any]:
     return np.array(values, dtype=object if any(isinstance(name, str) for name in values) else None)
 
 
+def titles_of(names: Iterable[Any], titles: Mapping[Any, str] | Iterable[str]) -> list[str]:
+    """The title of each name, "" where there is none, from a mapping or from one for each name."""
+    known = list(names)
+    if isinstance(titles, Mapping):
+        found = [titles.get(name, titles.get(str(name), "")) for name in known]
+    else:
+        found = list(titles)
+        if len(found) != len(known):
+            raise DataError(
+                f"there are {len(found):,} names for {len(known):,} labels; give one for each, or a mapping"
+            )
+    wrong = next((title for title in found if not isinstance(title, str)), None)
+    if wrong is not None:
+        raise DataError(f"the name {wrong!r} of a label is not a text; give strings")
+    return found
+
+
 class LabelIndex:
     """Names, the column of each, and titles for names that are identifiers.
 
-    Names are distinct strings or numbers. Build an index once and keep it: it holds a dictionary of all names.
+    Names are distinct strings or numbers, and titles what people read instead: one for each name, "" where there is
+    none. Build an index once and keep it: it holds a dictionary of all names.
 
-    >>> index = LabelIndex(["D1", "D2"], {"D2": "Abdomen"})
+    >>> index = LabelIndex(["D1", "D2"], ["", "Abdomen"])
     >>> index.columns(["D2", "D9"]), index.find("abdomen"), index.title(0)
     (array([ 1, -1]), 1, 'D1')
     """
 
-    def __init__(self, names: Iterable[Any] = (), titles: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: Iterable[Any] = (), titles: list[str] | None = None) -> None:
         self._names: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
         self._columns = {name: column for column, name in enumerate(self._names)}
-        self.titles = titles or {}
+        self.titles = titles
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -63,10 +83,22 @@ class LabelIndex:
         position[order] = np.arange(len(names))
         return [names[column] for column in order], position
 
+    def spelled(self, column: int) -> str:
+        """The name of a column as text."""
+        return str(self.names[column])
+
     def title(self, column: int) -> str:
         """The title of a column, or else its name."""
-        name = str(self.names[column])
-        return self.titles.get(name, name)
+        return (self.titles and self.titles[column]) or str(self.names[column])
+
+    def shown(self, column: int) -> str:
+        """A label for people: its title, if it has one, and its name."""
+        name, title = self.spelled(column), self.title(column)
+        return name if title == name else f"{title} ({name})"
+
+    def named(self, column: int) -> dict[str, str]:
+        """A label for JSON."""
+        return {"label": self.spelled(column), "name": self.title(column)}
 
     def find(self, text: str) -> int | None:
         """The column with this name, or with this name or title in another case."""
@@ -74,5 +106,5 @@ class LabelIndex:
 
     @cached_property
     def _folded(self) -> dict[str, int]:
-        titles = {self.title(column).casefold(): column for column in range(len(self))}
+        titles = {self.title(column).casefold(): column for column in reversed(range(len(self)))}
         return titles | {str(name).casefold(): column for name, column in self._columns.items()}

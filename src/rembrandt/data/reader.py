@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from rembrandt.data.compressed import head, line_chunks
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, ReadOptions, detect
+from rembrandt.data.separators import check_labels
 from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
@@ -24,6 +25,9 @@ def read(
     text: str | Sequence[str] | None = None,
     labels: str | Path | None = None,
     label_separator: str | None = None,
+    verbatim_labels: bool = False,
+    id: str | None = None,
+    delimiter: str | None = None,
     unlabelled: bool = False,
     label_names: Sequence[str] | None = None,
     n_features: int | None = None,
@@ -31,8 +35,8 @@ def read(
 ) -> Dataset:
     """Read a file of examples, or open a store.
 
-    Files may be compressed (``.gz``, ``.xz``, ``.zst``). A row without features or labels is kept and counted in
-    ``notes``. The values of a feature that is repeated within a row are added.
+    Files may be compressed (``.gz``, ``.xz``, ``.zst``). Rows without features or labels are kept and counted in
+    ``notes``. Values of a feature that is repeated within a row are added. Errors have the file and the line.
 
     Parameters
     ----------
@@ -48,6 +52,12 @@ def read(
         For tables, the column of the labels; for "npz", the file of the label matrix.
     label_separator : str, default=None
         For tables, what separates several labels in a cell; None means that a cell is one label.
+    verbatim_labels : bool, default=False
+        Take the labels as they are, also where they look like several labels joined by a separator.
+    id : str, default=None
+        For tables, the column that identifies an example; it becomes ``ids``.
+    delimiter : str, default=None
+        For "csv", what separates cells; None chooses a comma, a semicolon or a tab by the first line.
     unlabelled : bool, default=False
         For tables and "npz", whether there are no labels, as in data to predict.
     label_names : sequence of str, default=None
@@ -62,11 +72,6 @@ def read(
     Dataset
         The examples. The rows of a store stay on disk.
 
-    Raises
-    ------
-    DataError
-        If the file is malformed; the message has the file and the line.
-
     Examples
     --------
     >>> import tempfile
@@ -78,7 +83,8 @@ def read(
     >>> data.X.shape, data.Y.shape, data.task
     ((2, 4), (2, 3), 'multilabel')
     """
-    options = ReadOptions(format, text, labels, label_separator, unlabelled, label_names, n_features)
+    cells = (label_separator, verbatim_labels, id, delimiter)
+    options = ReadOptions(format, text, labels, *cells, unlabelled, label_names, n_features)
     return next(read_parts(path, options, report))
 
 
@@ -89,7 +95,9 @@ def read_parts(
 
     One part is in memory at a time. The same file is always cut in the same way.
     """
-    for part in _parts(Path(path), options, report, rows):
+    for number, part in enumerate(_parts(Path(path), options, report, rows)):
+        if number == 0 and not (options.unlabelled or options.verbatim_labels or is_store(path)):
+            check_labels(part, path, options.label_separator)
         if part.n_examples <= rows:
             yield part
             continue
@@ -112,6 +120,11 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         raise DataError("the file is empty; expected at least one example", path)
     kind = detect(path) if kind == "auto" else kind
 
+    tables = ("csv", "tsv", "jsonl", "parquet")
+    if options.id is not None and kind not in tables:
+        raise DataError(f"a {kind} file has no columns to take ids from; use {', '.join(tables)}", path, parameter="id")
+    if options.delimiter is not None and kind != "csv":
+        raise DataError(f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter")
     # Readers are imported when they are needed: numba and pyarrow take long to load.
     if kind == "npz":
         from rembrandt.data.npz import read_npz

@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
-from rembrandt.data.targets import Targets, joined_labels, named_like, read_targets
+from rembrandt.data.targets import Targets, joined_labels, named_like, named_targets
 from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import dataset_targets
-from rembrandt.estimators.prediction import Prediction
+from rembrandt.estimators.inputs import check_input
+from rembrandt.estimators.named import NamedPrediction
 from rembrandt.estimators.saving import save_classifier
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
@@ -56,7 +57,7 @@ def _can_update(self: "RembrandtClassifier") -> bool:
     return True
 
 
-class RembrandtClassifier(Prediction):
+class RembrandtClassifier(NamedPrediction):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
@@ -138,8 +139,8 @@ class RembrandtClassifier(Prediction):
         Number of features.
     feature_names_ : list of str or None
         Names of the features, where a file had them.
-    label_titles_ : dict
-        Titles of labels whose names are identifiers.
+    label_names_ : dict
+        Names of labels that are identifiers.
     extra_ : dict
         What was saved with the model.
     tallies_ : dict
@@ -155,7 +156,6 @@ class RembrandtClassifier(Prediction):
     """
 
     feature_names_: list[str] | None
-    label_titles_: dict[str, str]
     extra_: dict[str, Any]
     selection_: list[dict[str, Any]]
     _saved: tuple[str, str | None]  # where the model was loaded from or saved to, and its checksum
@@ -202,7 +202,15 @@ class RembrandtClassifier(Prediction):
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: str | Path | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+        classes: Iterable[Any] | None = None,
+        label_names: Mapping[Any, str] | Iterable[str] | None = None,
+    ) -> Self:
         """Fit to texts or features and their labels.
 
         Parameters
@@ -214,15 +222,19 @@ class RembrandtClassifier(Prediction):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         checkpoint : str or Path, default=None
-            Folder for finished stages. A fit that was interrupted continues there when it is called again with the same
-            data and settings, and gives the same model. Delete the folder when the model is saved.
+            Folder for finished stages. The same call continues an interrupted fit; the model is the same.
+        classes : iterable of labels, default=None
+            The labels of the columns of a 0/1 matrix, in their order; or labels that may not occur in ``y``.
+        label_names : mapping of labels to str, or iterable of str, default=None
+            Names that are shown for labels that are identifiers; an iterable has one for each of ``classes_``.
 
         Returns
         -------
         self : RembrandtClassifier
         """
         with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
-            return self._fit(X, lambda: read_targets(y), sample_weight, report, checkpoints)
+            self._fit(X, lambda: named_targets(y, classes), sample_weight, report, checkpoints)
+        return self if label_names is None else self.set_label_names(label_names)
 
     def fit_dataset(
         self,
@@ -251,11 +263,10 @@ class RembrandtClassifier(Prediction):
         -------
         self : RembrandtClassifier
         """
-        X = data.texts if data.X is None else data.X
         with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
-        self.feature_names_, self.label_titles_ = data.feature_names, dict(data.label_titles)
-        return self
+            self._fit(data.inputs, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
+        self.feature_names_ = data.feature_names
+        return self.name_labels(data.label_titles) if data.label_titles else self
 
     def search_dataset(self, data: Dataset, report: Report = silent, watch: Watch = unwatched) -> Choice:
         """Search for settings as a fit with a budget would, without fitting to all examples.
@@ -277,8 +288,7 @@ class RembrandtClassifier(Prediction):
         if self.budget is None:
             raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
         own = type(self)(**self.get_params(deep=False))
-        X = data.texts if data.X is None else data.X
-        examples, _ = own._read(X, lambda: dataset_targets(data), data.weights, report)
+        examples, _ = own._read(data.inputs, lambda: dataset_targets(data), data.weights, report)
         recipe = resolve(own.get_params(deep=False), examples)
         place = place_for(self.device, examples.X)
         return choose(examples, recipe, EFFORT[self.preset], self.budget, place, report, watch)
@@ -308,7 +318,7 @@ class RembrandtClassifier(Prediction):
         with bars(self.verbose > 0) as report:
             if not hasattr(self, "model_"):
                 first = type(self)(**self.get_params(deep=False) | {"growable": True})
-                first._fit(X, lambda: read_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
+                first._fit(X, lambda: named_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
                 self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
                 return self
             Y, names = joined_labels(y, classes, self.classes_)
@@ -333,8 +343,7 @@ class RembrandtClassifier(Prediction):
         given = [data.label_names[i] for i in used]
         Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
         self._update(as_rows(self.dataset_rows(data, report)), Y, names, data.weights, report)
-        self.label_titles_ |= {name: data.label_titles[name] for name in given if name in data.label_titles}
-        return self
+        return self.name_labels(self.label_names_ | dict(data.label_titles)) if data.label_titles else self
 
     def save(
         self,
@@ -358,9 +367,6 @@ class RembrandtClassifier(Prediction):
         """
         check_is_fitted(self, "model_")
         self._saved = save_classifier(self, path, force, extra, sign_key)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}
 
     def _fit(
         self,
@@ -390,13 +396,14 @@ class RembrandtClassifier(Prediction):
         self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | learned)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
-        self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}
+        self.feature_names_, self.extra_ = None, {}
         return self
 
     def _read(
         self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
     ) -> tuple[Examples, TextFeatures | None]:
         """Validate texts or features and their labels."""
+        check_input(X)
         place_for(self.device, X if is_rows(X) else None)  # refuse an unknown device before any work
         blocks = X if is_blocks(X) else (X,)
         text: TextFeatures | None = getattr(X, "text", None)  # a store remembers how its texts became features
@@ -433,9 +440,3 @@ class RembrandtClassifier(Prediction):
         if due := refit_due(self.model_):
             warnings.warn(due, RembrandtWarning, stacklevel=3)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -57,11 +57,11 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
         params[name] = None if params[name] is None else kind(**params[name])
     if isinstance(params["scorers"], list):
         params["scorers"] = tuple(params["scorers"])
-    names, titles, dense = facts["feature_names"], facts["label_titles"], facts["dense_target"]
+    names, dense = facts["feature_names"], facts["dense_target"]
     if names is not None and [*map(type, names)] != [str] * model.n_features:
         raise ModelError("its names of features do not fit its features")
-    if {*map(type, (titles := dict(titles)).values())} - {str} or (dense and np.dtype(dense).kind not in "biuf"):
-        raise ModelError("its titles of labels or its type of targets cannot be read")
+    if dense and np.dtype(dense).kind not in "biuf":
+        raise ModelError("its type of targets cannot be read")
     classifier = RembrandtClassifier(
         **params, text=None if model.text is None else TextFeatures(**model.text.get_params())
     )
@@ -71,6 +71,5 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
     classifier._dense_target = dense
     classifier.selection_ = [dict(trial) for trial in facts["selection"]]
     classifier.feature_names_ = names
-    classifier.label_titles_ = titles
     classifier.extra_ = dict(facts["extra"])
     return classifier

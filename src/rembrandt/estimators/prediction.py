@@ -1,5 +1,6 @@
 """Predictions of a fitted classifier, by the names of the labels."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
@@ -12,14 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
-from rembrandt.data.targets import read_targets
+from rembrandt.data.arrays import move_columns
+from rembrandt.data.targets import is_matrix, read_targets
 from rembrandt.engines.place import CPU, is_dask, place_for
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
+from rembrandt.estimators.inputs import check_input
 from rembrandt.features.joined import Joined, is_blocks
 from rembrandt.features.text import TextFeatures, is_text
-from rembrandt.metrics import precision_at_k
+from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.model import Model
+from rembrandt.model.ranked import indicator, is_blank, predicted_sets, ranked_labels
 from rembrandt.progress import Report, bars, silent
 
 Array = NDArray[Any]
@@ -48,10 +52,15 @@ class Prediction(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,) or sparse array of shape (n_samples, n_labels)
             Classes; or a 0/1 matrix, dense where `fit` was given a dense one.
         """
-        X = self.rows(X)
+        X, model = self.rows(X), self.device_model()
         if self.model_.multiclass:
-            return self.classes_[self.device_model().top_k(X, 1)[0][:, 0]]
-        labels = self.device_model().label_sets(X)
+            if blank := int(is_blank(model, X).sum()):
+                found = (
+                    f"{blank:,} of {X.shape[0]:,} texts have no word of the model, and get the class of an empty text"
+                )
+                warnings.warn(RembrandtWarning(f"{found}; predict_labels leaves them empty"), stacklevel=2)
+            return self.classes_[model.top_k(X, 1)[0][:, 0]]
+        labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
 
     def predict_topk(
@@ -86,7 +95,8 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Labels, best first; None where fewer than ``k`` labels remain.
+            Labels, best first; at most as many columns as there are labels. A text without a known word has no labels:
+            None in all columns.
         scores : ndarray of shape (n_samples, k)
             Their probabilities; 0 where there is no label.
         """
@@ -109,7 +119,7 @@ class Prediction(ClassifierMixin, Estimator):
         X = self.rows(X)
         with bars(self.verbose > 0) as report:
             model = self.device_model(shortlist, report)
-            return model.top_k(X, k, self._allowed(include, exclude), _worth(model, tail), report)
+            return ranked_labels(model, X, k, self.allowed_columns(include, exclude), worth_of(model, tail), report)
 
     def build_shortlist(self, report: Report = silent) -> Self:
         """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first use.
@@ -157,31 +167,49 @@ class Prediction(ClassifierMixin, Estimator):
         """
         return self.device_model().probabilities(self.rows(X))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy or, with several labels a row, the precision of the best label.
+    def score(self, X: Any, y: Any, sample_weight: Any = None, measure: str = "auto") -> float:
+        """Return a measure of the predictions.
 
         Parameters
         ----------
         X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
             Texts or features, as given to `fit`.
         y : array-like
-            True labels, as given to `fit`.
+            True labels, as given to `fit`; the columns of a matrix are those of ``classes_``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; used with one label a row.
+            Weights of the rows; for "micro_f1" and "macro_f1" it must be None.
+        measure : str, default="auto"
+            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of the labels that
+            reach the threshold. "auto" is the accuracy or, with several labels a row, "p@1".
 
         Returns
         -------
         float
         """
-        if self.model_.multiclass:
+        if measure == "auto" and self.model_.multiclass:
             return float(super().score(X, y, sample_weight))
-        targets = read_targets(y)
-        columns = self.model_.labels.columns(targets.classes.tolist())[targets.Y.indices]
-        rows = np.repeat(np.arange(targets.Y.shape[0]), np.diff(targets.Y.indptr))
-        known = columns >= 0  # labels that the fit never saw have no column and are never found
-        entries = (np.ones(int(known.sum()), np.float32), (rows[known], columns[known]))
-        truth = sparse.csr_array(entries, shape=(targets.Y.shape[0], self.model_.n_labels))
-        return float(precision_at_k(truth, self.top_columns(X, 1)[0], 1))
+        truth, missing = self.truth(y)
+        if measure in ("micro_f1", "macro_f1"):
+            if sample_weight is not None:
+                raise SettingsError(f"{measure} has no weights; leave sample_weight out", "measure")
+            predicted = predicted_sets(self.device_model(), self.rows(X))[0]
+            return f1_scores(truth, predicted, missing)[measure]
+        name, _, k = ("p@1" if measure == "auto" else measure).partition("@")
+        if name not in ("p", "r", "f1", "ndcg", "psp") or not k.isdecimal() or int(k) < 1:
+            known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
+            raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
+        ranked, counts = self.top_columns(X, int(k))[0], self.label_counts_
+        terms = row_terms(truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing)[f"{name}@{k}"]
+        weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
+        above, below = (float((side * weights).sum()) for side in terms)
+        return above / below if below else 0.0
+
+    def truth(self, y: Any) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+        """Return true labels over the columns of the model, and how many of each row have no column."""
+        targets = read_targets(y, self.classes_ if is_matrix(y) else None)
+        columns = self.model_.labels.columns(targets.classes.tolist())
+        Y = move_columns(targets.Y, columns, self.model_.n_labels)
+        return Y, np.diff(targets.Y.indptr).astype(np.int64) - np.diff(Y.indptr)
 
     @property
     def classes_(self) -> Array:
@@ -234,10 +262,22 @@ class Prediction(ClassifierMixin, Estimator):
             model = known[2]
         return model if shortlist is False else model.with_shortlist(shortlist)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def rows(self, X: Any) -> Any:
         """Turn texts or features into the validated feature matrix of the model."""
         check_is_fitted(self, "model_")
+        check_input(X)
         text = self.model_.text
+        if text is None and is_text(X):
+            raise DataError("the model was fitted to features, not to texts; give a matrix of features")
         if text is not None and is_text(X):
             X = text.transform(X)
         if text is not None and is_blocks(X):
@@ -246,8 +286,11 @@ class Prediction(ClassifierMixin, Estimator):
 
     def dataset_rows(self, data: Dataset, report: Report = silent) -> Any:
         """Return the features of a dataset, or those of its texts."""
-        if self.joined_ is not None and data.X is None:
-            raise DataError("the model was fitted to texts with other features, which a file of texts does not have")
+        if (self.joined_ is None) != (data.vectors is None):
+            found = "with vectors" if self.joined_ is not None else "without vectors"
+            raise DataError(f"the model was fitted {found}; give the same kind of examples", parameter="vectors")
+        if self.joined_ is not None:
+            return self.rows(data.inputs)
         return data.X if self.text_ is None or data.texts is None else self.text_.transform(data.texts, report)
 
     def columns(self, labels: Iterable[Any]) -> NDArray[np.int64]:
@@ -259,7 +302,8 @@ class Prediction(ClassifierMixin, Estimator):
             raise DataError(f"label {unknown!r} is not one of the {self.model_.n_labels:,} of this model; see classes_")
         return found
 
-    def _allowed(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+    def allowed_columns(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+        """Return the columns that may be predicted, None for all."""
         if include is None and exclude is None:
             return None
         allowed = np.zeros(self.model_.n_labels, dtype=bool)
@@ -268,7 +312,7 @@ class Prediction(ClassifierMixin, Estimator):
         return np.flatnonzero(allowed)
 
 
-def _worth(model: Model, tail: Tail) -> Array | None:
+def worth_of(model: Model, tail: Tail) -> Array | None:
     """Return what a hit on each label counts, where it matters."""
     if isinstance(tail, bool):
         return model.worth() if tail else None

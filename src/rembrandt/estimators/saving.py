@@ -25,7 +25,6 @@ def save_classifier(
         "dense_target": classifier._dense_target,
         "selection": classifier.selection_,
         "feature_names": classifier.feature_names_,
-        "label_titles": classifier.label_titles_,
         "extra": dict(extra or {}),
     }
     where, last = os.path.realpath(path), getattr(classifier, "_saved", ("", None))

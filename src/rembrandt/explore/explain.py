@@ -17,6 +17,7 @@ from rembrandt.explore.explanation import Explanation
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
+from rembrandt.model.ranked import ranked_labels
 from rembrandt.scorers.blend import log_odds
 from rembrandt.scorers.explanations import Contributions, secant
 
@@ -54,7 +55,7 @@ def explain(
     """
     rows = classifier.rows(X)
     if labels is None:
-        columns = classifier.device_model().top_k(rows, min(k, len(classifier.classes_)))[0]
+        columns = ranked_labels(classifier.device_model(), rows, k)[0]
     else:
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
     texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]
@@ -105,5 +106,7 @@ def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> tuple[C
 def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
     """Return the names of all features; None if they are numbered or hashed."""
     if classifier.joined_ is not None:
-        return classifier.joined_.names([None] * len(classifier.joined_.widths))
+        text = classifier.text_
+        width, terms = (0, None) if text is None else (text.n_features_out_, text.terms_)
+        return classifier.joined_.names([terms if own == width else None for own in classifier.joined_.widths])
     return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_

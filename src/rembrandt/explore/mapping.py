@@ -54,8 +54,11 @@ def label_map(
     if not len(known):
         raise DataError("all label vectors of this model are zero; fit it with a larger n_components")
     columns = known[np.argsort(-counts[known], kind="stable")[:n_labels]]
-    names = [str(classifier.classes_[i]) for i in columns.tolist()]
-    titles = [classifier.label_titles_.get(name) for name in names]
+    index = classifier.model_.labels
+    names = [index.spelled(i) for i in columns.tolist()]
+    titles = [
+        title if (title := index.title(i)) != name else None for i, name in zip(columns.tolist(), names, strict=True)
+    ]
     return LabelMap(columns, names, titles, counts[columns], lay_out(vectors[columns], seed, report))
 
 

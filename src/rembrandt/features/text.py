@@ -3,12 +3,13 @@
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
@@ -39,16 +40,18 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         characters.
     weighting : {"tfidf", "hashed"}, default="tfidf"
         How terms become columns and weights.
-    min_count : int, default=2
-        Ignore terms that occur in fewer training documents; tf-idf only.
+    min_df : int or float, default=2
+        Ignore terms that occur in fewer training documents, or in a smaller share of them; tf-idf only.
+    max_df : int or float, default=1.0
+        Ignore terms that occur in more training documents, or in a larger share of them; tf-idf only.
     max_features : int, default=None
         Keep the terms with the most occurrences, ties in alphabetical order; tf-idf only.
     n_features : int, default=2**20
         Number of columns; hashed only.
     lowercase : bool, default=True
         Convert texts to lower case first.
-    stop_words : sequence of str, default=None
-        Words to remove before n-grams are formed; words only.
+    stop_words : "english" or sequence of str, default=None
+        Words to remove before n-grams are formed; words only. "english" is the list of scikit-learn.
 
     Attributes
     ----------
@@ -62,7 +65,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from rembrandt import TextFeatures
-    >>> features = TextFeatures(min_count=1).fit(["a red fox", "a red hen"])
+    >>> features = TextFeatures(min_df=1).fit(["a red fox", "a red hen"])
     >>> features.get_feature_names_out().tolist()
     ['a', 'fox', 'hen', 'red']
     >>> features.transform(["hen hen"]).toarray().round(3)
@@ -74,16 +77,18 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         analyzer: str = "word",
         ngram_range: tuple[int, int] | None = None,
         weighting: str = "tfidf",
-        min_count: int = 2,
+        min_df: int | float = 2,
+        max_df: int | float = 1.0,
         max_features: int | None = None,
         n_features: int = 2**20,
         lowercase: bool = True,
-        stop_words: Sequence[str] | None = None,
+        stop_words: Literal["english"] | Sequence[str] | None = None,
     ) -> None:
         self.analyzer = analyzer
         self.ngram_range = ngram_range
         self.weighting = weighting
-        self.min_count = min_count
+        self.min_df = min_df
+        self.max_df = max_df
         self.max_features = max_features
         self.n_features = n_features
         self.lowercase = lowercase
@@ -222,7 +227,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
         config, sequences = self.get_params(), ("ngram_range", "stop_words")  # which JSON holds as lists
-        return config | {name: None if config[name] is None else list(config[name]) for name in sequences}
+        lists = {name: config[name] for name in sequences if config[name] is not None}
+        return config | {name: given if isinstance(given, str) else list(given) for name, given in lists.items()}
 
     def to_arrays(self) -> Arrays:
         """Return what was learned as arrays."""
@@ -232,8 +238,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> Self:
         """Return the transformer that `to_arrays` and `to_config` describe."""
-        ngram_range = None if config["ngram_range"] is None else tuple(map(operator.index, config["ngram_range"]))
-        self = cls(**{**config, "ngram_range": ngram_range})
+        known = {"min_df" if name == "min_count" else name: value for name, value in config.items()}  # its former name
+        ngram_range = None if known["ngram_range"] is None else tuple(map(operator.index, known["ngram_range"]))
+        self = cls(**{**known, "ngram_range": ngram_range})
         if self.weighting == "hashed":
             return self.fit([])
         self._check_parameters()
@@ -250,11 +257,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _take(self, learner: "_Learner") -> NDArray[np.int64]:
         """Keep the terms that the parameters ask for; returns their numbers in the vocabulary of the learner."""
-        names, (frequencies, totals) = learner.names, learner.statistics
-        if not names:
-            n = learner.n_documents
-            raise DataError(f"no term occurs in {self.min_count} or more of the {n} texts; lower min_count")
-        kept = list(names)
+        names, (frequencies, totals), n = learner.names, learner.statistics, learner.n_documents
+        least, most = (df * n if isinstance(df, float) else df for df in (self.min_df, self.max_df))
+        kept = [column for column in names if least <= frequencies[column] <= most]
+        if not kept:
+            found = f"no term occurs in {self.min_df} or more and {self.max_df} or less of the {n} texts"
+            raise DataError(f"{found}; lower min_df or raise max_df", parameter=("min_df", "max_df"))
         if self.max_features is not None and len(kept) > self.max_features:
             kept = sorted(kept, key=lambda column: (-totals[column], names[column]))[: self.max_features]
         columns = np.array(sorted(kept, key=names.__getitem__))
@@ -265,7 +273,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def _analyzed(self, documents: list[str], report: Report) -> Iterator["_Analyzed"]:
         """Find the terms of documents, chunk after chunk."""
         sizes = self._ngram_range()
-        stop = None if self.stop_words is None else terms.hash_each(self.stop_words)
+        stop = None if self.stop_words is None else terms.hash_each(self._stop_words())
         for begin, end in _chunks(documents):
             texts = [text.lower() for text in documents[begin:end]] if self.lowercase else documents[begin:end]
             found = terms.char_ngrams(texts, *sizes) if self.analyzer == "char" else terms.words(texts, *sizes, stop)
@@ -285,6 +293,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         counting.weigh(X.indptr[1:], X.indices, weights, factors)
         return sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
 
+    def _stop_words(self) -> list[str]:
+        return sorted(ENGLISH_STOP_WORDS) if self.stop_words == "english" else list(self.stop_words or ())
+
     def _ngram_range(self) -> tuple[int, int]:
         return self.ngram_range or ((1, 1) if self.analyzer == "word" else (3, 4))
 
@@ -296,13 +307,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         smallest, largest = self._ngram_range()
         if not 1 <= smallest <= largest <= 100:
             raise DataError(f"ngram_range is {self.ngram_range}; use two numbers, 1 ≤ smallest ≤ largest ≤ 100")
-        for name in ("min_count", "max_features", "n_features"):
+        for name in ("min_df", "max_df", "max_features", "n_features"):
             value = getattr(self, name)
-            if value is not None and not 1 <= value < 2**31:
-                raise DataError(f"{name} is {value}; use a number from 1 to 2³¹ - 1")
-        words = () if self.stop_words is None else self.stop_words
-        if isinstance(words, str) or {*map(type, words)} - {str} or (words and self.analyzer == "char"):
-            raise DataError("stop_words must be a list of words, and needs analyzer='word'")
+            if isinstance(value, float) and name.endswith("_df"):
+                if not 0 <= value <= 1:
+                    raise DataError(f"{name} is {value}; use a share from 0.0 to 1.0 or a whole number", parameter=name)
+            elif value is not None and not 1 <= value < 2**31:
+                raise DataError(f"{name} is {value}; use a number from 1 to 2³¹ - 1", parameter=name)
+        words = () if self.stop_words in (None, "english") else self.stop_words
+        if isinstance(words, str) or {*map(type, words)} - {str} or (self.stop_words and self.analyzer == "char"):
+            message = "stop_words must be 'english' or a list of words, and needs analyzer='word'"
+            raise DataError(message, parameter="stop_words")
 
 
 class _Analyzed(NamedTuple):
@@ -321,10 +336,14 @@ class _Analyzed(NamedTuple):
 
 
 class _Learner:
-    """Counts the terms of texts that are seen once; a term is spelled where it reaches ``min_count`` documents."""
+    """Counts the terms of texts that are seen once; a term is spelled where it reaches ``min_df`` documents.
+
+    How many a share is, is known at the end: then every term is spelled.
+    """
 
     def __init__(self, features: TextFeatures) -> None:
-        self.features, self.stop_words = features, frozenset(features.stop_words or ())
+        self.features, self.stop_words = features, frozenset(features._stop_words())
+        self.least = 1 if isinstance(features.min_df, float) else features.min_df
         self.vocabulary = counting.Vocabulary()
         self.n_documents = 0
         self.statistics = np.zeros((2, 0))  # document frequency and number of occurrences of each term
@@ -338,7 +357,7 @@ class _Learner:
             missing = len(self.vocabulary) - self.statistics.shape[1]
             if missing > 0:  # at least doubled, so that all copies together cost no more than the last one
                 self.statistics = np.pad(self.statistics, ((0, 0), (0, len(self.vocabulary) + missing)))
-            reached = counting.tally(counts.columns, counts.counts, self.statistics, self.features.min_count)
+            reached = counting.tally(counts.columns, counts.counts, self.statistics, self.least)
             found = part.spans(first[reached]).tolist()
             spelled = (self._spell(part.texts[document], start, stop) for document, start, stop in found)
             self.names.update(zip(counts.columns[reached].tolist(), spelled, strict=True))

@@ -236,7 +236,7 @@ def _solve(
                     w[f] += (t - new) * others[f]
                 t = new
             order, rest, active = rest, order, kept
-            converged = number == 0 and top - low <= tolerance
+            converged = number == 0 and bool(top - low <= tolerance)
             if top - low <= tolerance:
                 break
     return w

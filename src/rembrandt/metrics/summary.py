@@ -22,7 +22,7 @@ def evaluate(
     ks: Sequence[int] = (1, 3, 5),
     missing_labels: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Return the error, P@k, nDCG@k and PSP@k of ranked predictions.
+    """Return the error, P@k, nDCG@k, PSP@k, R@k and F1@k of ranked predictions.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def evaluate(
     Returns
     -------
     dict of str to float
-        ``error`` and ``p@k``, ``ndcg@k``, ``psp@k`` for every k, as fractions.
+        ``error`` and ``p@k``, ``ndcg@k``, ``psp@k``, ``r@k``, ``f1@k`` for every k, as fractions.
     """
     terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
     table = {name: float(above.sum() / below.sum()) if below.any() else 0.0 for name, (above, below) in terms.items()}
@@ -86,7 +86,13 @@ def row_terms(
     terms = {"hit": (first(found, 1).sum(axis=1), ones)}
     terms |= {f"p@{k}": (first(found, k).sum(axis=1), k * ones) for k in ks}
     terms |= {f"ndcg@{k}": (ndcg(found, n_true, k), ones) for k in ks}
-    return terms | {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
+    terms |= {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
+    labelled, n_predicted = (n_true > 0).astype(np.float64), ranked >= 0
+    for k in ks:
+        hit, given = first(found, k).sum(axis=1), first(n_predicted, k).sum(axis=1)
+        terms[f"r@{k}"] = hit / np.maximum(n_true, 1), labelled
+        terms[f"f1@{k}"] = 2 * hit / np.maximum(n_true + given, 1), labelled
+    return terms
 
 
 def most_popular(train_counts: ArrayLike, n: int, k: int) -> NDArray[np.int64]:

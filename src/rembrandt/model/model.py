@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rembrandt.data.labels import LabelIndex
 from rembrandt.engines.place import Place
@@ -23,7 +22,7 @@ from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.blend import LONG, Blend, Candidates, collect, probabilities
+from rembrandt.scorers.blend import Blend, Candidates, collect, probabilities
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 
@@ -43,6 +42,7 @@ class Model:
     threshold: float | Array = 0.5  # probability from which a label is predicted; of all labels, or of each
     text: TextFeatures | None = None
     joined: Joined | None = None
+    titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
     settings: dict[str, Any] = field(default_factory=dict)  # how it was fitted
 
     @property
@@ -55,8 +55,8 @@ class Model:
 
     @cached_property
     def labels(self) -> LabelIndex:
-        """Columns of the labels by name."""
-        return LabelIndex(self.classes.tolist())
+        """Columns and names of the labels."""
+        return LabelIndex(self.classes.tolist(), self.titles)
 
     @cached_property
     def log_counts(self) -> Array:
@@ -140,18 +140,6 @@ class Model:
         """Return the log-odds of all labels, n × c."""
         parts = [np.empty((0, self.n_labels), dtype=np.float32)]
         return np.vstack(parts + [self.blend.log_odds(self._all(X[rows])) for rows in self._blocks(X.shape[0])])
-
-    def label_sets(self, X: Matrix) -> sparse.csr_array:
-        """Return the candidates of each row whose probability reaches the threshold, as a 0/1 matrix."""
-        threshold = np.broadcast_to(self.threshold, self.n_labels)
-        parts: list[Any] = [sparse.csr_array((0, self.n_labels), dtype=np.int8)]
-        for block in self._blocks(X.shape[0]):
-            found = collect(self.scorers, self._prepared(X[block]), self.log_counts, LONG)
-            chosen = found.given & (self._probabilities(found) >= threshold[found.labels])
-            ends = np.append(0, np.cumsum(chosen.sum(axis=1)))
-            entries = (np.ones(ends[-1], dtype=np.int8), found.labels[chosen], ends)
-            parts.append(sparse.csr_array(entries, shape=(len(chosen), self.n_labels)))
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def _prepared(self, X: Matrix) -> dict[str, Any]:
         return {name: scorer.prepare(X) for name, scorer in self.scorers.items()}

@@ -31,6 +31,8 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
     else:
         arrays["classes"] = model.classes
+    if model.titles is not None:
+        arrays |= pack_strings("label_names", model.titles)
     metadata: dict[str, Any] = {
         "multiclass": model.multiclass,
         "n_train": model.n_train,
@@ -78,6 +80,7 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
     threshold = checked("threshold", arrays, (None,))
     return Model(
         classes=classes,
+        titles=_titles(arrays, c),
         multiclass=metadata["multiclass"],
         scorers={
             name: _SCORERS[name].from_arrays(_own(name, arrays), facts) for name, facts in metadata["scorers"].items()
@@ -104,6 +107,16 @@ def _check_fit(model: Model) -> None:
         widths = [model.text.n_features_out_]
     if widths and sum(widths) != model.n_features:
         raise ModelError("its scorers have other features than its text or its blocks")
+
+
+def _titles(arrays: Arrays, n_labels: int) -> list[str] | None:
+    """Return the names that are shown for the labels, where there are any."""
+    if not _own("label_names", arrays):
+        return None
+    titles = unpack_strings("label_names", arrays)
+    if len(titles) != n_labels:
+        raise ModelError("its names of labels do not fit its labels")
+    return titles
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

@@ -18,13 +18,13 @@ class Labels:
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
-        self.index = LabelIndex(map(str, classifier.classes_.tolist()), classifier.label_titles_)
+        self.index: LabelIndex = classifier.model_.labels
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
 
     def named(self, column: int) -> dict[str, Any]:
         """Return the name and the title of a label as JSON."""
-        return {"label": self.index.names[column], "name": self.index.title(column)}
+        return self.index.named(column)
 
     def document(self, column: int) -> dict[str, Any]:
         """Return a label as JSON."""
@@ -51,8 +51,8 @@ class Labels:
     @cached_property
     def _search_texts(self) -> list[tuple[str, int]]:
         """Name and title of every label, each between line ends, and its column; from the most frequent on."""
-        names, title = self.index.names, self.index.title
-        return [(f"\n{_folded(names[i])}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()]
+        name, title = self.index.spelled, self.index.title
+        return [(f"\n{_folded(name(i))}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()]
 
     @cached_property
     def _unit_vectors(self) -> NDArray[Any]:

@@ -93,7 +93,7 @@ class LabelMaps:
             "model": served.name,
             "state": state,
             "message": message,
-            "label": [labels.index.names[column] for column in columns.tolist()],
+            "label": [labels.index.spelled(column) for column in columns.tolist()],
             "name": [labels.index.title(column) for column in columns.tolist()],
             "count": labels.counts[columns].tolist(),
             "x": positions[:, 0].tolist(),

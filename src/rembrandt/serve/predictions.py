@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.explore.explain import explain_columns
+from rembrandt.model.ranked import is_blank, ranked_labels
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
@@ -76,8 +77,9 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     model, allowed = served.classifier.device_model(), _allowed(served, jobs[0].request)
     k = min(max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed))
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        columns, scores = model.top_k(rows, k, allowed)
-    if (columns[:, 0] < 0).any() or not np.isfinite(scores[columns >= 0]).all():
+        columns, scores = ranked_labels(model, rows, k, allowed)
+    lost = (columns[:, 0] < 0) & ~is_blank(model, rows)
+    if lost.any() or not np.isfinite(scores[columns >= 0]).all():
         raise RequestError(422, "a score is not finite: the values of this vector are too large for the model")
     results, start = [], 0
     for job in jobs:

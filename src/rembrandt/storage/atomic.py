@@ -65,7 +65,7 @@ def _check_replaceable(path: Path, may_replace: Callable[[Path], str | None] | N
     if not os.path.lexists(path):
         return
     if may_replace is None:
-        raise OutputExistsError(f"{path} already exists; choose another name, or ask to overwrite it")
+        raise OutputExistsError(f"{path} already exists; choose another name, or replace it with force=True")
     if reason := may_replace(path):
         raise OutputExistsError(f"{path} was not overwritten: {reason}; choose another name, or move it away")
 

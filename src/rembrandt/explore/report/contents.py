@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.data import Dataset
-from rembrandt.data.labels import LabelIndex
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
@@ -63,8 +62,7 @@ def gather(
     """
     measured = measure(classifier, data, report)
     model, known, labels = classifier.model_, measured.data, measured.labels
-    index = LabelIndex(model.classes, classifier.label_titles_)
-    names = [_cut(index.title(column), NAME) for column in range(model.n_labels)]
+    names = [_cut(model.labels.title(column), NAME) for column in range(model.n_labels)]
     true, predicted, found = label_counts(known.Y, labels)
     with np.errstate(invalid="ignore"):  # NaN for labels that are never true, or never predicted
         quality = {"true": true, "precision": found / predicted, "recall": found / true}
@@ -85,6 +83,8 @@ def gather(
         },
         "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
+        "largest": measured.largest,
+        "f1": {name: measured.model[name] for name in ("micro_f1", "macro_f1")},
         "deciles": measured.decile_documents(),
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),

@@ -78,7 +78,7 @@ section("glance", "Summary", "Summary",
     figure(per(metric["ndcg@5"].value), "of the ideal ranking (nDCG@5)", range(metric["ndcg@5"])),
     figure(count(data.examples_per_second), `${kind} per second`, data.fit_seconds ? `trained in ${seconds(data.fit_seconds)}` : null)));
 
-const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@" };
+const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@", r: "R@", f1: "F1@" };
 function metricTitle(name) {
   const [family, k] = name.split("@");
   return titles[family] + k;
@@ -102,8 +102,11 @@ function intervals() {
   });
   return svg;
 }
+const most = data.largest["p@5"];
+const ceiling = most < 1 ? `P@5 can be ${per(most, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
-  "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more.",
+  "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: both at once. " +
+  ceiling,
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table(["", "this model", "interval", "most popular"],

@@ -1,0 +1,42 @@
+"""``rembrandt labels``: the labels of a model and their names."""
+
+from pathlib import Path
+from typing import Annotated
+
+from rembrandt.cli import options
+from rembrandt.cli.console import Console
+from rembrandt.cli.options import option
+from rembrandt.cli.saved import open_model
+
+
+def labels(
+    model: options.ModelFolder,
+    *,
+    set_names: Annotated[
+        Path | None,
+        option("Give the labels these names: a table of id and name, or SKOS (.ttl, .rdf).", metavar="FILE"),
+    ] = None,
+    rows: Annotated[int, option("Number of labels, the most frequent first.", min=1)] = 20,
+    console: Console,
+) -> None:
+    """Print the most frequent labels of a model with their names, or give the labels names.
+
+    The model is replaced when the names are complete; predictions do not change.
+    """
+    import numpy as np
+
+    saved = open_model(model)
+    if set_names is not None:
+        from rembrandt.data.label_names import read_label_names
+
+        saved.classifier.set_label_names(read_label_names(set_names))
+        saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
+    index, counts = saved.labels, saved.classifier.label_counts_
+    n_named = sum(map(bool, index.titles or ()))
+    console.say(f"{model} has {len(index):,} labels, {n_named:,} with a name.", "")
+    best = np.argsort(-counts, kind="stable")[:rows].tolist()
+    shown = [index.named(i) | {"count": int(counts[i])} for i in best]
+    console.table(
+        ["label", "name", "in training"], ([str(cell) for cell in one.values()] for one in shown), left=(0, 1)
+    )
+    console.result({"model": str(model), "n_labels": len(index), "n_named": n_named, "labels": shown})

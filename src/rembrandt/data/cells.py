@@ -1,0 +1,180 @@
+"""Cells of tables: CSV, TSV, JSON lines and Parquet, read in batches of rows."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from rembrandt.data.compressed import line_chunks, open_bytes
+from rembrandt.errors import DataError
+from rembrandt.progress import Report, silent
+
+_ROWS = 10_000  # in a batch
+_DELIMITERS = ",;\t"
+
+Cell = str | list[str | None] | None
+Cells = dict[str, list[Cell]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in a file. The delimiter is for CSV; without one the first line tells it."""
+
+    path: Path
+    format: str
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise DataError(f"the delimiter {self.delimiter!r} is not one character", self.path, parameter="delimiter")
+
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        if self.format == "parquet":
+            with _parquet(self.path) as file:
+                return list(file.schema_arrow.names)
+        if self.format == "jsonl":
+            return next((list(row) for _, row in _json_rows(self.path)), [])
+        return next(iter(_take(filter(None, self.rows()), 1)), [])
+
+    def batches(self, wanted: list[str], report: Report = silent) -> Iterator[Cells]:
+        """The wanted columns of batches of rows."""
+        if self.format == "jsonl":
+            return _json_cells(self.path, wanted, report)
+        found = self.columns()
+        for name in wanted:
+            if name not in found:
+                raise DataError(f"there is no column {name!r}; the columns are {', '.join(found)}", self.path, 1)
+            if found.count(name) > 1:
+                raise DataError(f"two columns are called {name!r}; rename one of them", self.path, 1)
+        if self.format == "parquet":
+            return _parquet_cells(self.path, wanted, report)
+        return self._delimited_cells(wanted, report)
+
+    def _delimited_cells(self, wanted: list[str], report: Report) -> Iterator[Cells]:
+        rows = filter(None, self.rows(report))  # without empty lines
+        [names] = _take(rows, 1)
+        while batch := _take(rows, _ROWS):
+            if {*map(len, batch)} != {len(names)}:
+                raise self._uneven(len(names))
+            yield {name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted}
+
+    def rows(self, report: Report = silent) -> Any:
+        """An iterator over the rows of a CSV or TSV file. TSV has no quoting: a quote is part of the text."""
+        if self.format == "tsv":
+            return csv.reader(_lines(self.path, report), delimiter="\t", quoting=csv.QUOTE_NONE)
+        return csv.reader(_lines(self.path, report), delimiter=self.delimiter or self._detected_delimiter())
+
+    def _detected_delimiter(self) -> str:
+        """The delimiter that gives the first line the most columns, a comma if several do."""
+        first = list(islice((line for line in _lines(self.path) if line.strip()), 1))
+        return max(_DELIMITERS, key=lambda each: len(next(iter(_take(csv.reader(first, delimiter=each), 1)), [])))
+
+    def _uneven(self, expected: int) -> DataError:
+        """The error for the first row that does not have a cell for each column name."""
+        reader, line = self.rows(), 1
+        while len(cells := _take(reader, 1)[0]) in (0, expected):
+            line = reader.line_num + 1
+        found = f"expected {expected} columns, found {len(cells)}"
+        return DataError(f"{found}; every row needs one cell for each column name", self.path, line)
+
+
+def _lines(path: Path, report: Report = silent) -> Iterator[str]:
+    return chain.from_iterable(StringIO(chunk.text(), newline="") for chunk in line_chunks(path, report))
+
+
+def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
+    """The next rows of a csv reader, whatever the length of their texts; the csv module allows 128 KB by default."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        return list(islice(rows, n))
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
+    """Columns of batches. A name that some rows lack is a missing value; one that no row has is an error."""
+    rows, names, missing = _json_rows(path, report), dict[str, None](), {*wanted}
+    while batch := list(islice(rows, _ROWS)):
+        if missing:
+            names.update((name, None) for _, row in batch for name in row)
+            missing -= names.keys()
+        yield {name: [_json_cell(path, line, name, row.get(name)) for line, row in batch] for name in wanted}
+    for name in wanted:
+        if names and name in missing:
+            raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
+
+
+def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The line and the object of each row; empty lines are skipped."""
+    for chunk in line_chunks(path, report):
+        for line, text in enumerate(chunk.text().split("\n"), chunk.line):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"this line is not JSON ({error}); expected one object per line", path, line) from error
+            if not isinstance(row, dict):
+                raise DataError(f"found {text.strip()[:40]!r}; expected one object per line", path, line)
+            yield line, row
+
+
+def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
+    if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
+        return [_printable(path, line, name, item) for item in value if not _is_missing(item)]
+    if isinstance(value, list | dict):
+        raise DataError(f"{name!r} holds a structure; expected a text, a number or a list of them", path, line)
+    return None if _is_missing(value) else _printable(path, line, name, value)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _printable(path: Path, line: int, name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise DataError(f"{name!r} holds half of a surrogate pair; expected whole characters", path, line)
+    return text
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """An open Parquet file; errors of Arrow become a ``DataError``."""
+    try:
+        with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
+
+
+def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
+    with _parquet(path) as file:
+        done, total = 0, file.metadata.num_rows
+        for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(wanted))):
+            done += batch.num_rows
+            report(f"Reading {path.name}", done, total)
+            yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
+
+
+def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
+    kind = pa.large_string()
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        kind = pa.list_(kind)
+    try:
+        return pc.cast(column, kind).to_pylist()
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error

@@ -1,0 +1,68 @@
+"""Dense vectors next to texts, such as those of a sentence encoder, from a file."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.data.compressed import open_bytes
+from rembrandt.data.dataset import Dataset
+from rembrandt.errors import DataError
+
+
+def with_vectors(data: Dataset, path: Path) -> Dataset:
+    """Return examples of texts with the vectors of a file, one row for each example in the same order."""
+    if data.texts is None:
+        raise DataError("the examples have features, and vectors go next to texts; join the features instead", path)
+    vectors = read_vectors(path)
+    if len(vectors) != data.n_examples:
+        raise DataError(f"there are {len(vectors):,} vectors and {data.n_examples:,} examples; give one for each", path)
+    return replace(data, vectors=vectors)
+
+
+def read_vectors(path: Path) -> NDArray[np.float32]:
+    """Read a matrix of finite numbers: a .npy array, or Parquet with a column of lists or with columns of numbers."""
+    if path.suffix == ".npy":
+        try:
+            with open_bytes(path) as (content, _):
+                found: Any = np.load(content, allow_pickle=False)
+        except (ValueError, EOFError, MemoryError) as error:
+            raise DataError(
+                f"this is not an array in NumPy's format ({error}); write it with numpy.save", path
+            ) from error
+    elif path.suffix == ".parquet":
+        found = _read_parquet(path)
+    else:
+        raise DataError(
+            f"vectors cannot be read from {path.suffix or 'a file without suffix'}; use .npy or .parquet", path
+        )
+    if found.ndim != 2 or found.dtype.kind not in "fiu" or not found.shape[1]:
+        kind = f"an array of {found.dtype} of shape {found.shape}"
+        raise DataError(f"found {kind}; expected a matrix of numbers, one row for each example", path)
+    vectors = found.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise DataError(f"row {row} has a value that is not finite; only finite numbers are allowed", path)
+    return vectors
+
+
+def _read_parquet(path: Path) -> NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        with open_bytes(path) as (_, raw):
+            table = pa.parquet.read_table(raw)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
+    lists = [column for column in table.columns if pa.types.is_nested(column.type)]
+    if len(lists) > 1:
+        raise DataError(f"{len(lists)} columns hold lists; keep the one with the vectors", path)
+    try:
+        columns = lists[0].to_pylist() if lists else [column.to_numpy() for column in table.columns]
+        found = np.array(columns, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"the vectors are not numbers, or not of one length ({error})", path) from error
+    return found if lists else found.T

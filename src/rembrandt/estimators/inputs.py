@@ -1,0 +1,60 @@
+"""Forms of ``X`` that are nearly right, refused with what to give instead."""
+
+from typing import Any
+
+from rembrandt.data.arrays import is_missing
+from rembrandt.errors import DataError
+from rembrandt.features.text import is_text
+from rembrandt.linalg.sparse import is_sparse
+
+_KINDS_OF_NUMBERS = "biuf"
+
+
+def check_input(X: Any) -> None:
+    """Refuse inputs that would otherwise fail with an error about numbers."""
+    if isinstance(X, str) or is_sparse(X):
+        return
+    if isinstance(X, list | tuple):
+        _check_list(X)
+    elif hasattr(X, "columns") and hasattr(X, "dtypes"):
+        _check_frame(X)
+    elif getattr(X, "ndim", 0) == 1 and getattr(getattr(X, "dtype", None), "kind", "O") in "OTU":
+        _check_texts(X)
+
+
+def _check_list(X: Any) -> None:
+    if len(X) == 0:
+        raise DataError("X is empty; give at least one example")
+    if isinstance(X, list) and len(X) > 1 and any(getattr(x, "ndim", 0) == 2 for x in X):
+        if any(not isinstance(x, str) and is_text(x) for x in X):
+            raise DataError("X is a list of blocks of features; give them as a tuple: (texts, vectors)")
+    elif any(isinstance(x, str) for x in X):
+        _check_texts(X)
+
+
+def _check_frame(X: Any) -> None:
+    texts = [str(name) for name, kind in zip(X.columns, X.dtypes, strict=True) if _holds_text(kind)]
+    if texts:
+        remedy = f"give that column, X[{texts[0]!r}]" if len(texts) == 1 else "join them into one text for each row"
+        raise DataError(f"X is a data frame with texts in {', '.join(map(repr, texts))}; {remedy}")
+
+
+def _holds_text(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "O") not in _KINDS_OF_NUMBERS and str(dtype) != "category"
+
+
+def _check_texts(X: Any) -> None:
+    """Refuse texts of which some are missing; other values are refused when they are read."""
+    wrong = next(((row, x) for row, x in enumerate(X) if is_missing(x)), None)
+    if wrong is not None and any(isinstance(x, str) for x in X):
+        fill = "X.fillna('')" if hasattr(X, "fillna") else "''"
+        raise DataError(f"row {wrong[0]} of X is {wrong[1]}, not text; replace missing texts by {fill}")
+    other = next((row for row, x in enumerate(X) if not isinstance(x, str)), None)
+    if other is not None and any(isinstance(x, str) for x in X):
+        raise DataError(f"row {other} of X is {type(list(X)[other]).__name__}, not text; convert it to str")
+
+
+def index_of(X: Any) -> Any:
+    """Return the index of a pandas data frame or series, else None."""
+    index = getattr(X, "index", None)
+    return index if hasattr(X, "iloc") else None

@@ -1,0 +1,108 @@
+"""Names of labels that are identifiers, and predictions by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from rembrandt.data.labels import titles_of
+from rembrandt.errors import DataError
+from rembrandt.estimators.inputs import index_of
+from rembrandt.estimators.prediction import Prediction
+from rembrandt.estimators.predictions import Predictions
+from rembrandt.model.ranked import predicted_sets, ranked_labels
+
+
+class NamedPrediction(Prediction):
+    """Methods of `RembrandtClassifier` for the names of labels."""
+
+    def set_label_names(self, label_names: Mapping[Any, str] | Iterable[str]) -> Self:
+        """Set the names that are shown for labels that are identifiers.
+
+        Parameters
+        ----------
+        label_names : mapping of labels to str, or iterable of str
+            Names by label, or one for each of ``classes_``. Labels that are not in a mapping are shown as they are.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self, "model_")
+        self.name_labels(label_names)
+        if isinstance(label_names, Mapping) and label_names and not any(self.model_.titles or ()):
+            given, own = next(iter(label_names)), self.classes_[0]
+            raise DataError(
+                f"none of the {len(label_names):,} names is of a label of this model: it has labels like "
+                f"{own!r}, and the names are of labels like {given!r}"
+            )
+        return self
+
+    def name_labels(self, names: Mapping[Any, str] | Iterable[str]) -> Self:
+        """As `set_label_names`, where it may be that no label has a name."""
+        titles = titles_of(self.classes_.tolist(), names)
+        self.model_ = replace(self.model_, titles=titles if any(titles) else None)
+        return self
+
+    @property
+    def label_names_(self) -> dict[Any, str]:
+        named = zip(self.classes_.tolist(), self.model_.titles or (), strict=False)
+        return {label: title for label, title in named if title}
+
+    def predict_labels(self, X: Any, k: int | None = None, min_probability: float | None = None) -> Any:
+        """Predict the labels of each row by name: those that `predict` gives, best first.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        k : int, default=None
+            Largest number of labels of a row; None means 50.
+        min_probability : float, default=None
+            Probability from which a label is predicted, instead of the threshold of the model.
+
+        Returns
+        -------
+        list of lists, or Series of lists with the index of X
+            Names of labels, where they have names, else labels. A text without a known word has none.
+        """
+        labels, _ = predicted_sets(self.device_model(), self.rows(X), min_probability, k)
+        index, known = self.model_.labels, self.classes_.tolist()
+        shown = known if index.titles is None else [index.titles[i] or label for i, label in enumerate(known)]
+        found = [[shown[i] for i in row if i >= 0][:k] for row in labels.tolist()]
+        return found if index_of(X) is None else _series(found, index_of(X))
+
+    def predict_frame(
+        self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+    ) -> Any:
+        """Predict the ``k`` best labels of each row as a pandas data frame with a row for each label.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        k : int, default=5
+            Number of labels.
+        include, exclude : iterable of labels, default=None
+            As in `predict_topk`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``label``, ``name``, ``probability`` and ``rank``, with the index of X or the number of the row.
+        """
+        import pandas as pd
+
+        rows, model = self.rows(X), self.device_model()
+        labels, probabilities = ranked_labels(model, rows, k, self.allowed_columns(include, exclude))
+        index = pd.RangeIndex(rows.shape[0]) if index_of(X) is None else index_of(X)
+        columns = Predictions(range(rows.shape[0]), labels, probabilities, self.model_.labels).long()
+        columns["label"] = self.classes_[labels[labels >= 0]]
+        return pd.DataFrame(columns, index=index.take(columns.pop("id")))
+
+
+def _series(values: list[Any], index: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(values, index=index, dtype=object)

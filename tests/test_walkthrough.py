@@ -1,0 +1,185 @@
+"""A person's day with it: real files through the command line and through Python, and what is seen at each step."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rembrandt import RembrandtClassifier, label_array, load, read
+from rembrandt.errors import DataError, RembrandtWarning
+from tests.cli.conftest import Run, no_terminal, run
+
+__all__ = ["no_terminal", "run"]  # fixtures
+
+pytestmark = pytest.mark.data
+FAST = ("--preset", "fast")
+
+
+def lines(path: Path, n: int) -> list[str]:
+    if not path.is_file():
+        pytest.skip(f"{path} is not here: see the README of the data")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line, _ in zip(file, range(n), strict=False)]
+
+
+@pytest.fixture(scope="module")
+def cooking(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Titles with tags as a person has them: CSV with tags joined by semicolons, and JSON lines."""
+    folder = tmp_path_factory.mktemp("cooking")
+    for part, n in (("train", 4000), ("test", 600)):
+        rows = []
+        for number, line in enumerate(lines(real_data / "cooking" / f"{part}.txt.gz", n)):
+            tags = re.findall(r"__label__(\S+)", line)
+            rows.append((f"q{number}", re.sub(r"__label__\S+", "", line).strip(), tags))
+        cells = [f'{key},"{title.replace(chr(34), chr(39))}",{";".join(tags)}' for key, title, tags in rows]
+        (folder / f"{part}.csv").write_text("\n".join(["key,title,tags", *cells]) + "\n")
+        mixed = ({"title": title, "tags": tags[0] if len(tags) == 1 else tags} for _, title, tags in rows)
+        (folder / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mixed))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(cooking: Path, run: Run) -> Path:
+    read_as = ("--text", "title", "--labels", "tags", "--label-separator", ";")
+    said = run("fit", cooking / "train.csv", "-o", cooking / "model", *read_as, *FAST).out
+    assert "4,000 texts, 663 labels, 2.3 per example (multilabel)" in said
+    return cooking / "model"
+
+
+def test_a_forgotten_or_wrong_separator_leaves_no_model(cooking: Path, run: Run) -> None:
+    for more in ((), ("--label-separator", "|")):
+        fit = (
+            "fit",
+            cooking / "train.csv",
+            "-o",
+            cooking / "wrong",
+            "--text",
+            "title",
+            "--labels",
+            "tags",
+            *more,
+            *FAST,
+        )
+        failed = run(*fit, code=1).err
+        assert "split at ';'" in failed and "--label-separator" in failed and "--verbatim-labels" in failed
+        assert not (cooking / "wrong").exists()
+    with pytest.raises(DataError, match="set label_separator to ';'"):
+        read(cooking / "train.csv", text="title", labels="tags")
+
+
+def test_strings_and_lists_are_the_same_labels(cooking: Path) -> None:
+    table = read(cooking / "train.csv", text="title", labels="tags", label_separator=";")
+    mixed = read(cooking / "train.jsonl", text="title", labels="tags")
+    assert mixed.label_names == table.label_names and (mixed.Y != table.Y).nnz == 0 and mixed.task == table.task
+
+
+def test_evaluate_says_what_is_possible(cooking: Path, model: Path, run: Run) -> None:
+    said = run("evaluate", model, cooking / "test.csv").out
+    assert re.search(r"P@5 can be 4\d\.\d\d% at most here: examples have 2\.\d labels on average", said)
+    assert all(name in said for name in ("R@k", "F1@k", "nDCG@k", "PSP@k")) and "F1 of the labels" in said
+    answer = run("evaluate", model, cooking / "test.csv", "--json").json
+    assert answer["p@1"] > 0.35 and answer["r@5"] > answer["r@1"] and 0 < answer["micro_f1"] < 1
+    warned = run("evaluate", model, cooking / "test.csv", "--label-separator", "|", "--verbatim-labels").err
+    assert "unknown to the model" in warned and "split at ';'" in warned
+
+
+def test_predictions_are_files_that_others_read(cooking: Path, model: Path, run: Run) -> None:
+    pd = pytest.importorskip("pandas")
+    for suffix in ("csv", "parquet"):
+        target = cooking / f"found.{suffix}"
+        said = run("predict", model, cooking / "test.csv", "-o", target, "--id", "key", "-k", 3).out
+        assert "600 examples" in said and "; 1 have none" in said, "one title has no word of the training titles"
+        found = pd.read_csv(target) if suffix == "csv" else pd.read_parquet(target)
+        assert list(found.columns) == ["id", "label", "name", "probability", "rank"]
+        assert found.id.nunique() == 599 and found.groupby("id").probability.is_monotonic_decreasing.all()
+        assert found.probability.between(0, 1).all()
+    rows = run("predict", model, "-", "--json", input="how to bake bread\nqwertyuiop\n").rows
+    assert rows[0]["labels"][0]["label"] in ("bread", "baking") and rows[1]["labels"] == []
+    reached = run("predict", model, cooking / "test.csv", "--min-probability", 0.2, "--json").rows
+    assert all(one["probability"] >= 0.2 for row in reached for one in row["labels"])
+
+
+def test_a_sparse_file_is_not_text(real_data: Path, cooking: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sparse.txt").write_text("\n".join(lines(real_data / "bibtex" / "test.txt.gz", 50)[1:]))
+    assert "was fitted on texts" in run("predict", model, tmp_path / "sparse.txt", code=1).err
+
+
+def test_the_same_in_python_with_pandas(cooking: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    from sklearn.model_selection import cross_val_score
+
+    frame = pd.read_csv(cooking / "train.csv", index_col="key").head(1500)
+    with pytest.raises(DataError, match=r"give that column, X\['title'\]"):
+        RembrandtClassifier().fit(frame[["title"]], frame["tags"])
+    with pytest.warns(RembrandtWarning, match=r"label.split\(';'\)"):
+        RembrandtClassifier(preset="fast", random_state=0).fit(frame["title"], frame["tags"])
+    y = frame["tags"].str.split(";")
+    classifier = RembrandtClassifier(preset="fast", random_state=0).fit(frame["title"], y)
+    found = classifier.predict_labels(frame["title"].head(), k=3)
+    assert found.index.equals(frame.index[:5]) and all(isinstance(labels, list) for labels in found)
+    assert cross_val_score(RembrandtClassifier(preset="fast"), frame["title"], label_array(y), cv=2).min() > 0.2
+    y.iloc[::10] = None
+    with pytest.warns(RembrandtWarning, match="150 labels in 1,500 rows are missing"):
+        again = RembrandtClassifier(preset="fast", random_state=0).fit(frame["title"], y)
+    assert not {"nan", "None"} & set(again.classes_)
+
+
+@pytest.fixture(scope="module")
+def pubmed(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pubmed")
+    for part, n in (("train", 1000), ("test", 200)):
+        rows = lines(real_data / "pubmed-mesh" / f"{part}.tsv.gz", n)
+        (folder / f"{part}.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_identifiers_have_names(real_data: Path, pubmed: Path, run: Run) -> None:
+    names = real_data / "mesh" / "descriptors.tsv.gz"
+    if not names.is_file():
+        pytest.skip(f"{names} is not here: see the README of the data")
+    read_as = ("--text", "title,abstract", "--labels", "mesh")
+    assert "--label-separator" in run("fit", pubmed / "train.tsv", "-o", pubmed / "no", *read_as, code=1).err
+    fit = ("fit", pubmed / "train.tsv", "-o", pubmed / "model", *read_as, "--label-separator", "|", *FAST)
+    said = run(*fit, "--label-names", names).out
+    assert re.search(r"[\d,]+ of [\d,]+ labels have a name", said)
+    listed = run("labels", pubmed / "model", "--json").json
+    assert listed["n_named"] > 0.95 * listed["n_labels"] and "Humans" in [one["name"] for one in listed["labels"]]
+    assert "Humans (D006801)" in run("predict", pubmed / "model", "-", input="blood pressure in patients\n").out
+    assert run("neighbors", pubmed / "model", "humans", "--json").json["label"] == "D006801"
+    fitted = load(pubmed / "model")
+    assert "Humans" in fitted.predict_labels(["blood pressure in patients"], k=10, min_probability=0.0)[0]
+    plain = RembrandtClassifier(preset="fast", random_state=0)
+    data = read(pubmed / "test.tsv", text="title", labels="mesh", label_separator="|")
+    plain.fit(data.texts, data.Y, classes=data.label_names, label_names=read_names(names))
+    assert plain.classes_.tolist() == data.label_names and plain.label_names_["D006801"] == "Humans"
+    plain.save(pubmed / "plain")
+    assert load(pubmed / "plain").label_names_ == plain.label_names_
+    with pytest.raises(FileExistsError, match="force=True"):
+        plain.save(pubmed / "plain")
+
+
+def read_names(path: Path) -> dict[str, str]:
+    from rembrandt.data.label_names import read_label_names
+
+    return read_label_names(path)
+
+
+def test_headings_with_commas_are_read_without_a_word(real_data: Path, run: Run, tmp_path: Path) -> None:
+    rows = lines(real_data / "gutenberg" / "train.tsv.gz", 2000)
+    (tmp_path / "books.tsv").write_text("\n".join(rows) + "\n")
+    read_as = ("--text", "title,author", "--labels", "subjects")
+    refused = run("fit", tmp_path / "books.tsv", "-o", tmp_path / "no", *read_as, *FAST, code=1).err
+    assert "split at '|'" in refused
+    options = ("--min-df", 1, "--stop-words", "english", "--ngrams", "1-2", "--max-features", 20000)
+    fitted = run(
+        "fit", tmp_path / "books.tsv", "-o", tmp_path / "model", *read_as, "--label-separator", "|", *FAST, *options
+    )
+    assert "warning:" not in fitted.err and "several in one" not in fitted.out
+    vectors = np.random.default_rng(0).standard_normal((len(rows) - 1, 8))
+    np.save(tmp_path / "vectors.npy", vectors)
+    both = ("--label-separator", "|", *FAST, "--vectors", tmp_path / "vectors.npy", "--json")
+    answer = run("fit", tmp_path / "books.tsv", "-o", tmp_path / "both", *read_as, *both).json
+    assert answer["n_features"] == load(tmp_path / "both").text_.n_features_out_ + 8
