@@ -125,7 +125,7 @@ def measure(
 def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Dataset) -> None:
     """Warn where most labels of the data are not labels of the model, with the likely reason."""
     n_unknown, n_uses = known.notes.unseen_labels, data.Y.nnz
-    used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+    used = np.unique(data.Y.indices)
     if 2 * n_unknown <= len(used) and 2 * known.notes.unseen_label_uses <= n_uses:
         return
     index = classifier.model_.labels

@@ -17,9 +17,9 @@ def fitted():
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.05, 0.5, 2.0, "each"])
-@pytest.mark.parametrize("entries", [1, 1 << 22])
-def test_sets_are_those_of_all_probabilities(fitted, threshold, entries, monkeypatch):
-    monkeypatch.setattr(ranked, "_ENTRIES", entries)
+@pytest.mark.parametrize("rows", [7, 1 << 14])
+def test_sets_are_those_of_all_probabilities(fitted, threshold, rows, monkeypatch):
+    monkeypatch.setattr(ranked, "_ROWS", rows)
     classifier, X = fitted
     least = np.linspace(0.01, 0.9, 40) if threshold == "each" else threshold
     labels, probabilities = ranked.predicted_sets(classifier.model_, X, least)

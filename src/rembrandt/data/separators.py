@@ -69,7 +69,8 @@ def unsplit_labels(names: Sequence[Any], counts: Any) -> Unsplit | None:
 
 def check_labels(data: Dataset, path: str | Path, separator: str | None = None) -> None:
     """Refuse labels that are certainly several in one; warn about those that may be, and about an unused separator."""
-    found = unsplit_labels(data.label_names, np.bincount(data.Y.indices, minlength=data.n_labels))
+    used, counts = np.unique(data.Y.indices, return_counts=True)
+    found = unsplit_labels([data.label_names[i] for i in used.tolist()], counts)
     if found is None:
         if separator is not None and len(data.texts or ()) >= _ROWS and np.diff(data.Y.indptr).max() <= 1:
             message = f"{path}: no row has the label separator {separator!r}; is it another one?"
