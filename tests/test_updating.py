@@ -22,7 +22,7 @@ from tests.estimators.problems import directions, examples, settled
 
 KERNEL = {"kernel": "gaussian", "n_random_features": 60}
 GROWABLE = settled(growable=True)
-TREES = TreeSettings(n_trees=1, cost=1.0, power=3.0)
+TREES = TreeSettings(n_trees=1, cost=1.0)
 ignore_due = pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
 
 
@@ -61,7 +61,6 @@ class TestExact:
         Y[0, :labels], Y[:30, labels:] = 1, 0  # new labels come with the later rows
         w = rng.choice([0.5, 1.0, 1.5, 2.0], n) if weighted else None  # exact in float32, as labels are
         recipe = Recipe(
-            blend=(1.0,),
             n_components=4,
             decoder_ridge=strength,
             kernel=kernel,
@@ -232,9 +231,9 @@ class TestLabels:
         assert classifier.predict(X).shape == (500, 14)
 
     @ignore_due
-    def test_a_calibration_is_kept(self):
+    def test_the_blend_is_kept(self):
         X, Y = directions()
-        classifier = RembrandtClassifier(**settled(growable=True, calibrate=True)).fit(X, sparse.csr_array(Y))
+        classifier = RembrandtClassifier(**settled(growable=True)).fit(X, sparse.csr_array(Y))
         before = classifier.model_.blend
         assert classifier.partial_fit(X, Y).model_.blend is before
 
@@ -256,7 +255,7 @@ class TestRefusals:
         [
             (settled(), "growable", "fit it with growable=True"),
             ({"preset": "fast"}, "growable", "trees.*fit again with all examples, or fit with growable=True"),
-            (settled(scorers={"trees": 1, "embedding": 1}, trees=TREES), "growable", "trees.*fit again with all"),
+            (settled(scorers=("trees", "embedding"), trees=TREES), "growable", "trees.*fit again with all"),
             (settled(scorers="centroids"), "growable", "centroids.*fit again with all"),
         ],
         ids=["plain", "trees", "blend", "centroids"],

@@ -27,7 +27,7 @@ def test_true_labels_that_are_no_candidates_count():
     P, Y = np.array([[0.9], [0.8], [0.75], [0.7], [0.6]]), np.array([[1], [0], [0], [0], [1]])
     pairs = pairs_of(P, Y)
     missed = Pairs(pairs.labels, pairs.likely, pairs.right, pairs.true_counts + 20)
-    assert best_threshold(pairs) == 0.9 and best_threshold(missed) == 0.6
+    assert best_threshold(pairs) > 0.8 and best_threshold(missed) == 0.6
 
 
 def test_labels_with_few_examples_stay_near_the_common_threshold():
