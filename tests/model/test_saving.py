@@ -154,7 +154,7 @@ class TestParameters:
         "more",
         [
             {"ridge": 0.3, "center": True},
-            {"scorers": ["trees", "embedding"], "trees": TREES},
+            {"scorers": ("trees", "embedding"), "trees": TREES},
             {"scorers": "trees", "trees": TREES},
             {"preset": "fast", "trees": TREES, "embedding": None, "scorers": "auto"},
         ],

@@ -38,7 +38,7 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
     X, classifier = case
     model, device = classifier.model_, place()
     worth = inverse_propensity(model.label_counts, model.n_train)
-    everything = model.probabilities(X) * worth
+    everything = model._probabilities(model._all(X)) * worth
     there = model if device is None else model.on(device)
     for allowed in (None, np.arange(0, model.n_labels, 3)):
         hidden = np.full_like(everything, -np.inf)
