@@ -131,11 +131,11 @@ class TestAlgorithm3:
         assert_allclose(scorer.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
         # Scores are linear in the projected rows, and predict new rows about as well as an exact logistic regression
         # on them; ours stops early.
-        H = X1 @ scorer.projection
+        H = np.hstack([X, np.ones((len(X), 1))]) @ scorer.projection
         new, expected = blobs(n=600, noise=1.0, seed=1)
         assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
         scores = H @ scorer.decoder.weights + scorer.decoder.bias
-        assert_allclose(classifier.decision_function(X), scores, rtol=1e-4, atol=1e-4)
+        assert_allclose(scorer.all(scorer.prepare(X)), scores, rtol=1e-4, atol=1e-4)
         reference = LogisticRegression(C=1e6, max_iter=5000).fit(H, y)
         projected = np.hstack([new, np.ones((600, 1))]) @ scorer.projection
         assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from rembrandt import LabelEmbedder, RembrandtClassifier

@@ -92,9 +92,7 @@ class TestLogOdds:
         expected = -0.2 + 0.7 * candidates.log_counts
         for name, weights in blend.weights.items():
             expected = expected + sum(w * candidates.features[name][..., i] for i, w in enumerate(weights))
-        assert_allclose(
-            blend.log_odds(candidates), np.where(candidates.given, expected, -np.inf), rtol=1e-4, atol=1e-4
-        )
+        assert_allclose(blend.log_odds(candidates), np.where(candidates.given, expected, -np.inf), rtol=1e-4, atol=1e-4)
 
     def test_json_restores_it(self):
         blend = fit_blend(*problem(), multiclass=False)

@@ -92,7 +92,7 @@ class TestChoice:
         data = examples(*blobs())  # one scorer is always right
         found = choose(data, CLOSED)
         assert len(found.recipe.scorers) == 1 and tuple(found.blend.weights) == found.recipe.scorers
-        assert [one["scorers"] for one in found.blends][0] == list(found.recipe.scorers)
+        assert found.blends[0]["scorers"] == list(found.recipe.scorers)
         assert len(found.blends) == 3
 
     def test_rare_labels_that_a_small_embedding_cannot_tell_apart_bring_the_trees(self):

@@ -140,7 +140,12 @@ class TestShared:
 
     def test_an_embedding_serves_all_decoders(self, embedded):
         one = trial()
-        for candidate in (USUAL, EMBEDDINGS["kernel"], replace(USUAL, decoder="discriminant"), replace(USUAL, decoder_ridge=1.0)):
+        for candidate in (
+            USUAL,
+            EMBEDDINGS["kernel"],
+            replace(USUAL, decoder="discriminant"),
+            replace(USUAL, decoder_ridge=1.0),
+        ):
             one.scorer(candidate)
         assert embedded == [8]
         for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):

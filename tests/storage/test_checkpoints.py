@@ -33,8 +33,7 @@ FITS = {
     "whitened labels": (several(240, 8), LOGISTIC | {"method": "cca", "n_components": 5}),
     "blend": (
         several(160, 40),
-        SETTLED
-        | {"scorers": ("trees", "embedding"), "trees": TreeSettings(n_trees=2, pairs=1e3, cost=1.0)},
+        SETTLED | {"scorers": ("trees", "embedding"), "trees": TreeSettings(n_trees=2, pairs=1e3, cost=1.0)},
     ),
 }
 
@@ -292,7 +291,8 @@ def test_a_full_disk_leaves_what_was_kept(tmp_path, monkeypatch):
     assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
 
 
-COMMAND = "--scorers embedding --decoder logistic --decoder-ridge 0.1 --kernel gaussian --n-random-features 600 --normalize no --quiet"
+COMMAND = "--decoder logistic --decoder-ridge 0.1 --kernel gaussian --n-random-features 600 --normalize no"
+COMMAND += " --quiet --scorers embedding"
 
 
 def test_the_command_is_killed_and_given_again(tmp_path):
