@@ -22,10 +22,10 @@ def refitted(classifier, data, **more):
     "params",
     [
         {"embedding": SMALL, "random_state": 0},
-        settled(scorers={"trees": 1, "embedding": 1}, trees=TreeSettings(n_trees=1, cost=1.0, power=3.0)),
-        settled(calibrate=True, threshold="macro"),
+        settled(scorers=("trees", "embedding"), trees=TreeSettings(n_trees=1, cost=1.0)),
+        settled(threshold="macro"),
     ],
-    ids=["chosen", "blend", "calibrated"],
+    ids=["chosen", "blend", "thresholds"],
 )
 def test_the_same_examples_give_the_same_model_without_a_search(params, tmp_path):
     data, _ = labelled_documents(150, n_topics=3, labels_per_topic=4)
