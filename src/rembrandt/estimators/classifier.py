@@ -385,7 +385,7 @@ class RembrandtClassifier(Prediction):
             choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
             # What was learned on held-out examples goes with the fit on all examples.
             model = fit_model(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints)
-        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
+        warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
         learned = {"blends": choice.blends, "calibration_error": choice.calibration_error}
         self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | learned)
         self.selection_ = choice.trials
