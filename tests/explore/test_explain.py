@@ -170,7 +170,9 @@ def test_segments_do_not_overlap_and_hold_every_contribution(fitted):
         pieces = second.segments()
         bounds = [bound for piece in pieces for bound in piece[:2]]
         assert bounds == sorted(bounds) and bounds[0] >= 0 and bounds[-1] <= len(text)
-        assert sum(piece[2] for piece in pieces) == pytest.approx(second.score - second.base - second.comparison, abs=1e-9)
+        assert sum(piece[2] for piece in pieces) == pytest.approx(
+            second.score - second.base - second.comparison, abs=1e-9
+        )
 
 
 def test_a_document_adds_up(fitted):
