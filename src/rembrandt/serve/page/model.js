@@ -11,7 +11,7 @@ export async function model(root) {
     ["features", formatCount(facts.n_features)],
     ["training examples", formatCount(facts.n_train)],
     ...(facts.rank === null ? [] : [["dimensions", formatCount(facts.rank)]]),
-    ...Object.entries(facts.scorers).map(([name, weight]) => [`score from ${SCORERS[name]}`, formatPercent(weight)]),
+    ["scores from", facts.scorers.map((name) => SCORERS[name]).join(", ")],
   ];
   root.append(
     h(
