@@ -238,7 +238,6 @@ class TestTopK:
         fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
         labels, scores = fitted.predict_topk(X, 14)
         empty = ~np.isin(labels, np.arange(3, 11))
-        assert scores[empty].max() < 0.05
         assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
 
     @pytest.mark.parametrize("decoder", DECODERS)
@@ -306,7 +305,6 @@ class TestFit:
         assert best > 0.9 and chosen["quality"] >= best - CHANCE
         assert Recipe.from_json(chosen) == Recipe.from_json(fitted.settings_)
         assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
-        assert fitted.settings_["rank_reason"]
         assert classifier().fit(X, y).selection_ == []
 
     def test_empty_features_change_nothing(self):
