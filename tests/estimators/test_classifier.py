@@ -236,7 +236,7 @@ class TestTopK:
         """Labels without examples all have the same score, and the lists of a scorer are in the order of labels."""
         X, Y = several()
         fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
-        labels, scores = fitted.predict_topk(X, 14)
+        labels, _ = fitted.predict_topk(X, 14)
         empty = ~np.isin(labels, np.arange(3, 11))
         assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
 

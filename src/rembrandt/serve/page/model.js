@@ -1,6 +1,6 @@
 // Settings, measurements and spectrum of a model.
 import * as api from "./api.js";
-import { h, svg, formatCount, formatPercent } from "./dom.js";
+import { h, svg, formatCount } from "./dom.js";
 
 const SCORERS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
 
