@@ -43,7 +43,7 @@ def problem():
     texts = [f"{HOSTILE} & {text}" for text in test.texts]
     test = Dataset.from_arrays(Y=test.Y, texts=texts, label_names=names)
     train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_names=names)
-    return RembrandtClassifier(random_state=0, **SETTLED).fit_dataset(train), test
+    return RembrandtClassifier(random_state=0, **SETTLED | {"scorers": "embedding"}).fit_dataset(train), test
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
 def test_explained_predictions_add_up_and_mark_their_text(contents):
     for example in contents["explained"]:
         for prediction in example["predictions"]:
-            total = prediction["base"] + sum(value for _, _, value in prediction["segments"])
+            total = prediction["base"] + prediction["comparison"] + sum(value for _, _, value in prediction["segments"])
             assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
             assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
 
