@@ -42,7 +42,9 @@ def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path)
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
     assert answer["settings"]["trees"]["cost"] == 3 and answer["settings"]["trees"]["n_trees"] == 2
     assert load(tmp_path / "given").preset == "fast"
-    both = run("fit", data / "train.tsv", "-o", tmp_path / "both", *TABLE, *FAST, "--preset", "fast", "--json").json
+    both = run(
+        "fit", data / "train.tsv", "-o", tmp_path / "both", *TABLE, "--decoder", "ridge", "--preset", "fast", "--json"
+    ).json
     tried = {name for blend in both["settings"]["blends"] for name in blend["scorers"]}
     assert tried == {"trees", "centroids", "embedding"}, "a setting of the embedding adds that scorer"
     assert "--preset" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--preset", "quick", code=2).err
