@@ -12,7 +12,7 @@ from rembrandt import load
 from rembrandt.cli import options
 from tests.cli.conftest import TABLE, Run
 
-# What is left to choose: the cost and power of the trees, the penalty of the decoder, and the blend.
+# What is left to choose: the cost of the trees, the penalty of the decoder, and the blend.
 NARROW = (
     *("--decoder", "ridge", "--kernel", "none", "--normalize", "no", "--ridge", "1", "--n-components", "20"),
     *("--leave-out", "0", "--n-trees", "1"),
@@ -37,7 +37,7 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
     [
         (),
         ("--scorers", "embedding", "--preset", "best", "--seed", "3", "--analyzer", "char"),
-        ("--scorers", "trees", "--calibrate"),
+        ("--scorers", "trees"),
     ],
 )
 def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:

@@ -119,7 +119,7 @@ def test_damaged_names_are_refused(fitted, tmp_path, change):
     fitted.save(tmp_path / "model")
     arrays, metadata = load_folder(tmp_path / "model")
     save_folder(tmp_path / "bad", dict(arrays) | change, metadata)
-    with pytest.raises(ModelError, match="label_names|names of labels"):
+    with pytest.raises(ModelError, match=r"label_names|names of labels"):
         load(tmp_path / "bad")
 
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt import RembrandtClassifier
 from rembrandt.fitting import fit_model
+from rembrandt.model.ranked import indicator, predicted_sets
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.selection import choose
 from tests.estimators.problems import blobs, examples, settled, several, skewed, words
@@ -62,7 +63,7 @@ class TestWhatWasAsked:
     def test_no_rows(self, model):
         assert model.probabilities(X[:0]).shape == (0, 150)
         assert [part.shape for part in model.top_k(X[:0], 3)] == [(0, 3)] * 2
-        assert model.label_sets(X[:0]).shape == (0, 150)
+        assert predicted_sets(model, X[:0])[0].shape == (0, 0)
 
 
 class TestThresholds:
@@ -71,7 +72,7 @@ class TestThresholds:
         model = fit_model(data, recipe)
         P = model.probabilities(data.X[:])
         for threshold in (0.2, 0.5, np.linspace(0.1, 0.9, 30)):
-            found = replace(model, threshold=threshold).label_sets(data.X[:])
+            found = indicator(predicted_sets(replace(model, threshold=threshold), data.X[:])[0], model.n_labels)
             assert found.dtype == np.int8
             assert_array_equal(found.toarray() == 1, threshold <= P)
 

@@ -18,7 +18,7 @@ from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.model.ranked import ranked_labels
-from rembrandt.scorers.blend import log_odds
+from rembrandt.scorers.blend import LARGEST, log_odds
 from rembrandt.scorers.explanations import Contributions, secant
 
 Array = NDArray[Any]
@@ -83,23 +83,21 @@ def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> tuple[C
     """Return what the features of a row add to the log-odds of ``labels``, and what comparison with the row adds.
 
     A scorer's part of the log-odds is a function g of its likelihood p. From the likelihood ``p₀`` of an empty row it
-    changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p − p₀`` is a sum over the features.
+    changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p − p₀`` is a sum over the features. The end
+    point is the feature that the blend has seen, so rounding and the limits of likelihoods are part of the sum.
     """
     ascending, order = np.unique(labels, return_inverse=True)
     found = model.features_at(row, ascending)
     base = model.blend.bias + model.blend.count * found.log_counts[0, order].astype(np.float64)
     values, comparison = np.zeros((row.nnz, len(labels))), np.zeros(len(labels))
     for name, scorer in model.scorers.items():
-        direct, logarithmic, gap, listed = model.blend.weights[name]
-        part, features = scorer.explain(row, labels, likelihood=True), found.features[name][0, order]
-        change = part.values.sum(axis=0)
-
-        def g(p: Array, direct: float = direct, logarithmic: float = logarithmic) -> Array:
-            return direct * p + logarithmic * log_odds(p)
-
-        slope = secant(g(part.base), g(part.base + change), change, np.full(len(labels), direct))
-        base, values = base + g(part.base), values + part.values * slope
-        comparison = comparison + gap * features[:, 2] + listed * features[:, 3]
+        weights, features = np.array(model.blend.weights[name]), found.features[name][0, order].astype(np.float64)
+        part = scorer.explain(row, labels, likelihood=True)
+        empty = np.clip(part.base, -LARGEST, LARGEST)
+        start, end = weights[0] * empty + weights[1] * log_odds(empty), features[:, :2] @ weights[:2]
+        added = part.values * secant(start, end, part.values.sum(axis=0), np.zeros(len(labels)))
+        base, values = base + end - added.sum(axis=0), values + added
+        comparison = comparison + features[:, 2:] @ weights[2:]
     return Contributions(base, values), comparison
 
 

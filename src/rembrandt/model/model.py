@@ -22,7 +22,7 @@ from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.blend import Blend, Candidates, collect, probabilities
+from rembrandt.scorers.blend import LONG, Blend, Candidates, collect, probabilities
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 
