@@ -16,7 +16,8 @@ def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -
     for explained, wanted in zip(answer, predicted, strict=False):
         for entry, label in zip(explained, wanted["labels"], strict=True):
             assert entry["label"] == label["label"]
-            total = entry["base"] + entry["rest"] + sum(word["contribution"] for word in entry["words"])
+            words = sum(word["contribution"] for word in entry["words"])
+            total = entry["base"] + words + entry["rest"] + entry["comparison"]
             assert total == pytest.approx(entry["score"], abs=1e-9)
 
 
