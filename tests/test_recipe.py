@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.data.convert import convert
 from rembrandt.errors import SettingsError
 from rembrandt.recipe import (
-    COST_FEW,
-    COST_MANY,
     DECODERS,
     EMBEDDING_PARAMETERS,
-    MANY_LABELS,
     METHODS,
     PRESETS,
     SCORERS,
@@ -27,19 +23,18 @@ from rembrandt.recipe import (
     Recipe,
     TreeSettings,
     resolve,
-    usual_cost,
 )
 from tests.estimators.problems import blobs, examples, several
 
 PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
-GIVEN = {
+GIVEN: dict = {
     "n_components": 3,
     "method": "plst",
     "ridge": 2.0,
     "decoder": "logistic",
     "decoder_ridge": 0.2,
     "kernel": "laplacian",
-    "embedding": EmbeddingSettings(n_iter=2, leave_out=0.25, kernel_scale=0.5),
+    "embedding": EmbeddingSettings(n_iter=2, leave_out=0.25, kernel_scale=0.5, n_random_features=50, proposes=True),
 }
 
 
@@ -52,7 +47,7 @@ class TestParameters:
         assert len(inspect.signature(RembrandtClassifier).parameters) <= 20
 
     def test_the_recipe_has_the_names_of_the_parameters(self):
-        known = {field.name for field in fields(Recipe)} - {"blend", "seed"}
+        known = {field.name for field in fields(Recipe)} - {"seed"}
         assert known < PARAMETERS.keys()
 
     def test_the_defaults_of_the_embedding_are_those_of_the_classifier(self):
@@ -62,7 +57,7 @@ class TestParameters:
 class TestPresets:
     def test_each_has_its_scorers(self):
         found = {preset: resolved(preset=preset).scorers for preset in PRESETS}
-        assert found == {"fast": ("trees",), "balanced": ("embedding",), "best": ("trees", "embedding")}
+        assert found == {"fast": ("trees", "centroids"), "balanced": SCORERS, "best": SCORERS}
 
     @pytest.mark.parametrize("preset", PRESETS)
     @pytest.mark.parametrize("budget", [None, 60.0])
@@ -77,25 +72,7 @@ class TestPresets:
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
         assert found == replace(resolved(preset="fast").trees, n_trees=5)
-        assert "auto" not in (found.cost, found.power, found.pairs)
-
-    def test_fast_leaves_nothing_of_the_trees_to_choose_and_balanced_does(self):
-        assert "auto" not in vars(resolved(preset="fast").trees).values()
-        found = resolved(trees=TreeSettings()).trees
-        assert (found.cost, found.power) == ("auto", "auto")
-
-    def test_with_many_labels_best_uses_trees_with_usual_settings(self):
-        Y = sparse.csr_array(np.eye(20, MANY_LABELS + 1, dtype=np.float32))
-        data = examples(np.eye(20), Y)
-        found = resolved(data, preset="best")
-        assert found.scorers == ("trees",) and found.blend == (1.0,)
-        assert found.trees.cost == usual_cost(data.per_label) and found.trees.power == 3.0
-        assert resolved(data, preset="best", n_components=3).scorers == ("trees", "embedding")
-
-    def test_labels_with_fewer_examples_have_a_larger_cost(self):
-        costs = [usual_cost(per_label) for per_label in (300.0, 40.0, 20.0, 8.0, 4.0, 0.5, 0.0)]
-        assert costs == sorted(costs)
-        assert costs[0] == costs[1] == COST_MANY and costs[-1] == costs[-3] == COST_FEW
+        assert found.pairs != "auto"
 
 
 class TestScorers:
@@ -110,7 +87,7 @@ class TestScorers:
         assert set(resolved(preset=preset, trees=TreeSettings()).scorers) == {*PRESETS[preset].scorers, "trees"}
 
     def test_a_regressor_adds_the_embedding(self):
-        assert resolved(preset="fast", regressor=Ridge()).scorers == ("trees", "embedding")
+        assert resolved(preset="fast", regressor=Ridge()).scorers == SCORERS
 
     @given(st.lists(st.sampled_from(SCORERS), min_size=1, max_size=5))
     def test_those_that_are_named_come_in_the_order_of_fitting(self, names):
@@ -118,46 +95,30 @@ class TestScorers:
         for several_names in (tuple(names), list(names), set(names)):
             found = resolved(preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=several_names)
             assert found.scorers == expected
-            assert found.blend == ((1.0,) if len(expected) == 1 else "auto")
         assert resolved(scorers=names[0]).scorers == (names[0],)
-
-    @given(st.dictionaries(st.sampled_from(SCORERS), st.floats(0.01, 100), min_size=1))
-    def test_weights_are_a_blend_that_sums_to_one(self, weights):
-        found = resolved(scorers=weights)
-        assert set(found.scorers) == weights.keys()
-        assert sum(found.blend) == pytest.approx(1)
-        for name, weight in zip(found.scorers, found.blend, strict=True):
-            assert weight == pytest.approx(weights[name] / sum(weights.values()))
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_a_growable_model_has_an_embedding_with_a_ridge_decoder(self, preset):
         found = resolved(preset=preset, growable=True)
         assert (found.scorers, found.decoder, found.growable) == (("embedding",), "ridge", True)
 
-    def test_a_search_tries_trees_and_embedding_and_leaves_more_open(self):
-        for preset in PRESETS:
-            found = resolved(preset=preset, budget=60.0)
-            assert found.scorers == ("trees", "embedding") and found.blend == "auto"
-            assert (found.ridge, found.trees.power, found.trees.cost) == ("auto", "auto", "auto")
-            assert found.embedding.kernel_scale == "auto"
-        assert resolved(budget=60.0, scorers="trees").scorers == ("trees",)
-
     def test_a_search_on_rows_that_are_on_disk_has_no_trees(self, tmp_path):
         (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1\n" for i in range(30)))
         X = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset().X
         data = replace(examples(np.eye(30, 3), np.arange(30) % 3), X=X)
-        assert resolved(data, budget=60.0).scorers == ("embedding",)
-        assert resolved(data, preset="fast").scorers == ("trees",)
+        assert resolved(data, budget=60.0).scorers == ("centroids", "embedding")
+        assert resolved(data, scorers="trees").scorers == ("trees",)
 
 
 class TestRest:
-    def test_without_a_search_ridge_and_the_scale_of_the_kernel_have_usual_values(self):
-        found = resolved()
-        assert (found.ridge, found.embedding.kernel_scale) == (1.0, 1.0)
-        assert [getattr(found, name) for name in ("decoder", "kernel", "normalize", "decoder_ridge")] == ["auto"] * 4
-
     def test_the_transpose_has_no_kernel(self):
         assert resolved(decoder="transpose").kernel is None
+
+    @pytest.mark.parametrize("random_features", [1000, 10**7])
+    def test_with_many_labels_the_embedding_scores_what_others_propose(self, random_features):
+        settings = EmbeddingSettings(n_random_features=random_features)
+        assert resolved(embedding=settings).embedding.proposes == (random_features == 1000)
+        assert resolved(scorers="embedding", embedding=settings).embedding.proposes is True
 
     def test_with_one_label_a_row_there_is_no_threshold_to_choose(self):
         assert resolved(examples(*blobs()), threshold="macro").threshold == 0.5
@@ -169,17 +130,12 @@ class TestRest:
         first, second = (resolved(random_state=np.random.RandomState(0)).seed for _ in range(2))
         assert first == second and isinstance(first, int)
 
-    def test_equal_weights_where_none_were_chosen(self):
-        assert Recipe(scorers=("trees", "embedding")).weights == (0.5, 0.5)
-        assert Recipe(scorers=("trees", "embedding"), blend=(0.25, 0.75)).weights == (0.25, 0.75)
-
 
 REFUSED = [
     {"preset": "quick"},
     {"scorers": "sparse"},
     {"scorers": ()},
     {"scorers": ("trees", 3)},
-    {"scorers": {"trees": 0.0, "embedding": 0.0}},
     {"n_components": 0},
     {"n_components": 2.5},
     {"n_components": True},
@@ -200,7 +156,6 @@ REFUSED = [
     {"growable": "yes"},
     {"scorers": ("trees",), "growable": True},
     {"trees": TreeSettings(), "growable": True},
-    {"calibrate": "yes"},
     {"threshold": "best"},
     {"threshold": -0.5},
     {"budget": 0},
@@ -218,11 +173,6 @@ class TestRefusals:
         *_, last = given
         assert refused.value.parameters == (last,)
         assert last in str(refused.value)
-
-    def test_a_weight_that_is_no_number(self):
-        with pytest.raises(SettingsError, match="scorers") as refused:
-            resolved(scorers={"trees": "much", "embedding": 0.5})
-        assert refused.value.parameters == ("scorers",)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -283,7 +233,6 @@ whole = st.integers(1, 10**6)
 RECIPES = st.builds(
     Recipe,
     scorers=st.lists(st.sampled_from(SCORERS), min_size=1, unique=True).map(tuple),
-    blend=auto | st.lists(positive, min_size=1, max_size=3).map(tuple),
     n_components=auto | whole,
     method=st.sampled_from(METHODS),
     ridge=auto | positive,
@@ -304,7 +253,6 @@ RECIPES = st.builds(
     ),
     trees=st.builds(TreeSettings, n_trees=auto | whole, pairs=auto | positive, cost=auto | positive, beam=whole),
     growable=st.booleans(),
-    calibrate=st.booleans(),
     threshold=st.sampled_from(("micro", "macro")) | positive,
     seed=st.integers(0, 2**31 - 1),
 )

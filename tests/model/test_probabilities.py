@@ -9,19 +9,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rembrandt import RembrandtClassifier
 from rembrandt.fitting import fit_model
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.selection import choose
 from tests.estimators.problems import blobs, examples, settled, several, skewed, words
 
 RECIPE = Recipe(
     n_components=8,
     embedding=EmbeddingSettings(leave_out=0.0, kernel_scale=1.0, max_epochs=3),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0),
 )
 CASES = [
-    {"scorers": ("embedding",), "blend": (1.0,), "decoder": "ridge"},
-    {"scorers": ("embedding",), "blend": (1.0,), "decoder": "logistic"},
-    {"scorers": ("trees",), "blend": (1.0,)},
-    {"scorers": ("centroids",), "blend": (1.0,)},
-    {"scorers": ("trees", "centroids", "embedding"), "blend": (0.5, 0.2, 0.3)},
+    {"scorers": ("embedding",), "decoder": "ridge"},
+    {"scorers": ("embedding",), "decoder": "logistic"},
+    {"scorers": ("trees",)},
+    {"scorers": ("centroids",)},
+    {"scorers": ("trees", "centroids", "embedding")},
 ]
 
 
@@ -32,9 +33,10 @@ def recipe(request):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["several labels", "one label"])
 def model(request, recipe):
-    """A model of 150 labels, more than a scorer proposes, calibrated on held-out rows."""
-    train, held = (replace(examples(*words(600, 150, 700, seed)), multiclass=request.param) for seed in (0, 1))
-    return fit_model(train, replace(recipe, calibrate=True), held=held)
+    """A model of 150 labels, more than a scorer lists, with a blend that was learned."""
+    train = replace(examples(*words(600, 150, 700)), multiclass=request.param)
+    found = choose(train, recipe)
+    return fit_model(train, found.recipe, found.blend, found.threshold)
 
 
 X = words(50, 150, 700, seed=2)[0]
@@ -42,18 +44,15 @@ X = words(50, 150, 700, seed=2)[0]
 
 class TestWhatWasAsked:
     def test_neither_k_nor_allowed_labels_change_a_probability(self, model):
-        every = model.probabilities(X)
+        every, listed = model.probabilities(X), model.features_at(X, np.arange(150)).listed
         for k, allowed in ((1, None), (7, None), (150, None), (7, np.arange(0, 150, 3)), (7, np.array([4]))):
-            labels, scores, found = model.top_probabilities(X, k, allowed)
+            labels, found = model.top_k(X, k, allowed)
             expected = np.take_along_axis(every, np.maximum(labels, 0), axis=1)
-            assert_allclose(found, np.where(labels < 0, 0, expected), rtol=1e-3, atol=1e-6)
-            for part, whole in zip(model.top_k(X, k, allowed), (labels, scores), strict=True):
-                assert_array_equal(part, whole)
-
-    def test_probabilities_of_given_labels_are_those_among_all(self, model):
-        labels = np.random.default_rng(0).integers(-1, 150, (50, 6))
-        expected = np.take_along_axis(model.probabilities(X), np.maximum(labels, 0), axis=1)
-        assert_allclose(model.probabilities_at(X, labels), np.where(labels < 0, 0, expected), rtol=1e-3, atol=1e-6)
+            # With one label a row, those that are not listed share what is left so that all sum to one.
+            known = np.take_along_axis(listed, np.maximum(labels, 0), axis=1) | (not model.multiclass)
+            assert_allclose(found[known & (labels >= 0)], expected[known & (labels >= 0)], rtol=1e-3, atol=1e-6)
+            assert (found[labels < 0] == 0).all()
+            assert (np.diff(found, axis=1) <= 0).all()
 
     def test_they_are_probabilities(self, model):
         P = model.probabilities(X)
@@ -62,8 +61,7 @@ class TestWhatWasAsked:
 
     def test_no_rows(self, model):
         assert model.probabilities(X[:0]).shape == (0, 150)
-        assert [part.shape for part in model.top_probabilities(X[:0], 3)] == [(0, 3)] * 3
-        assert model.probabilities_at(X[:0], np.empty((0, 2), np.int64)).shape == (0, 2)
+        assert [part.shape for part in model.top_k(X[:0], 3)] == [(0, 3)] * 2
         assert model.label_sets(X[:0]).shape == (0, 150)
 
 

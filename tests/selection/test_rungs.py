@@ -1,7 +1,4 @@
-"""Rungs of a search: nested sets of rows to fit on, and rows to measure on that are never fitted to."""
-
-from dataclasses import replace
-from itertools import pairwise
+"""Rungs of a search: rows to fit on, and rows to measure on that are never fitted to."""
 
 import numpy as np
 import pytest
@@ -11,7 +8,8 @@ from scipy import sparse
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import MemoryRows
-from rembrandt.selection.rungs import FEW, FOLDS, FROM_DISK, GROWTH, MOST_HELD, SHORT, rungs_of
+from rembrandt.selection import rungs as module
+from rembrandt.selection.rungs import FEW, FEW_HELD, FOLDS, FROM_DISK, MOST_HELD, SAMPLE, rungs_of
 
 
 class OnDisk(MemoryRows):
@@ -21,10 +19,12 @@ class OnDisk(MemoryRows):
         return 1, 1
 
 
-def rows(n, weighted=False, kind=MemoryRows):
+def rows(n, labels=50, weighted=False, kind=MemoryRows, groups=None, X=None):
+    """Rows that all differ, with one label each."""
     weights = (np.arange(n) % 5 > 0).astype(float) if weighted else None
-    Y = sparse.csr_array((n, 1), dtype=np.float32)
-    return Examples(kind(np.empty((n, 1))), Y, np.arange(1), False, weights)
+    X = sparse.csr_array(np.arange(1, n + 1, dtype=np.float32)[:, None]) if X is None else X
+    Y = sparse.csr_array((np.ones(n, np.float32), (np.arange(n), np.arange(n) % labels)), shape=(n, labels))
+    return Examples(kind(X), Y, np.arange(labels), True, weights, groups)
 
 
 def check_splits(data, rung):
@@ -35,50 +35,68 @@ def check_splits(data, rung):
         assert data.weights is None or data.weights[used].all(), "rows without weight are not used"
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(100, 40_000), st.booleans(), st.integers(0, 5), st.sampled_from([50, 500, 2000]))
-def test_rows_are_split_once_and_rungs_are_nested(n, weighted, seed, first):
-    data = rows(n, weighted)
-    found = rungs_of(data, seed, first=first)
-    assert [rung.work for rung in found] == sorted(rung.work for rung in found)
+@settings(max_examples=15, deadline=None)
+@given(st.integers(100, 40_000), st.booleans(), st.booleans(), st.integers(0, 5))
+def test_no_row_is_measured_that_was_fitted_to(n, weighted, short, seed):
+    data = rows(n, weighted=weighted)
+    found = rungs_of(data, seed, short)
+    assert [rung.last for rung in found] == [False] * (len(found) - 1) + [True]
     for rung in found:
         check_splits(data, rung)
-    for low, high in pairwise(found):
-        assert np.isin(low.fit[0], high.fit[0]).all() and np.isin(low.held[0], high.held[0]).all()
-        assert high.work <= (GROWTH + 1) * low.work
-        assert not np.isin(high.held[0], low.fit[0]).any()
+        assert np.isin(rung.fit[0], found[-1].fit[0]).all() and np.isin(rung.held[0], found[-1].held[0]).all()
+    if short:
+        assert len(found) == 2
+    else:
+        assert [rung.rows for rung in found] == sorted(rung.rows for rung in found)
     everything = n if data.weights is None else int(data.weights.sum())
-    assert len(found[-1].fit[0]) >= everything - MOST_HELD - 1
-    assert found[0].rows >= min(first, found[-1].rows)
-    again = rungs_of(data, seed, first=first)
+    assert found[-1].rows >= everything - MOST_HELD - 1
+    assert len(found[-1].fit) == (FOLDS if everything <= FEW else 1)
+    again = rungs_of(data, seed, short)
     assert [rung.fit[0].tolist() for rung in again] == [rung.fit[0].tolist() for rung in found]
-    assert not np.array_equal(rungs_of(data, seed + 1)[0].fit[0], found[0].fit[0])
+    assert not np.array_equal(rungs_of(data, seed + 1, short)[0].fit[0], found[0].fit[0])
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(100, 40_000), st.booleans(), st.integers(0, 5))
-def test_without_a_budget_there_is_one_rung(n, weighted, seed):
-    data = rows(n, weighted)
-    [rung] = rungs_of(data, seed, short=True)
-    check_splits(data, rung)
-    sample = np.concatenate([rung.fit[0], rung.held[0]])
-    everything = n if data.weights is None else int(data.weights.sum())
-    assert len(sample) == min(everything, SHORT)
-    assert len(rung.fit) == (FOLDS if len(sample) <= FEW else 1)
-    for fit, held in zip(rung.fit, rung.held, strict=True):
-        assert set(fit) | set(held) == set(sample)
+def test_labels_of_a_smaller_rung_keep_their_examples():
+    data = rows(60_000, labels=500)
+    first, last = rungs_of(data, 0, short=True)
+    assert 1 < len(first.labels) < 500 and len(first.held[0]) <= FEW_HELD
+    assert SAMPLE / 2 < first.rows <= 2 * SAMPLE
+    y = data.Y.indices
+    assert set(y[first.fit[0]]) == set(y[first.held[0]]) == set(first.labels)
+    wanted = last.fit[0][np.isin(y[last.fit[0]], first.labels)]
+    assert np.array_equal(np.sort(wanted), first.fit[0]), "all examples of these labels that are not held out"
+    assert str(first) == f"{first.rows:,} rows and {len(first.labels)} labels"
 
 
-def test_few_rows_end_in_several_splits():
-    last = rungs_of(rows(3000), 0)[-1]
-    assert len(last.fit) == FOLDS and str(last) == "4 splits of 2,500 rows"
-    first = rungs_of(rows(30_000), 0)[0]
-    assert len(first.fit) == 1 and str(first) == "2,888 rows"
+def test_equal_rows_are_on_one_side():
+    X = sparse.csr_array(np.repeat(np.arange(1, 301, dtype=np.float32), 2)[:, None])
+    data = rows(600, X=X)
+    for rung in rungs_of(data, 0, short=False):
+        for fit, held in zip(rung.fit, rung.held, strict=True):
+            assert not set(X[fit].data) & set(X[held].data)
 
 
 @pytest.mark.parametrize("kind", [MemoryRows, OnDisk])
-def test_of_rows_on_disk_a_part_is_used(kind):
-    data = rows(150_000, kind=kind)
-    last = rungs_of(data, 0)[-1]
-    assert last.rows == (FROM_DISK if kind is OnDisk else 150_000 - MOST_HELD)
-    check_splits(replace(data, X=MemoryRows(np.empty((150_000, 1)))), last)
+def test_groups_are_on_one_side(kind):
+    groups = np.arange(600) // 4
+    for rung in rungs_of(rows(600, groups=groups, kind=kind), 0, short=True):
+        for fit, held in zip(rung.fit, rung.held, strict=True):
+            assert not set(groups[fit]) & set(groups[held])
+
+
+def test_rows_without_labels_are_not_used():
+    data = rows(400)
+    Y = data.Y.tolil()
+    Y[:100] = 0
+    changed = Examples(data.X, sparse.csr_array(Y.tocsr()), data.classes, False)
+    used = np.concatenate([part for rung in rungs_of(changed, 0, True) for part in (*rung.fit, *rung.held)])
+    assert used.min() >= 100
+
+
+@pytest.mark.parametrize("kind", [MemoryRows, OnDisk])
+def test_of_rows_on_disk_a_part_is_used(kind, monkeypatch):
+    monkeypatch.setattr(module, "FROM_DISK", 20_000)
+    assert FROM_DISK > 20_000
+    last = rungs_of(rows(30_000, kind=kind), 0, short=True)[-1]
+    used = len(last.fit[0]) + len(last.held[0])
+    assert used == (20_000 if kind is OnDisk else 30_000)

@@ -13,16 +13,15 @@ from rembrandt.fitting import fit_model
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.selection import trial as module
-from rembrandt.selection.trial import FEWEST, Measures, Trial, calibration_trial, mean
-from tests.estimators.problems import blobs, examples, skewed, words
+from rembrandt.selection.trial import Measures, Trial, mean
+from tests.estimators.problems import examples, words
 
 USUAL = Recipe(
     scorers=("embedding",),
-    blend=(1.0,),
     n_components=8,
     normalize=True,
     embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0),
 )
 PLAIN = USUAL.with_embedding(leave_out=0.0)
 EMBEDDINGS = {
@@ -63,18 +62,6 @@ class TestMeasures:
         assert_allclose(found.p, p, atol=1e-6)
         assert found.quality == pytest.approx(quality, abs=1e-6)
 
-    @pytest.mark.parametrize("name", EMBEDDINGS)
-    @pytest.mark.parametrize("power", [2.0, 3.0])
-    def test_blends_are_measured_as_their_models(self, name, power):
-        candidate, fit, held = EMBEDDINGS[name], texts(), texts(300, 1)
-        one = trial(fit, held)
-        trees = one.scorer(OTHERS["trees"]).variant(power=power)
-        grid = [(0.0, 1.0), (0.3, 0.7), (1.0, 0.0)]
-        found = one.measure_blends([trees, one.scorer(candidate)], grid)
-        for weights, measures in zip(grid, found, strict=True):
-            recipe = replace(candidate, scorers=("trees", "embedding"), blend=weights).with_trees(power=power)
-            assert_allclose(measures.p, expected(fit, held, recipe)[0], atol=1e-6)
-
     @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
     def test_weights_of_rows_count(self, name):
         candidate = (EMBEDDINGS | OTHERS)[name]
@@ -114,6 +101,21 @@ class TestMeasures:
         assert found.p == pytest.approx((0.5, 0.5, 0.3)) and found.quality == pytest.approx(0.6)
 
 
+class TestCandidates:
+    def test_they_are_what_the_scorers_list_in_one_block_or_several(self, monkeypatch):
+        one = trial()
+        scorers = {"trees": one.scorer(OTHERS["trees"]), "embedding": one.scorer(USUAL)}
+        found = one.candidates(scorers)
+        for name, scorer in scorers.items():
+            first = scorer.top(scorer.prepare(one.held.X[:]), 1)[0]
+            ranks = found.features[name][..., 3]
+            assert (found.labels[ranks == 1] == first.ravel()).all()
+        monkeypatch.setattr(module, "ROWS", 70)
+        parts = one.candidates(scorers)
+        assert (parts.labels == found.labels).all()
+        assert_allclose(parts.features["embedding"], found.features["embedding"], atol=1e-3)
+
+
 class TestShared:
     @pytest.fixture
     def embedded(self, monkeypatch):
@@ -138,7 +140,12 @@ class TestShared:
 
     def test_an_embedding_serves_all_decoders(self, embedded):
         one = trial()
-        for candidate in (USUAL, EMBEDDINGS["kernel"], EMBEDDINGS["logistic"], replace(USUAL, decoder_ridge=1.0)):
+        for candidate in (
+            USUAL,
+            EMBEDDINGS["kernel"],
+            replace(USUAL, decoder="discriminant"),
+            replace(USUAL, decoder_ridge=1.0),
+        ):
             one.scorer(candidate)
         assert embedded == [8]
         for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):
@@ -167,25 +174,3 @@ class TestShared:
         with pytest.raises(MemoryEstimateError):
             trial().scorer((EMBEDDINGS | OTHERS)[name])
         assert embedded == []
-
-
-class TestCalibration:
-    def test_most_rows_are_fitted_to_and_the_rest_calibrate(self):
-        data = examples(*skewed())
-        recipe = replace(PLAIN, calibrate=True, threshold="macro", growable=True)
-        model = calibration_trial(data, recipe)
-        held = model.settings["calibration"]["n_examples"]
-        assert model.n_train + held == data.n and held == round(data.n / 6)
-        assert model.blend.calibration is not None and np.shape(model.threshold) == (30,)
-        assert model.embedding.moments is None, "a trial is not updated"
-
-    def test_nothing_is_fitted_where_nothing_is_to_be_learned(self):
-        assert calibration_trial(examples(*skewed()), PLAIN) is None
-        few = examples(*skewed(n=FEWEST - 1))
-        assert calibration_trial(few, replace(PLAIN, calibrate=True)) is None
-
-    def test_a_rank_that_is_too_large_for_the_part_is_reduced(self):
-        X, y = blobs(n=110, classes=104, d=120)
-        data = examples(X, sparse.csr_array(np.eye(104, dtype=np.float32)[y]))
-        model = calibration_trial(data, replace(PLAIN, n_components=100, calibrate=True))
-        assert model.settings["rank"] <= 110 - round(110 / 6)

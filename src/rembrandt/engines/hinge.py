@@ -59,10 +59,10 @@ class Nodes:
         space = Workspace(lambda: (np.full(X.shape[1], -1, dtype=np.int32), np.empty(X.shape[0], dtype=np.int32)))
 
         def fit(number: int, nodes: Array, pool: Pool, features: Array, positives: Arrays) -> None:
-            ends, local, *rest = squared_hinge(
+            ends, local, values, biases = squared_hinge(
                 pool, positives, np.arange(len(nodes)), s.passes, s.tolerance, s.threshold
             )
-            found[number] = (ends, features[local], *rest)
+            found[number] = (ends, features[local], values, biases)
             done.append(len(nodes))
             report(f"{size:,} tree nodes", sum(done), size)
 

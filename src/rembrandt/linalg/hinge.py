@@ -236,8 +236,8 @@ def _solve(
                     w[f] += (t - new) * others[f]
                 t = new
             order, rest, active = rest, order, kept
-            converged = number == 0 and top - low <= tolerance
             if top - low <= tolerance:
+                converged = number == 0
                 break
     return w
 

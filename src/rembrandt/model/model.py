@@ -97,13 +97,13 @@ class Model:
         ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the probability 0. With
         ``worth`` (c,) labels are ranked by probability × worth, which is then returned instead.
         """
-        n = X.shape[0]
+        n, more = X.shape[0], k if worth is None else max(k, LONG)  # rare labels are far down the lists
         permitted = np.zeros(self.n_labels + 1, dtype=np.bool_)
         permitted[slice(-1) if allowed is None else allowed] = True  # the last stands for no label
         parts: list[Any] = [(np.empty((0, k), np.int64), np.empty((0, k), np.float32))]
         for rows in self._blocks(n):
             report("predicting", rows.start, n)
-            found = collect(self.scorers, self._prepared(X[rows]), self.log_counts, k, allowed)
+            found = collect(self.scorers, self._prepared(X[rows]), self.log_counts, more, allowed)
             scores = self._probabilities(found)
             if worth is not None:
                 scores = scores * worth[found.labels]
@@ -129,7 +129,7 @@ class Model:
             P = self._probabilities(found)
             if self.multiclass:  # what is left for labels that are not listed is shared among them
                 listed = found.listed
-                rest = 1 - np.where(listed, P, 0).sum(axis=1, keepdims=True)
+                rest = np.maximum(0, 1 - np.where(listed, P, 0).sum(axis=1, keepdims=True))
                 others = np.where(listed, 0, P)
                 total = others.sum(axis=1, keepdims=True)
                 P = np.where(listed, P, others * (rest / np.maximum(total, 1e-300)))
