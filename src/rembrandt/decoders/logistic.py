@@ -53,7 +53,11 @@ def fit_logistic(
         held = train
     whitening = Whitening.of(place.statistics(H, None, fourier, w), settings.floor, H.dtype)
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
-    descent = place.descent(LogisticProblem(whitening, H, Y, w, rates, settings, len(train)))
+    counted = w.copy()
+    if not settings.multiclass and held is not train:
+        # Stopping rows count alike: a few with hundreds of labels would end the fit before the others are learned.
+        counted[held] /= np.maximum(1, np.diff(Y.indptr)[held])
+    descent = place.descent(LogisticProblem(whitening, H, Y, counted, rates, settings, len(train)))
     rng = np.random.default_rng(settings.seed)
     scale, since, done = 1.0, 0, 0  # the step is reduced when the loss increases
     kept = _last_epoch(checkpoints, descent)
