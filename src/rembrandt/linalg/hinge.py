@@ -25,7 +25,7 @@ Arrays = tuple[Array, ...]
 Pool = tuple[Arrays, Arrays, Array, Array]
 
 IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
-RUN = 64
+RUN = 512
 ROUND = 4  # passes over the active examples before the margins of all are computed again
 ACTIVE = np.float32(1 / 3)  # of the tolerance: the gradient at which an example becomes active
 SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
@@ -172,14 +172,13 @@ def _solve(
             length = np.float32(1)
             for at in range(starts[i], starts[i + 1]):
                 f = position[columns[at]]
-                if f >= 0:
-                    local[fill], shares[fill] = f, values[at]
-                    length += values[at] * values[at]
-                    fill += 1
-            if sign[i] < 0:
-                others[width] -= costs[i]
-                for at in range(ends[size], fill):
-                    others[local[at]] -= costs[i] * shares[at]
+                local[fill], shares[fill] = f, values[at]
+                fill += f >= 0  # without a branch, which would often be mispredicted
+            share = costs[i] if sign[i] < 0 else np.float32(0)
+            others[width] -= share
+            for at in range(ends[size], fill):
+                length += shares[at] * shares[at]
+                others[local[at]] -= share * shares[at]
             state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
             state[size, 2] = 1 / (length + state[size, 1])
             size += 1
