@@ -31,9 +31,9 @@ FITS = {
     "open choices": (several(160, 8), {"decoder": "ridge", "kernel": None, "random_state": 1}),
     "centred": (several(240, 8), settled(decoder="transpose", decoder_ridge=0.1, center=True)),
     "whitened labels": (several(240, 8), LOGISTIC | {"method": "cca", "n_components": 5}),
-    "blend": (
+    "trees": (
         several(160, 40),
-        SETTLED | {"scorers": ("trees", "embedding"), "trees": TreeSettings(n_trees=2, pairs=1e3, cost=1.0)},
+        SETTLED | {"scorers": "trees", "trees": TreeSettings(n_trees=2, pairs=1e3, cost=1.0)},
     ),
 }
 
@@ -101,7 +101,7 @@ def test_stopped_at_random_moments_it_gives_the_same_bits(kind, tmp_path):
         assert again.ticks <= clock.ticks
     assert_same(undisturbed, fit(kind, folder, ended := Clock()), tmp_path)
     assert ended.ticks == 0  # all of it was done
-    if kind == "blend":
+    if kind == "trees":
         assert [len(tree.levels) for tree in undisturbed.model_.scorers["trees"].trees] == [2, 2]
 
 
