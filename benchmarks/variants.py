@@ -47,8 +47,8 @@ LAST_YEAR = 2015  # of the training rows of a split by time
 
 def parts_of(name: str) -> tuple[str, str]:
     """Return the set and the kind of a variant; the kind is empty for a set itself."""
-    base, _, kind = name.partition(", ")
-    if base not in catalogue.ENTRIES or (kind and kind not in KINDS.get(base, ())):
+    base, comma, kind = name.partition(", ")
+    if base not in catalogue.ENTRIES or (comma and kind not in KINDS.get(base, ())):
         raise ValueError(f"there is no problem {name!r}; choose a set or one of {'; '.join(VARIANTS)}")
     return base, kind
 
