@@ -107,7 +107,7 @@ TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3)
         (
             Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(kernel_scale=1.0, leave_out=0.5),
             "--scorers trees,embedding --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
-            "--normalize yes --kernel-scale 1 --leave-out 0.5 "
+            "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
             "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3",
         ),
     ],

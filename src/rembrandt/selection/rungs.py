@@ -60,7 +60,7 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
         for fold in range(FOLDS if len(counted) <= FEW else 1)
     ]
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
-    if short and last.rows <= 2 * SAMPLE:
+    if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
         return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
     sizes: list[int] = [SAMPLE] if short else []
     size = last.rows
