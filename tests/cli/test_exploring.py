@@ -1,7 +1,7 @@
 """Commands that explain a model: explain, confusions, map and report."""
 
-import sys
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
