@@ -44,16 +44,17 @@ class Examples:
 
 
 def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
-    """Number the groups of rows: those given, or else rows that are equal.
+    """Number the groups of rows by their first rows: those given, or else rows that are equal.
 
     Sparse rows are compared by a random projection, in which different rows are equal with probability 0. A product
     with a dense matrix may round equal rows differently, so dense rows are compared by their bytes.
     """
     if groups is not None:
-        return np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    if is_sparse(X):
+        keys = groups
+    elif is_sparse(X):
         keys = np.asarray(X @ np.random.default_rng(seed).standard_normal(X.shape[1])).ravel()
     else:
         rows = np.ascontiguousarray(X)
         keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group].astype(np.int64)
