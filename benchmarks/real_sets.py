@@ -64,9 +64,9 @@ def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
 
 
 def blend_facts(classifier: Any) -> dict[str, Any]:
-    """Return the scorers that a fitted classifier kept and the cost of its trees; 0 without trees."""
-    kept = list(classifier.model_.scorers)
-    return {"scorers": " + ".join(kept), "cost": classifier.settings_["trees"]["cost"] if "trees" in kept else 0.0}
+    """Return the scorers of a fitted classifier and the cost of its trees; 0 without trees."""
+    scorers = list(classifier.model_.scorers)
+    return {"scorers": scorers, "cost": classifier.settings_["trees"]["cost"] if "trees" in scorers else 0.0}
 
 
 def percentages(row: dict[str, Any], *measures: str) -> str:

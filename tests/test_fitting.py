@@ -1,4 +1,4 @@
-"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3, memory."""
+"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3, calibration, memory."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import f1_score, log_loss
 
 from rembrandt import RembrandtClassifier, memory
 from rembrandt.data.convert import convert
@@ -16,10 +16,12 @@ from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import place_for
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import check_memory, fit_model
-from rembrandt.metrics import precision_at_k
+from rembrandt.metrics import calibration_error, precision_at_k, reliability
+from rembrandt.metrics.hits import hits
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend
-from tests.estimators.problems import blobs, directions, examples, words
+from rembrandt.selection import choose
+from tests.estimators.problems import blobs, directions, examples, skewed, words
 
 EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
 RECIPE = Recipe(
@@ -71,10 +73,18 @@ class TestScorers:
             "trees": replace(RECIPE.trees, tolerance=1e-6, passes=5000, threshold=0.0),
         }
         weighted, plain = (
-            fit_model(data, recipe(name, n_components=20, **exact)).log_odds(X)
+            fit_model(data, recipe(name, n_components=20, **exact)).scorers[name]
             for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
         )
-        assert_allclose(weighted, plain, atol=1e-2)
+        assert_allclose(weighted.all(weighted.prepare(X)), plain.all(plain.prepare(X)), atol=1e-2)
+
+    def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self):
+        blend = Blend({"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0)
+        data = texts()
+        model = fit_model(data, recipe("trees", "embedding"), blend, 0.3)
+        assert (model.blend, model.threshold) == (blend, 0.3)
+        alone = fit_model(data, recipe("trees"), replace(blend, weights={"trees": blend.weights["trees"]}))
+        assert_allclose(model.log_odds(data.X[:]), alone.log_odds(data.X[:]), rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
         train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
@@ -93,7 +103,7 @@ class TestScorers:
         X = stored.X[:]
         data = examples(X, stored.Y)
         found, expected = (
-            fit_model(own, recipe(*names, n_components=2), place=place_for("cpu", own.X)).log_odds(X)
+            fit_model(own, recipe(*names, n_components=2), place=place_for("cpu", own.X)).probabilities(X)
             for own in (replace(data, X=stored.X), data)
         )
         assert_allclose(found, expected, atol=1e-5)
@@ -141,6 +151,42 @@ class TestAlgorithm3:
         assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05
         best = log_loss(expected, reference.predict_proba(projected))
         assert log_loss(expected, classifier.predict_proba(new)) < 1.15 * best
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("multiclass", [False, True])
+    @pytest.mark.parametrize("names", [("embedding",), ("trees",), ("trees", "embedding")], ids="-".join)
+    def test_learned_probabilities_are_near_the_truth(self, names, multiclass):
+        train, test = (examples(*skewed(n=1200, multiclass=multiclass, seed=seed)) for seed in (0, 2))
+        asked = recipe(*names)
+        choice = choose(train, asked, 2)
+        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
+
+        def error(one):
+            labels, likely = one.top_k(test.X[:], 5)
+            return calibration_error(reliability(likely, hits(test.Y, labels)))
+
+        assert error(model) < 0.05 and choice.calibration_error < 0.05
+        assert error(model) < error(fit_model(train, choice.recipe)) + 0.01
+        if multiclass:
+            assert_allclose(model.probabilities(test.X[:]).sum(axis=1), 1, rtol=1e-4)
+
+    @pytest.mark.parametrize("threshold", ["micro", "macro", 0.3])
+    def test_thresholds_are_chosen_where_the_recipe_says_so(self, threshold):
+        choice = choose(examples(*skewed()), recipe("embedding", threshold=threshold))
+        assert np.shape(choice.threshold) == ((30,) if threshold == "macro" else ())
+        assert threshold != 0.3 or choice.threshold == 0.3
+
+    def test_the_threshold_is_near_the_best_on_new_rows(self):
+        train, test = (examples(*skewed(n=1200, seed=seed)) for seed in (0, 2))
+        choice = choose(train, recipe("trees", "embedding"))
+        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
+        truth = test.Y.toarray()
+
+        def f1(threshold):
+            return f1_score(truth, replace(model, threshold=threshold).label_sets(test.X[:]).toarray(), average="micro")
+
+        assert f1(model.threshold) > 0.95 * max(map(f1, np.linspace(0.1, 0.9, 9)))
 
 
 class TestMemory:

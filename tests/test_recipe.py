@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from rembrandt import LabelEmbedder, RembrandtClassifier
@@ -27,7 +28,7 @@ from rembrandt.recipe import (
 from tests.estimators.problems import blobs, examples, several
 
 PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
-GIVEN: dict = {
+GIVEN = {
     "n_components": 3,
     "method": "plst",
     "ridge": 2.0,
@@ -72,7 +73,52 @@ class TestPresets:
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
         assert found == replace(resolved(preset="fast").trees, n_trees=5)
-        assert found.pairs != "auto"
+        assert "auto" not in (found.n_trees, found.pairs)
+
+    def test_better_ones_have_more_of_everything(self):
+        fast, balanced, best = (resolved(preset=preset) for preset in PRESETS)
+        assert fast.trees.n_trees <= balanced.trees.n_trees <= best.trees.n_trees
+        assert fast.trees.pairs <= balanced.trees.pairs <= best.trees.pairs
+        assert set(fast.scorers) <= set(balanced.scorers) <= set(best.scorers)
+
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_held_out_rows_choose_the_cost_and_the_settings_of_the_embedding(self, preset):
+        found = resolved(preset=preset, n_components="auto")
+        own = ("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize")
+        assert [getattr(found, name) for name in own] == ["auto"] * 6
+        assert found.trees.cost == found.embedding.leave_out == found.embedding.label_power == "auto"
+
+    def test_more_rows_have_fewer_random_features(self):
+        def features(n, preset):
+            Y = sparse.csr_array((np.ones(n, np.float32), np.zeros(n, int), np.arange(n + 1)), shape=(n, 3))
+            return resolved(examples(np.zeros((n, 1)), Y), preset=preset).embedding.n_random_features
+
+        assert [features(n, "balanced") for n in (100, 10_000, 10**6)] == [4000, 1732, 1000]
+        assert features(10_000, "best") > features(10_000, "balanced")
+        given = resolved(embedding=EmbeddingSettings(n_random_features=70)).embedding
+        assert given.n_random_features == 70
+
+
+class TestProposals:
+    def many(self):
+        Y = sparse.csr_array((np.ones(20, np.float32), np.arange(20), np.arange(21)), shape=(20, 10**6))
+        return examples(np.eye(20), Y)
+
+    def test_the_embedding_searches_few_labels_or_where_no_other_scorer_does(self):
+        assert resolved().embedding.proposes is True
+        assert resolved(self.many()).embedding.proposes is False
+        assert resolved(self.many(), scorers="embedding").embedding.proposes is True
+
+    def test_what_is_given_stands(self):
+        for proposes in (True, False):
+            settings = EmbeddingSettings(proposes=proposes)
+            assert resolved(embedding=settings).embedding.proposes is proposes
+            assert resolved(self.many(), embedding=settings).embedding.proposes is proposes
+
+    def test_a_model_needs_a_scorer_that_does(self):
+        with pytest.raises(SettingsError, match="another scorer") as refused:
+            resolved(scorers="embedding", embedding=EmbeddingSettings(proposes=False))
+        assert refused.value.parameters == ("proposes",)
 
 
 class TestScorers:
@@ -102,23 +148,18 @@ class TestScorers:
         found = resolved(preset=preset, growable=True)
         assert (found.scorers, found.decoder, found.growable) == (("embedding",), "ridge", True)
 
-    def test_a_search_on_rows_that_are_on_disk_has_no_trees(self, tmp_path):
+    def test_rows_on_disk_have_no_trees_unless_they_are_named(self, tmp_path):
         (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1\n" for i in range(30)))
         X = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset().X
         data = replace(examples(np.eye(30, 3), np.arange(30) % 3), X=X)
-        assert resolved(data, budget=60.0).scorers == ("centroids", "embedding")
+        for preset in PRESETS:
+            assert resolved(data, preset=preset).scorers == ("centroids", "embedding")
         assert resolved(data, scorers="trees").scorers == ("trees",)
 
 
 class TestRest:
     def test_the_transpose_has_no_kernel(self):
         assert resolved(decoder="transpose").kernel is None
-
-    @pytest.mark.parametrize("random_features", [1000, 10**7])
-    def test_with_many_labels_the_embedding_scores_what_others_propose(self, random_features):
-        settings = EmbeddingSettings(n_random_features=random_features)
-        assert resolved(embedding=settings).embedding.proposes == (random_features == 1000)
-        assert resolved(scorers="embedding", embedding=settings).embedding.proposes is True
 
     def test_with_one_label_a_row_there_is_no_threshold_to_choose(self):
         assert resolved(examples(*blobs()), threshold="macro").threshold == 0.5
@@ -191,6 +232,7 @@ class TestRefusals:
             ("tol", -0.1),
             ("max_iter", 0),
             ("center", "yes"),
+            ("proposes", "sometimes"),
             ("max_epochs", 0),
         ],
     )
@@ -247,6 +289,7 @@ RECIPES = st.builds(
         leave_out=auto | st.floats(0, 1),
         label_power=auto | st.floats(0, 1),
         row_power=auto | st.floats(0, 1),
+        proposes=auto | st.booleans(),
         solver=st.sampled_from(("auto", "cholesky", "pcg")),
         tol=positive,
         center=st.booleans(),

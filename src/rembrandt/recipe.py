@@ -211,6 +211,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     if embedding.proposes == "auto":
         searched = data.n_labels * (embedding.n_random_features or 0) <= SEARCHED
         embedding = replace(embedding, proposes=scorers == ("embedding",) or searched)
+    if not embedding.proposes and scorers == ("embedding",):
+        raise SettingsError("proposes=False needs another scorer, whose labels the embedding scores", "proposes")
     # With one label a row the best label is predicted, and there is no threshold to choose.
     threshold: Any = 0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
     recipe = Recipe(

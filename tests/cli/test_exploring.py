@@ -1,5 +1,6 @@
 """Commands that explain a model: explain, confusions, map and report."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -
     for explained, wanted in zip(answer, predicted, strict=False):
         for entry, label in zip(explained, wanted["labels"], strict=True):
             assert entry["label"] == label["label"]
+            assert 1 / (1 + math.exp(-entry["score"])) == pytest.approx(label["probability"], abs=1e-4)
             words = sum(word["contribution"] for word in entry["words"])
             total = entry["base"] + words + entry["rest"] + entry["comparison"]
             assert total == pytest.approx(entry["score"], abs=1e-9)

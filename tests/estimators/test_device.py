@@ -70,7 +70,9 @@ def test_settings_are_chosen_on_a_device_too():
         RembrandtClassifier(kernel=None, embedding=settings, random_state=0, device=d).fit(X, y) for d in ("cpu", TWO)
     )
     assert len(here.selection_) == len(there.selection_)
-    assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.03)
+    for there_too, one in zip(there.selection_, here.selection_, strict=True):
+        # Of 100 rows; coordinate descent of the trees ends early, on each device at its own point.
+        assert there_too["quality"] == pytest.approx(one["quality"], abs=0.06 if "trees" in one["scorers"] else 0.02)
 
 
 def test_a_search_runs_on_a_device_too():

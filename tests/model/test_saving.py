@@ -70,20 +70,21 @@ class TestModels:
     @pytest.mark.parametrize(
         "scorers",
         [("trees",), ("centroids",), ("trees", "embedding"), ("trees", "centroids", "embedding")],
-        ids=lambda scorers: "-".join(scorers),
+        ids="-".join,
     )
     def test_each_scorer_and_blends(self, tmp_path, scorers):
-        X, Y = words(300, 30, 150)
+        """With fewer rows than a blend is learned from, all scorers are kept."""
+        X, Y = words(90, 20, 100)
         fitted = RembrandtClassifier(**options(trees=TREES, scorers=scorers)).fit(X, Y)
         found = saved(fitted, tmp_path)
-        assert tuple(found.model_.scorers) == tuple(fitted.model_.scorers)
+        assert tuple(found.model_.scorers) == tuple(fitted.model_.scorers) == scorers
         assert found.model_.blend == fitted.model_.blend
         assert_same(fitted, found, X)
 
     @pytest.mark.parametrize("threshold", [0.3, "micro", "macro"])
-    def test_thresholds(self, tmp_path, threshold):
+    def test_blends_and_thresholds(self, tmp_path, threshold):
         X, Y = words(300, 10, 150)
-        fitted = RembrandtClassifier(**options(threshold=threshold)).fit(X, Y)
+        fitted = RembrandtClassifier(**options(scorers=("trees", "embedding"), threshold=threshold)).fit(X, Y)
         found = saved(fitted, tmp_path)
         assert found.model_.blend == fitted.model_.blend
         assert_array_equal(found.model_.threshold, fitted.model_.threshold)
@@ -160,7 +161,7 @@ class TestParameters:
             {"scorers": "trees", "trees": TREES},
             {"preset": "fast", "trees": TREES, "embedding": None, "scorers": "auto"},
         ],
-        ids=["embedding", "weights", "name", "preset"],
+        ids=["embedding", "names", "name", "preset"],
     )
     def test_they_are_kept_and_a_clone_fits_the_same_model(self, tmp_path, more):
         X, y = points()
@@ -181,6 +182,7 @@ class TestParameters:
             {"n_components": np.int64(2)},
             {"ridge": np.float32(0.5)},
             {"decoder_ridge": np.float64(0.5)},
+            {"threshold": np.float32(0.25)},
             {"embedding": EmbeddingSettings(leave_out=0.0, max_iter=np.int32(5), center=np.bool_(True))},
             {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1)), "scorers": "trees"},
         ],

@@ -23,6 +23,7 @@ CASES = {
     "ridge, one label": (True, {"decoder": "ridge"}),
     "trees": (False, {"scorers": "trees", "trees": TREES}),
     "blend": (False, {"scorers": ("trees", "embedding"), "trees": TREES}),
+    "discriminant, one label": (True, {"decoder": "discriminant"}),
 }
 
 
@@ -38,7 +39,7 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
     X, classifier = case
     model, device = classifier.model_, place()
     worth = inverse_propensity(model.label_counts, model.n_train)
-    everything = model._probabilities(model._all(X)) * worth
+    everything = model._probabilities(model.features_at(X, np.arange(model.n_labels))) * worth
     there = model if device is None else model.on(device)
     for allowed in (None, np.arange(0, model.n_labels, 3)):
         hidden = np.full_like(everything, -np.inf)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.rows import Rows, as_rows
+from rembrandt.linalg.sparse import is_sparse
 
 Array = NDArray[Any]
 
@@ -43,11 +44,17 @@ class Examples:
 
 
 def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
-    """Number the groups of rows: those given, or else rows that are equal.
+    """Number the groups of rows by their first rows: those given, or else rows that are equal.
 
-    Rows are compared by a random projection, in which different rows are equal with probability 0.
+    Sparse rows are compared by a random projection, in which different rows are equal with probability 0. A product
+    with a dense matrix may round equal rows differently, so dense rows are compared by their bytes.
     """
     if groups is not None:
-        return np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    direction = np.random.default_rng(seed).standard_normal(X.shape[1])
-    return np.unique(np.asarray(X @ direction).ravel(), return_inverse=True)[1].astype(np.int64)
+        keys = groups
+    elif is_sparse(X):
+        keys = np.asarray(X @ np.random.default_rng(seed).standard_normal(X.shape[1])).ravel()
+    else:
+        rows = np.ascontiguousarray(X)
+        keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group].astype(np.int64)

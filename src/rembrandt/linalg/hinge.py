@@ -25,7 +25,7 @@ Arrays = tuple[Array, ...]
 Pool = tuple[Arrays, Arrays, Array, Array]
 
 IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
-RUN = 64
+RUN = 512
 ROUND = 4  # passes over the active examples before the margins of all are computed again
 ACTIVE = np.float32(1 / 3)  # of the tolerance: the gradient at which an example becomes active
 SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
@@ -152,38 +152,10 @@ def _solve(
         for f in range(width):
             for at in range(tops[own[f]], tops[own[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
-        before = size
-        for i in range(m):
-            if not waiting[i]:
-                continue
-            multiplier = t
-            if sign[i] > 0:
-                multiplier = u
-            else:
-                gradient = np.float32(0.5) * t - np.float32(1) - margin[i]
-                if abs(gradient) <= ACTIVE * tolerance or (t == 0 and gradient > 0):
-                    continue
-            waiting[i] = False
-            fill = ends[size]
-            if fill + starts[i + 1] - starts[i] > local.shape[0]:
-                more = local.shape[0] + starts[i + 1] - starts[i]
-                local = np.concatenate((local, np.empty(more, np.int32)))
-                shares = np.concatenate((shares, np.empty(more, np.float32)))
-            length = np.float32(1)
-            for at in range(starts[i], starts[i + 1]):
-                f = position[columns[at]]
-                if f >= 0:
-                    local[fill], shares[fill] = f, values[at]
-                    length += values[at] * values[at]
-                    fill += 1
-            if sign[i] < 0:
-                others[width] -= costs[i]
-                for at in range(ends[size], fill):
-                    others[local[at]] -= costs[i] * shares[at]
-            state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
-            state[size, 2] = 1 / (length + state[size, 1])
-            size += 1
-            ends[size] = fill
+        before, bounds = size, (t, u, tolerance)
+        size, local, shares = _activate(
+            pool, sign, position, bounds, margin, waiting, (state, ends), size, (local, shares), others
+        )
         if converged and size == before:
             break
         converged = False
@@ -196,37 +168,8 @@ def _solve(
         for number in range(min(ROUND, passes - used)):
             used += 1
             run = 1 if active <= IN_CACHE else RUN
-            n_blocks = (active + run - 1) // run
-            for q in range(n_blocks):
-                # Fisher-Yates with a step of xorshift for each draw.
-                random ^= random << np.uint64(13)
-                random ^= random >> np.uint64(7)
-                random ^= random << np.uint64(17)
-                r = np.int64((random >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
-                blocks[q] = blocks[r]
-                blocks[r] = q
-            top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[width]
-            for q in range(n_blocks):
-                for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
-                    i = order[s]
-                    dot = b
-                    for at in range(ends[i], ends[i + 1]):
-                        dot += shares[at] * w[local[at]]
-                    y, a = state[i, 0], state[i, 3]
-                    gradient = y * dot - np.float32(1) + a * state[i, 1]
-                    if a == 0:
-                        gradient = min(gradient, np.float32(0))
-                    top, low = max(top, gradient), min(low, gradient)
-                    if abs(gradient) > SETTLED * tolerance:  # others are skipped until the next round
-                        rest[kept] = i
-                        kept += 1
-                        new = max(a - gradient * state[i, 2], np.float32(0))
-                        step = (new - a) * y
-                        state[i, 3] = new
-                        b += step
-                        for at in range(ends[i], ends[i + 1]):
-                            w[local[at]] += step * shares[at]
-            w[width] = b
+            random = _shuffle(blocks, (active + run - 1) // run, random)
+            kept, spread = _sweep(w, (state, ends, local, shares), blocks, run, order, active, rest, tolerance)
             if others[width] > 0:  # a step for all waiting rows together
                 gradient = (np.float32(0.5) * t - np.float32(1)) * others[width]
                 for f in range(width + 1):
@@ -236,10 +179,104 @@ def _solve(
                     w[f] += (t - new) * others[f]
                 t = new
             order, rest, active = rest, order, kept
-            if top - low <= tolerance:
+            if spread <= tolerance:
                 converged = number == 0
                 break
     return w
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def _activate(
+    pool: Pool,
+    sign: Array,
+    position: Array,
+    bounds: Any,
+    margin: Array,
+    waiting: Array,
+    rows: Any,
+    size: int,
+    entries: Any,
+    others: Array,
+) -> tuple[int, Array, Array]:
+    """Give waiting rows with large gradients multipliers of their own; return how many have, and their entries."""
+    (starts, columns, values), _, _, costs = pool
+    (t, u, tolerance), (state, ends), (local, shares) = bounds, rows, entries
+    width = others.shape[0] - 1
+    for i in range(starts.shape[0] - 1):
+        if not waiting[i]:
+            continue
+        multiplier = t
+        if sign[i] > 0:
+            multiplier = u
+        else:
+            gradient = np.float32(0.5) * t - np.float32(1) - margin[i]
+            if abs(gradient) <= ACTIVE * tolerance or (t == 0 and gradient > 0):
+                continue
+        waiting[i] = False
+        fill = ends[size]
+        if fill + starts[i + 1] - starts[i] > local.shape[0]:
+            more = local.shape[0] + starts[i + 1] - starts[i]
+            local = np.concatenate((local, np.empty(more, np.int32)))
+            shares = np.concatenate((shares, np.empty(more, np.float32)))
+        length = np.float32(1)
+        for at in range(starts[i], starts[i + 1]):
+            f = position[columns[at]]
+            local[fill], shares[fill] = f, values[at]
+            fill += f >= 0  # without a branch, which would often be mispredicted
+        share = costs[i] if sign[i] < 0 else np.float32(0)
+        others[width] -= share
+        for at in range(ends[size], fill):
+            length += shares[at] * shares[at]
+            others[local[at]] -= share * shares[at]
+        state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
+        state[size, 2] = 1 / (length + state[size, 1])
+        size += 1
+        ends[size] = fill
+    return size, local, shares
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _shuffle(blocks: Array, n: int, random: Any) -> Any:
+    """Put ``0…n-1`` in random order: Fisher-Yates with a step of xorshift for each draw; return the new state."""
+    for q in range(n):
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        r = np.int64((random >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
+        blocks[q] = blocks[r]
+        blocks[r] = q
+    return random
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def _sweep(
+    w: Array, rows: Any, blocks: Array, run: int, order: Array, active: int, rest: Array, tolerance: float
+) -> tuple[int, Any]:
+    """Go once through the active rows; return how many are left for the next pass, and the spread of the gradients."""
+    state, ends, local, shares = rows
+    top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[-1]
+    for q in range((active + run - 1) // run):
+        for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
+            i = order[s]
+            dot = b
+            for at in range(ends[i], ends[i + 1]):
+                dot += shares[at] * w[local[at]]
+            y, a = state[i, 0], state[i, 3]
+            gradient = y * dot - np.float32(1) + a * state[i, 1]
+            if a == 0:
+                gradient = min(gradient, np.float32(0))
+            top, low = max(top, gradient), min(low, gradient)
+            if abs(gradient) > SETTLED * tolerance:  # others are skipped until the next round
+                rest[kept] = i
+                kept += 1
+                new = max(a - gradient * state[i, 2], np.float32(0))
+                step = (new - a) * y
+                state[i, 3] = new
+                b += step
+                for at in range(ends[i], ends[i + 1]):
+                    w[local[at]] += step * shares[at]
+    w[-1] = b
+    return kept, top - low
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

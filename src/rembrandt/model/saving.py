@@ -100,6 +100,8 @@ def _check_fit(model: Model) -> None:
     shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
     if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
         raise ModelError("its scorers and its labels do not fit together")
+    if not any(scorer.proposes for scorer in model.scorers.values()):
+        raise ModelError("none of its scorers proposes labels")
     if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.scorers.keys():
         raise ModelError("its description does not fit its scorers")
     widths = [] if model.joined is None else [positive(width, int) for width in model.joined.widths]

@@ -205,8 +205,8 @@ def probabilities(log_odds: Array, listed: Array, n_labels: int, multiclass: boo
     most = np.maximum(competing.max(axis=1, initial=-np.inf, keepdims=True), none)
     total = np.exp(competing - most).sum(axis=1, keepdims=True) + np.exp(none - most)
     rest = np.exp(none - most) / total  # of all labels that are not listed
-    others = np.minimum(np.exp(np.minimum(z - most, 0)) / total, rest)
-    return np.asarray(np.where(listed, np.exp(z - most) / total, others))
+    shares = np.exp(np.minimum(z - most, 0)) / total
+    return np.asarray(np.where(listed, shares, np.minimum(shares, rest)))
 
 
 def _newton(F: Array, y: Array, starts: Array | None) -> Array:

@@ -60,7 +60,7 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
         for fold in range(FOLDS if len(counted) <= FEW else 1)
     ]
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
-    if short and last.rows <= 2 * SAMPLE:
+    if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
         return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
     sizes: list[int] = [SAMPLE] if short else []
     size = last.rows
@@ -79,6 +79,8 @@ def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
     member[labels] = True
     mine = np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr]) > 0
     rows, measured = fit[mine[fit]], held[mine[held]]
+    if 2 * len(rows) < size:  # most rows have other labels, which are common
+        return Rung([np.sort(rng.permutation(fit)[:size])], [np.sort(rng.permutation(held)[:FEW_HELD])])
     rows = np.sort(rng.permutation(rows)[: 2 * size])
     return Rung([rows], [np.sort(rng.permutation(measured)[:FEW_HELD])], labels)
 
