@@ -2,7 +2,7 @@
 
 python -m benchmarks [NAME ...]
 
-The table of programs is last: it takes longest, and continues after the last stored result.
+The comparisons with other programs are last: they take longest, and continue after the last stored result.
 """
 
 import json
@@ -26,6 +26,7 @@ NAMES = (
     "scale",
     "survive",
     "annif",
+    "generalize",
     "table",
 )
 

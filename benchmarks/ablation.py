@@ -1,61 +1,73 @@
-"""The contribution of each part of the classifier: linear embedding, kernel, selection, trees, and both scorers.
+"""The contribution of each scorer: alone, in pairs and all together, blended, on test rows.
 
-python -m benchmarks.ablation [SET ...]      each run has its own process, so that its CPU time is measured alone
+python -m benchmarks.ablation [SET ...] [--variants] [--preset best] [--again] [--markdown]
+
+The scorers of a preset are fitted once for each set; CPU seconds are those of each part on all training rows, and of
+the search on held-out rows. The subset that held-out rows choose is marked by a star. A dash stands for an embedding
+that only ranks labels which other scorers propose.
 """
 
+import argparse
+from itertools import combinations
 from typing import Any
 
-from benchmarks.real_sets import blend_facts, command, each, measured, percentages
-from rembrandt.recipe import EmbeddingSettings
+from benchmarks import parts
+from benchmarks.peers.roster import SETS
+from benchmarks.peers.scoring import KS
+from benchmarks.variants import VARIANTS
 
-SETS = ("bibtex", "delicious", "cooking", "pubmed-mesh", "nvd-products")
-
-# Fixed settings that did well on held-out rows of every set.
-_FIXED: dict[str, Any] = {
-    "scorers": ("embedding",),
-    "decoder": "ridge",
-    "decoder_ridge": 0.1,
-    "normalize": True,
-    "embedding": EmbeddingSettings(leave_out=0.5),
-}
-PARTS: dict[str, dict[str, Any]] = {
-    "embedding": {**_FIXED, "kernel": None},
-    "+ kernel": {**_FIXED, "kernel": "gaussian"},
-    "+ selection": {"scorers": ("embedding",)},
-    "trees": {"preset": "fast"},
-    "trees + embedding": {"preset": "best"},
-}
-# A dense kernel decoder for 39,470 labels takes minutes, and the embedding cannot represent most of these labels.
-LEFT_OUT = {("nvd-products", "+ kernel"), ("nvd-products", "+ selection")}
+ORDER = ("trees", "centroids", "embedding")
+SUBSETS = [names for size in (1, 2, 3) for names in combinations(ORDER, size)]
 
 
-def runs(sets: list[str]) -> list[str]:
-    """Return the names of all runs on ``sets``."""
-    return [f"{name}, {part}" for name in sets for part in PARTS if (name, part) not in LEFT_OUT]
+def main(
+    sets: list[str] | None = None, preset: str = "balanced", again: bool = False, markdown: bool = False
+) -> dict[str, Any]:
+    """Measure every set without a stored result, and print the table."""
+    found = {}
+    print("\n".join(heading(markdown)), flush=True)
+    for result in parts.results(sets or SETS, preset, again):
+        found[result["set"]] = result
+        print(line(result, markdown), flush=True)
+    return found
 
 
-def main(sets: list[str] | None = None) -> dict[str, Any]:
-    """Fit every combination of set and part, and print a table."""
-    results = {}
-    print(f"{'set, part':<32}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'PSP@5':>7}{'CPU s':>8}{'trees':>7}{'cost':>6}")
-    for name, row in each("benchmarks.ablation", runs(sets or list(SETS))):
-        results[name] = row
-        print(
-            f"{name:<32}{percentages(row, 'p@1', 'p@3', 'p@5', 'psp@5')}{row['cpu']:>8.1f}"
-            f"{row['tree_weight']:>7g}{row['cost']:>6g}",
-            flush=True,
-        )
-    return results
+def heading(markdown: bool) -> list[str]:
+    """Return the first lines of the table."""
+    titles = ["set", *(" + ".join(names) for names in SUBSETS), "CPU s: search, " + ", ".join(ORDER)]
+    return [_joined(titles, markdown)] + (["|" + "---|" * len(titles)] if markdown else [])
 
 
-def one(run: str, seed: int = 0) -> dict[str, Any]:
-    """Fit and measure one part on one set in this process."""
-    from rembrandt import RembrandtClassifier
+def line(result: dict[str, Any], markdown: bool) -> str:
+    """Return P@1 / P@3 / P@5 of every subset on one set, with the present constants."""
+    length, penalty, _ = result["present"]
+    rows = {
+        tuple(row["scorers"]): row for row in result["rows"] if (row["length"], row["penalty"]) == (length, penalty)
+    }
+    star = parts.chosen(result, tuple(result["present"]))
+    cells = [result["set"]]
+    for names in SUBSETS:
+        row = rows.get(names)
+        text = "–" if row is None else " / ".join(f"{100 * row[f'p@{k}']:.2f}" for k in KS if f"p@{k}" in row)
+        cells.append(text + (" *" if row is star else ""))
+    seconds = [result["search_cpu"], *(result["cpu"].get(name) for name in ORDER)]
+    cells.append(", ".join("–" if each is None else f"{each:.1f}" for each in seconds))
+    return _joined(cells, markdown)
 
-    set_name, part = run.split(", ")
-    classifier = RembrandtClassifier(**PARTS[part], random_state=seed)
-    return measured(classifier, set_name)[0] | blend_facts(classifier)
+
+def _joined(cells: list[str], markdown: bool) -> str:
+    if markdown:
+        return "| " + " | ".join(cells) + " |"
+    return cells[0].ljust(23) + "".join(cell.ljust(32) for cell in cells[1:]).rstrip()
 
 
 if __name__ == "__main__":
-    command(__doc__, main, one, "sets")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"{', '.join(SETS)}, or a variant; all sets by default")
+    parser.add_argument("--variants", action="store_true", help="the variants of benchmarks.generalize, too")
+    parser.add_argument("--preset", choices=["fast", "balanced", "best"], default="balanced")
+    parser.add_argument("--again", action="store_true", help="measure again what has a stored result")
+    parser.add_argument("--markdown", action="store_true", help="print the table for a page")
+    asked = parser.parse_args()
+    everything = [*(asked.sets or SETS), *(VARIANTS if asked.variants else ())]
+    main(everything, asked.preset, asked.again, asked.markdown)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.gpu_data import Data, generate
+from benchmarks.ranking import best_labels
 from benchmarks.results import machine
 from rembrandt import RembrandtClassifier
 from rembrandt.data import catalogue
@@ -39,7 +40,6 @@ from rembrandt.fitting import fit_model
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.model.model import Model
 from rembrandt.recipe import EmbeddingSettings, Recipe
-from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
 
@@ -209,7 +209,7 @@ class Bench:
         return Recipe(n_components=k, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
 
     def _quality(self, model: Model) -> dict[str, float]:
-        labels, _ = model.on(self.place).top_k(self.data.held_X, 5)
+        labels = best_labels(model.on(self.place).embedding, self.data.held_X, 5)
         return {f"p@{k}": precision_at_k(self.data.held_Y, labels, k) for k in (1, 3, 5)}
 
     def inference(self) -> dict[str, Any]:
@@ -221,12 +221,11 @@ class Bench:
         )
         W = rng.standard_normal((d + 1, k), dtype=np.float32)
         scorer = EmbeddingScorer(W, decoder, np.zeros((c, 0), np.float32), np.zeros(0, np.float32))
-        scorers = {"embedding": scorer.on(self.place)}
-        model = Model(np.arange(c), False, scorers, Blend({"embedding": 1.0}), np.zeros(c, np.int64), 1)
+        scorer = scorer.on(self.place)
         X = self.data.X[: min(self.data.X.shape[0], 400_000)]
-        model.top_k(X[:1000], 5)
-        (labels, _), seconds, memory = self.timed(model.top_k, X, 5)
-        exact = top_k(model.scores(X[:1000]), 5)[0]
+        best_labels(scorer, X[:1000], 5)
+        labels, seconds, memory = self.timed(best_labels, scorer, X, 5)
+        exact = top_k(scorer.all(scorer.prepare(X[:1000])), 5)[0]
         return {
             "examples": X.shape[0],
             "examples_per_second": X.shape[0] / seconds,

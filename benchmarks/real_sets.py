@@ -63,10 +63,10 @@ def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
     return found.model | cost | {"gigabytes": gigabytes, "examples_per_second": found.examples_per_second}, train
 
 
-def blend_facts(classifier: Any) -> dict[str, float]:
-    """Return the weight of the trees in the blend of a fitted classifier and their cost; 0 without trees."""
-    weight = classifier.model_.blend.weights.get("trees", 0.0)
-    return {"tree_weight": weight, "cost": classifier.settings_["trees"]["cost"] if weight else 0.0}
+def blend_facts(classifier: Any) -> dict[str, Any]:
+    """Return the scorers of a fitted classifier and the cost of its trees; 0 without trees."""
+    scorers = list(classifier.model_.scorers)
+    return {"scorers": scorers, "cost": classifier.settings_["trees"]["cost"] if "trees" in scorers else 0.0}
 
 
 def percentages(row: dict[str, Any], *measures: str) -> str:

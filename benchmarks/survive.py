@@ -28,8 +28,8 @@ FITS = {
     "logistic": "--decoder logistic --kernel gaussian --n-random-features 500 --decoder-ridge 0 --normalize no "
     "--leave-out 0",
     # The cost of the trees is chosen on held-out examples, so that a search is interrupted too.
-    "trees": "--scorers trees=1,embedding=1 --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no "
-    "--leave-out 0.5 --tree-power 3",
+    "trees": "--scorers trees,embedding --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no "
+    "--leave-out 0.5",
 }
 DURATIONS = {"seconds", "fit_seconds"}
 

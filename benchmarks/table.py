@@ -5,16 +5,19 @@ python -m benchmarks.table --peers omikuji --sets bibtex --again
 python -m benchmarks.table --show                       show stored results; --write puts them into docs/benchmarks.md
 
 The result of each pair of program and set is stored in bench-results/peers. A new run continues after the last result.
+Below the tables are the wins, ties and losses of each preset and the limits on its CPU time, as described in
+benchmarks/peers/contests.py.
 """
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import contests, runner
 from benchmarks.peers import report as pages
-from benchmarks.peers import runner
 from benchmarks.peers.environments import install, python_of
 from benchmarks.peers.prepare import set_folder
 from benchmarks.peers.roster import SETS, Peer, everyone
@@ -35,6 +38,18 @@ def main(
     """Measure every pair without a stored result, print the tables, and return their rows."""
     chosen = [peer for peer in everyone() if not peers or peer.name in peers]
     names = list(sets or SETS)
+    failures = measure_all(chosen, names, folder, again, limit, timeout)
+    rows = [row for row in pages.collect(folder, []) if row["set"] in names]
+    show(rows)
+    if failures:
+        sys.exit("\n\n".join(failures))
+    return {"rows": rows}
+
+
+def measure_all(
+    peers: Sequence[Peer], names: Sequence[str], folder: Path, again: bool, limit: float, timeout: float
+) -> list[str]:
+    """Measure every program on every set, one at a time; return what failed."""
     failures = []
     with runner.alone(folder), bars() as report:
         for name in names:
@@ -43,8 +58,8 @@ def main(
             except DataError as why:
                 print(f"skipped: {why}", flush=True)
                 continue
-            for done, peer in enumerate(chosen):
-                report(name, done, len(chosen))
+            for done, peer in enumerate(peers):
+                report(name, done, len(peers))
                 if not again and runner.stored(folder, peer, name, data) is not None:
                     continue
                 report(f"{peer.name} on {name}", 0, None)
@@ -56,19 +71,16 @@ def main(
                     print(f"skipped: {why}", flush=True)
                 except runner.FailedError as why:  # reported at the end, after the other pairs
                     failures.append(str(why))
-    rows = [row for row in pages.collect(folder, []) if row["set"] in names]
-    show(rows)
-    if failures:
-        sys.exit("\n\n".join(failures))
-    return {"rows": rows}
+    return failures
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print a table for each set."""
-    for name in SETS:
+def show(rows: list[dict[str, Any]], columns: Any = None) -> None:
+    """Print a table for each set, and the record of each preset."""
+    for name in pages.ORDER:
         mine = [row for row in rows if row["set"] == name]
         if mine:
-            print(f"\n{name}\n" + "\n".join(pages.table(mine, markdown=False)), flush=True)
+            print(f"\n{name}\n" + "\n".join(pages.table(mine, False, columns)), flush=True)
+    print("\n" + "\n".join(contests.summary(rows)), flush=True)
 
 
 def _prepare(name: str) -> None:
@@ -76,7 +88,7 @@ def _prepare(name: str) -> None:
     subprocess.run([sys.executable, "-m", "benchmarks.peers.prepare", name], check=True, stdout=subprocess.DEVNULL)
 
 
-def _install(peers: list[Peer]) -> None:
+def install_missing(peers: Sequence[Peer]) -> None:
     """Create the environments that are missing."""
     environments = {peer.environment for peer in peers if peer.environment is not None}
     missing = sorted((e for e in environments if python_of(e) is None), key=lambda e: e.name)
@@ -100,7 +112,7 @@ if __name__ == "__main__":
     parser.add_argument("--write", action="store_true", help="write stored results to docs/benchmarks.md")
     asked = parser.parse_args()
     if asked.install:
-        _install([peer for peer in everyone() if not asked.peers or peer.name in asked.peers])
+        install_missing([peer for peer in everyone() if not asked.peers or peer.name in asked.peers])
     if not asked.show and not asked.write:
         main(asked.peers, asked.sets, asked.again, asked.limit)
     elif asked.show:

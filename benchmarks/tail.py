@@ -37,7 +37,7 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
         print(
             f"{name:<28}{percentages(row, 'p@1', 'p@3', 'p@5', 'psp@5')}{row['cpu']:>8.1f}{row['wall']:>8.1f}"
             f"{row['gigabytes']:>6.1f}{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}"
-            f"  weight of the trees {row['tree_weight']:g}, cost {row['cost']:g}",
+            f"  {' + '.join(row['scorers'])}, cost {row['cost']:g}",
             flush=True,
         )
     return results

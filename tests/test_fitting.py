@@ -8,31 +8,33 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import f1_score, log_loss
 
 from rembrandt import RembrandtClassifier, memory
 from rembrandt.data.convert import convert
+from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import place_for
 from rembrandt.errors import MemoryEstimateError
-from rembrandt.fitting import DRAWN, TOP, check_memory, fit_model, held_out_pairs
-from rembrandt.metrics import calibration_error, precision_at_k, reliability, top_k
+from rembrandt.fitting import check_memory, fit_model
+from rembrandt.metrics import calibration_error, precision_at_k, reliability
+from rembrandt.metrics.hits import hits
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.scorers.blend import Blend
+from rembrandt.selection import choose
 from tests.estimators.problems import blobs, directions, examples, skewed, words
 
 EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
 RECIPE = Recipe(
     scorers=("embedding",),
-    blend=(1.0,),
     n_components=4,
     embedding=EMBEDDING,
-    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0, power=3.0),
+    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0),
 )
 SUBSETS = [names for size in (1, 2, 3) for names in combinations(SCORERS, size)]
 
 
-def recipe(*names, weights=None, **changes):
-    blend = tuple(weights or (1 / len(names) for _ in names))
-    return replace(RECIPE, scorers=names, blend=blend, **changes)
+def recipe(*names, **changes):
+    return replace(RECIPE, scorers=names, **changes)
 
 
 def texts(seed=0, n=400):
@@ -48,7 +50,7 @@ class TestScorers:
     def test_a_model_has_the_scorers_of_its_recipe(self, names):
         data = texts()
         model = fit_model(data, recipe(*names, n_components=25))
-        assert tuple(model.scorers) == names and model.blend.weights == dict.fromkeys(names, 1 / len(names))
+        assert tuple(model.scorers) == names and model.blend == Blend.fixed(names)
         assert (model.n_labels, model.n_features, model.n_train) == (30, 150, 400)
         assert_array_equal(model.label_counts, data.Y.toarray().sum(axis=0))
         assert first_is_right(model, texts(1)) > 0.7
@@ -71,16 +73,18 @@ class TestScorers:
             "trees": replace(RECIPE.trees, tolerance=1e-6, passes=5000, threshold=0.0),
         }
         weighted, plain = (
-            fit_model(data, recipe(name, n_components=20, **exact)).scores(X)
+            fit_model(data, recipe(name, n_components=20, **exact)).scorers[name]
             for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
         )
-        assert_allclose(weighted, plain, atol=1e-2)
+        assert_allclose(weighted.all(weighted.prepare(X)), plain.all(plain.prepare(X)), atol=1e-2)
 
-    def test_the_weight_of_one_in_a_blend_is_that_scorer_alone(self):
+    def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self):
+        blend = Blend({"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0)
         data = texts()
-        blended = fit_model(data, recipe("trees", "embedding", weights=(1.0, 0.0)))
-        alone = fit_model(data, recipe("trees"))
-        assert_array_equal(blended.top_k(data.X[:], 3)[0], alone.top_k(data.X[:], 3)[0])
+        model = fit_model(data, recipe("trees", "embedding"), blend, 0.3)
+        assert (model.blend, model.threshold) == (blend, 0.3)
+        alone = fit_model(data, recipe("trees"), replace(blend, weights={"trees": blend.weights["trees"]}))
+        assert_allclose(model.log_odds(data.X[:]), alone.log_odds(data.X[:]), rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
         train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
@@ -90,7 +94,7 @@ class TestScorers:
     def test_an_embedding_of_features_goes_with_trees(self):
         data = texts()
         model = fit_model(data, recipe("trees", "embedding", method="pca"))
-        assert np.isfinite(model.scores(data.X[:])).all() and first_is_right(model, data) > 0.9
+        assert np.isfinite(model.log_odds(data.X[:])).all() and first_is_right(model, data) > 0.9
 
     @pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "embedding")], ids="-".join)
     def test_rows_on_disk_give_the_model_of_rows_in_memory(self, names, tmp_path):
@@ -99,7 +103,7 @@ class TestScorers:
         X = stored.X[:]
         data = examples(X, stored.Y)
         found, expected = (
-            fit_model(own, recipe(*names, n_components=2), place_for("cpu", own.X)).scores(X)
+            fit_model(own, recipe(*names, n_components=2), place=place_for("cpu", own.X)).probabilities(X)
             for own in (replace(data, X=stored.X), data)
         )
         assert_allclose(found, expected, atol=1e-5)
@@ -123,7 +127,10 @@ class TestAlgorithm3:
         ).fit(X, y)
         [scorer] = classifier.model_.scorers.values()
         # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the regression on YV.
+        # The rows that stop the decoder have no weight in the embedding.
         X1, Y = np.hstack([X, np.ones((len(X), 1))]), np.eye(6)[y]
+        stopping = stopping_rows(sparse.csr_array(Y), None, True, 0)
+        X1, Y = np.delete(X1, stopping, axis=0), np.delete(Y, stopping, axis=0)
         gram = X1.T @ X1
         inverse = np.linalg.inv(gram + 0.1 * np.trace(gram) / len(gram) * np.eye(len(gram)))
         values, V = np.linalg.eigh(Y.T @ X1 @ inverse @ X1.T @ Y)
@@ -134,11 +141,11 @@ class TestAlgorithm3:
         assert_allclose(scorer.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
         # Scores are linear in the projected rows, and predict new rows about as well as an exact logistic regression
         # on them; ours stops early.
-        H = X1 @ scorer.projection
+        H = np.hstack([X, np.ones((len(X), 1))]) @ scorer.projection
         new, expected = blobs(n=600, noise=1.0, seed=1)
         assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
         scores = H @ scorer.decoder.weights + scorer.decoder.bias
-        assert_allclose(classifier.decision_function(X), scores, rtol=1e-4, atol=1e-4)
+        assert_allclose(scorer.all(scorer.prepare(X)), scores, rtol=1e-4, atol=1e-4)
         reference = LogisticRegression(C=1e6, max_iter=5000).fit(H, y)
         projected = np.hstack([new, np.ones((600, 1))]) @ scorer.projection
         assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05
@@ -149,51 +156,37 @@ class TestAlgorithm3:
 class TestCalibration:
     @pytest.mark.parametrize("multiclass", [False, True])
     @pytest.mark.parametrize("names", [("embedding",), ("trees",), ("trees", "embedding")], ids="-".join)
-    def test_probabilities_are_nearer_to_the_truth(self, names, multiclass):
-        train, held, test = (
-            examples(*skewed(n=n, multiclass=multiclass, seed=seed)) for n, seed in ((900, 0), (300, 1), (900, 2))
-        )
-        plain = fit_model(train, recipe(*names))
-        model = fit_model(train, recipe(*names, calibrate=True), held=held)
+    def test_learned_probabilities_are_near_the_truth(self, names, multiclass):
+        train, test = (examples(*skewed(n=1200, multiclass=multiclass, seed=seed)) for seed in (0, 2))
+        asked = recipe(*names)
+        choice = choose(train, asked, 2)
+        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
 
         def error(one):
-            P = one.probabilities(test.X[:])
-            best = np.argsort(-P, axis=1)[:, :5]
-            given, right = (np.take_along_axis(each, best, axis=1) for each in (P, test.Y.toarray() > 0))
-            return calibration_error(reliability(np.clip(given, 0, 1), right))
+            labels, likely = one.top_k(test.X[:], 5)
+            return calibration_error(reliability(likely, hits(test.Y, labels)))
 
-        facts = model.settings["calibration"]
-        assert facts["n_examples"] == 300 and facts["error_after"] < 0.1
-        assert error(model) < 0.1 and error(model) < error(plain) + 0.02
-        for found, expected in zip(model.top_k(test.X[:], 5), plain.top_k(test.X[:], 5), strict=True):
-            assert_array_equal(found, expected)  # scores and their order do not change
+        assert error(model) < 0.05 and choice.calibration_error < 0.05
+        assert error(model) < error(fit_model(train, choice.recipe)) + 0.01
         if multiclass:
-            assert_allclose(model.probabilities(test.X[:]).sum(axis=1), 1, rtol=1e-5)
+            assert_allclose(model.probabilities(test.X[:]).sum(axis=1), 1, rtol=1e-4)
 
     @pytest.mark.parametrize("threshold", ["micro", "macro", 0.3])
     def test_thresholds_are_chosen_where_the_recipe_says_so(self, threshold):
-        train, held = (examples(*skewed(seed=seed)) for seed in (0, 1))
-        model = fit_model(train, recipe("embedding", threshold=threshold), held=held)
-        assert model.blend.calibration is None
-        assert np.shape(model.threshold) == ((30,) if threshold == "macro" else ())
-        assert threshold != 0.3 or model.threshold == 0.3
+        choice = choose(examples(*skewed()), recipe("embedding", threshold=threshold))
+        assert np.shape(choice.threshold) == ((30,) if threshold == "macro" else ())
+        assert threshold != 0.3 or choice.threshold == 0.3
 
-    @pytest.mark.parametrize("labels", [TOP + DRAWN, 400])
-    def test_labels_that_are_drawn_represent_all_others(self, labels):
-        rng = np.random.default_rng(0)
-        n = 100
-        Y = sparse.csr_array((rng.random((n, labels)) < 0.02).astype(np.float32))
-        data = examples(Y @ rng.standard_normal((labels, 50)).astype(np.float32), Y)
-        model = fit_model(data, recipe("embedding", n_components=20))
-        pairs = held_out_pairs(model, data, seed=0)
-        assert_allclose(np.bincount(pairs.rows, pairs.weights), labels)
-        assert len(np.unique(pairs.rows * labels + pairs.labels)) == len(pairs.rows) <= n * (TOP + DRAWN)
-        assert_array_equal(pairs.right, Y.toarray()[pairs.rows, pairs.labels] > 0)
-        scores = model.blended(data.X[:])
-        assert_allclose(pairs.scores, scores[pairs.rows, pairs.labels], rtol=1e-5)
-        scored = np.zeros(scores.shape, dtype=bool)
-        scored[pairs.rows, pairs.labels] = True
-        assert np.take_along_axis(scored, top_k(scores, TOP)[0], axis=1).all()
+    def test_the_threshold_is_near_the_best_on_new_rows(self):
+        train, test = (examples(*skewed(n=1200, seed=seed)) for seed in (0, 2))
+        choice = choose(train, recipe("trees", "embedding"))
+        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
+        truth = test.Y.toarray()
+
+        def f1(threshold):
+            return f1_score(truth, replace(model, threshold=threshold).label_sets(test.X[:]).toarray(), average="micro")
+
+        assert f1(model.threshold) > 0.95 * max(map(f1, np.linspace(0.1, 0.9, 9)))
 
 
 class TestMemory:

@@ -15,11 +15,8 @@ from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.data.convert import convert
 from rembrandt.errors import SettingsError
 from rembrandt.recipe import (
-    COST_FEW,
-    COST_MANY,
     DECODERS,
     EMBEDDING_PARAMETERS,
-    MANY_LABELS,
     METHODS,
     PRESETS,
     SCORERS,
@@ -27,7 +24,6 @@ from rembrandt.recipe import (
     Recipe,
     TreeSettings,
     resolve,
-    usual_cost,
 )
 from tests.estimators.problems import blobs, examples, several
 
@@ -39,7 +35,7 @@ GIVEN = {
     "decoder": "logistic",
     "decoder_ridge": 0.2,
     "kernel": "laplacian",
-    "embedding": EmbeddingSettings(n_iter=2, leave_out=0.25, kernel_scale=0.5),
+    "embedding": EmbeddingSettings(n_iter=2, leave_out=0.25, kernel_scale=0.5, n_random_features=50, proposes=True),
 }
 
 
@@ -52,7 +48,7 @@ class TestParameters:
         assert len(inspect.signature(RembrandtClassifier).parameters) <= 20
 
     def test_the_recipe_has_the_names_of_the_parameters(self):
-        known = {field.name for field in fields(Recipe)} - {"blend", "seed"}
+        known = {field.name for field in fields(Recipe)} - {"seed"}
         assert known < PARAMETERS.keys()
 
     def test_the_defaults_of_the_embedding_are_those_of_the_classifier(self):
@@ -62,7 +58,7 @@ class TestParameters:
 class TestPresets:
     def test_each_has_its_scorers(self):
         found = {preset: resolved(preset=preset).scorers for preset in PRESETS}
-        assert found == {"fast": ("trees",), "balanced": ("embedding",), "best": ("trees", "embedding")}
+        assert found == {"fast": ("trees", "centroids"), "balanced": SCORERS, "best": SCORERS}
 
     @pytest.mark.parametrize("preset", PRESETS)
     @pytest.mark.parametrize("budget", [None, 60.0])
@@ -77,25 +73,52 @@ class TestPresets:
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
         assert found == replace(resolved(preset="fast").trees, n_trees=5)
-        assert "auto" not in (found.cost, found.power, found.pairs)
+        assert "auto" not in (found.n_trees, found.pairs)
 
-    def test_fast_leaves_nothing_of_the_trees_to_choose_and_balanced_does(self):
-        assert "auto" not in vars(resolved(preset="fast").trees).values()
-        found = resolved(trees=TreeSettings()).trees
-        assert (found.cost, found.power) == ("auto", "auto")
+    def test_better_ones_have_more_of_everything(self):
+        fast, balanced, best = (resolved(preset=preset) for preset in PRESETS)
+        assert fast.trees.n_trees <= balanced.trees.n_trees <= best.trees.n_trees
+        assert fast.trees.pairs <= balanced.trees.pairs <= best.trees.pairs
+        assert set(fast.scorers) <= set(balanced.scorers) <= set(best.scorers)
 
-    def test_with_many_labels_best_uses_trees_with_usual_settings(self):
-        Y = sparse.csr_array(np.eye(20, MANY_LABELS + 1, dtype=np.float32))
-        data = examples(np.eye(20), Y)
-        found = resolved(data, preset="best")
-        assert found.scorers == ("trees",) and found.blend == (1.0,)
-        assert found.trees.cost == usual_cost(data.per_label) and found.trees.power == 3.0
-        assert resolved(data, preset="best", n_components=3).scorers == ("trees", "embedding")
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_held_out_rows_choose_the_cost_and_the_settings_of_the_embedding(self, preset):
+        found = resolved(preset=preset, n_components="auto")
+        own = ("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize")
+        assert [getattr(found, name) for name in own] == ["auto"] * 6
+        assert found.trees.cost == found.embedding.leave_out == found.embedding.label_power == "auto"
 
-    def test_labels_with_fewer_examples_have_a_larger_cost(self):
-        costs = [usual_cost(per_label) for per_label in (300.0, 40.0, 20.0, 8.0, 4.0, 0.5, 0.0)]
-        assert costs == sorted(costs)
-        assert costs[0] == costs[1] == COST_MANY and costs[-1] == costs[-3] == COST_FEW
+    def test_more_rows_have_fewer_random_features(self):
+        def features(n, preset):
+            Y = sparse.csr_array((np.ones(n, np.float32), np.zeros(n, int), np.arange(n + 1)), shape=(n, 3))
+            return resolved(examples(np.zeros((n, 1)), Y), preset=preset).embedding.n_random_features
+
+        assert [features(n, "balanced") for n in (100, 10_000, 10**6)] == [4000, 1732, 1000]
+        assert features(10_000, "best") > features(10_000, "balanced")
+        given = resolved(embedding=EmbeddingSettings(n_random_features=70)).embedding
+        assert given.n_random_features == 70
+
+
+class TestProposals:
+    def many(self):
+        Y = sparse.csr_array((np.ones(20, np.float32), np.arange(20), np.arange(21)), shape=(20, 10**6))
+        return examples(np.eye(20), Y)
+
+    def test_the_embedding_searches_few_labels_or_where_no_other_scorer_does(self):
+        assert resolved().embedding.proposes is True
+        assert resolved(self.many()).embedding.proposes is False
+        assert resolved(self.many(), scorers="embedding").embedding.proposes is True
+
+    def test_what_is_given_stands(self):
+        for proposes in (True, False):
+            settings = EmbeddingSettings(proposes=proposes)
+            assert resolved(embedding=settings).embedding.proposes is proposes
+            assert resolved(self.many(), embedding=settings).embedding.proposes is proposes
+
+    def test_a_model_needs_a_scorer_that_does(self):
+        with pytest.raises(SettingsError, match="another scorer") as refused:
+            resolved(scorers="embedding", embedding=EmbeddingSettings(proposes=False))
+        assert refused.value.parameters == ("proposes",)
 
 
 class TestScorers:
@@ -110,7 +133,7 @@ class TestScorers:
         assert set(resolved(preset=preset, trees=TreeSettings()).scorers) == {*PRESETS[preset].scorers, "trees"}
 
     def test_a_regressor_adds_the_embedding(self):
-        assert resolved(preset="fast", regressor=Ridge()).scorers == ("trees", "embedding")
+        assert resolved(preset="fast", regressor=Ridge()).scorers == SCORERS
 
     @given(st.lists(st.sampled_from(SCORERS), min_size=1, max_size=5))
     def test_those_that_are_named_come_in_the_order_of_fitting(self, names):
@@ -118,44 +141,23 @@ class TestScorers:
         for several_names in (tuple(names), list(names), set(names)):
             found = resolved(preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=several_names)
             assert found.scorers == expected
-            assert found.blend == ((1.0,) if len(expected) == 1 else "auto")
         assert resolved(scorers=names[0]).scorers == (names[0],)
-
-    @given(st.dictionaries(st.sampled_from(SCORERS), st.floats(0.01, 100), min_size=1))
-    def test_weights_are_a_blend_that_sums_to_one(self, weights):
-        found = resolved(scorers=weights)
-        assert set(found.scorers) == weights.keys()
-        assert sum(found.blend) == pytest.approx(1)
-        for name, weight in zip(found.scorers, found.blend, strict=True):
-            assert weight == pytest.approx(weights[name] / sum(weights.values()))
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_a_growable_model_has_an_embedding_with_a_ridge_decoder(self, preset):
         found = resolved(preset=preset, growable=True)
         assert (found.scorers, found.decoder, found.growable) == (("embedding",), "ridge", True)
 
-    def test_a_search_tries_trees_and_embedding_and_leaves_more_open(self):
-        for preset in PRESETS:
-            found = resolved(preset=preset, budget=60.0)
-            assert found.scorers == ("trees", "embedding") and found.blend == "auto"
-            assert (found.ridge, found.trees.power, found.trees.cost) == ("auto", "auto", "auto")
-            assert found.embedding.kernel_scale == "auto"
-        assert resolved(budget=60.0, scorers="trees").scorers == ("trees",)
-
-    def test_a_search_on_rows_that_are_on_disk_has_no_trees(self, tmp_path):
+    def test_rows_on_disk_have_no_trees_unless_they_are_named(self, tmp_path):
         (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1\n" for i in range(30)))
         X = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset().X
         data = replace(examples(np.eye(30, 3), np.arange(30) % 3), X=X)
-        assert resolved(data, budget=60.0).scorers == ("embedding",)
-        assert resolved(data, preset="fast").scorers == ("trees",)
+        for preset in PRESETS:
+            assert resolved(data, preset=preset).scorers == ("centroids", "embedding")
+        assert resolved(data, scorers="trees").scorers == ("trees",)
 
 
 class TestRest:
-    def test_without_a_search_ridge_and_the_scale_of_the_kernel_have_usual_values(self):
-        found = resolved()
-        assert (found.ridge, found.embedding.kernel_scale) == (1.0, 1.0)
-        assert [getattr(found, name) for name in ("decoder", "kernel", "normalize", "decoder_ridge")] == ["auto"] * 4
-
     def test_the_transpose_has_no_kernel(self):
         assert resolved(decoder="transpose").kernel is None
 
@@ -169,17 +171,12 @@ class TestRest:
         first, second = (resolved(random_state=np.random.RandomState(0)).seed for _ in range(2))
         assert first == second and isinstance(first, int)
 
-    def test_equal_weights_where_none_were_chosen(self):
-        assert Recipe(scorers=("trees", "embedding")).weights == (0.5, 0.5)
-        assert Recipe(scorers=("trees", "embedding"), blend=(0.25, 0.75)).weights == (0.25, 0.75)
-
 
 REFUSED = [
     {"preset": "quick"},
     {"scorers": "sparse"},
     {"scorers": ()},
     {"scorers": ("trees", 3)},
-    {"scorers": {"trees": 0.0, "embedding": 0.0}},
     {"n_components": 0},
     {"n_components": 2.5},
     {"n_components": True},
@@ -200,7 +197,6 @@ REFUSED = [
     {"growable": "yes"},
     {"scorers": ("trees",), "growable": True},
     {"trees": TreeSettings(), "growable": True},
-    {"calibrate": "yes"},
     {"threshold": "best"},
     {"threshold": -0.5},
     {"budget": 0},
@@ -219,11 +215,6 @@ class TestRefusals:
         assert refused.value.parameters == (last,)
         assert last in str(refused.value)
 
-    def test_a_weight_that_is_no_number(self):
-        with pytest.raises(SettingsError, match="scorers") as refused:
-            resolved(scorers={"trees": "much", "embedding": 0.5})
-        assert refused.value.parameters == ("scorers",)
-
     @pytest.mark.parametrize(
         ("name", "value"),
         [
@@ -241,6 +232,7 @@ class TestRefusals:
             ("tol", -0.1),
             ("max_iter", 0),
             ("center", "yes"),
+            ("proposes", "sometimes"),
             ("max_epochs", 0),
         ],
     )
@@ -283,7 +275,6 @@ whole = st.integers(1, 10**6)
 RECIPES = st.builds(
     Recipe,
     scorers=st.lists(st.sampled_from(SCORERS), min_size=1, unique=True).map(tuple),
-    blend=auto | st.lists(positive, min_size=1, max_size=3).map(tuple),
     n_components=auto | whole,
     method=st.sampled_from(METHODS),
     ridge=auto | positive,
@@ -298,13 +289,13 @@ RECIPES = st.builds(
         leave_out=auto | st.floats(0, 1),
         label_power=auto | st.floats(0, 1),
         row_power=auto | st.floats(0, 1),
+        proposes=auto | st.booleans(),
         solver=st.sampled_from(("auto", "cholesky", "pcg")),
         tol=positive,
         center=st.booleans(),
     ),
     trees=st.builds(TreeSettings, n_trees=auto | whole, pairs=auto | positive, cost=auto | positive, beam=whole),
     growable=st.booleans(),
-    calibrate=st.booleans(),
     threshold=st.sampled_from(("micro", "macro")) | positive,
     seed=st.integers(0, 2**31 - 1),
 )

@@ -16,13 +16,12 @@ from rembrandt.data.rows import as_rows
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.fitting import fit_model
 from rembrandt.metrics import precision_at_k
-from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.updating import outside, refit_due, update_model
 from tests.estimators.problems import directions, examples, settled
 
 KERNEL = {"kernel": "gaussian", "n_random_features": 60}
 GROWABLE = settled(growable=True)
-TREES = TreeSettings(n_trees=1, cost=1.0, power=3.0)
 ignore_due = pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarning")
 
 
@@ -61,7 +60,6 @@ class TestExact:
         Y[0, :labels], Y[:30, labels:] = 1, 0  # new labels come with the later rows
         w = rng.choice([0.5, 1.0, 1.5, 2.0], n) if weighted else None  # exact in float32, as labels are
         recipe = Recipe(
-            blend=(1.0,),
             n_components=4,
             decoder_ridge=strength,
             kernel=kernel,
@@ -127,7 +125,8 @@ class TestExact:
             one.__dict__ |= vars(start)
             for rows in range(300, 900, size):
                 one.partial_fit(X[rows : rows + size], sparse.csr_array(Y[rows : rows + size]))
-            scores.append(one.decision_function(X))
+            scorer = one.model_.embedding
+            scores.append(scorer.all(scorer.prepare(X)))
         assert_allclose(scores[1], scores[0], atol=2e-5)
 
     @ignore_due
@@ -232,9 +231,9 @@ class TestLabels:
         assert classifier.predict(X).shape == (500, 14)
 
     @ignore_due
-    def test_a_calibration_is_kept(self):
+    def test_the_blend_is_kept(self):
         X, Y = directions()
-        classifier = RembrandtClassifier(**settled(growable=True, calibrate=True)).fit(X, sparse.csr_array(Y))
+        classifier = RembrandtClassifier(**settled(growable=True)).fit(X, sparse.csr_array(Y))
         before = classifier.model_.blend
         assert classifier.partial_fit(X, Y).model_.blend is before
 
@@ -256,10 +255,9 @@ class TestRefusals:
         [
             (settled(), "growable", "fit it with growable=True"),
             ({"preset": "fast"}, "growable", "trees.*fit again with all examples, or fit with growable=True"),
-            (settled(scorers={"trees": 1, "embedding": 1}, trees=TREES), "growable", "trees.*fit again with all"),
             (settled(scorers="centroids"), "growable", "centroids.*fit again with all"),
         ],
-        ids=["plain", "trees", "blend", "centroids"],
+        ids=["plain", "trees", "centroids"],
     )
     def test_a_model_that_cannot_be_updated_says_what_to_do(self, given, parameter, advice):
         X, Y = directions()

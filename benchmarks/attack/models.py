@@ -26,7 +26,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "kernel": {
         **{"scorers": ("embedding",), "decoder": "ridge", "kernel": "gaussian", "n_components": 8, "growable": True},
         "embedding": EmbeddingSettings(n_random_features=32),
-        "calibrate": True,
     },
     "logistic": {"scorers": ("embedding",), "decoder": "logistic", "kernel": None, "n_components": 8},
 }

@@ -140,7 +140,7 @@ class Aloi:
         )
         rows = [replace(_error_row(name, fitted.measures["error"], fitted.seconds), device=self.device)]
         if name == "RE+LR":
-            rows += _size_and_rate(name, fitted.nbytes, fitted.model.decision_function, self.X_test)
+            rows += _size_and_rate(name, fitted.nbytes, fitted.scores, self.X_test)
         return rows
 
     def raw(self, report: Report = silent) -> list[Row]:

@@ -18,19 +18,17 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
 from benchmarks.paper.scaling_jobs import LABEL_RIDGE, MAIN, OTHERS, OWN_RIDGE, STAGES, SUBSET, Job, Results, plan
 from benchmarks.paper.scaling_report import FILE
+from benchmarks.ranking import best_labels
 from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
 from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import Place, place_for
 from rembrandt.errors import RembrandtError
-from rembrandt.linalg.blocks import spans
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -155,8 +153,7 @@ def fit(data: Examples, recipe: Recipe, place: Place) -> EmbeddingScorer:
 def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
     """Return P@k over rows; labels that have no training row count as missed."""
     X, Y = rows
-    parts = [scorer.top(scorer.prepare(X[part]), max(KS))[0] for part in spans(X.shape[0], scorer.block_rows)]
-    labels = np.concatenate(parts)
+    labels = best_labels(scorer, X, max(KS))
     return {f"p@{k}": float(precision_at_k(Y, labels, k)) for k in KS} | {"n": int(X.shape[0])}
 
 

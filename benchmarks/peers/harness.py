@@ -1,6 +1,12 @@
 """Runs in the environment of a program: train it on one set, measure the cost and store the predictions.
 
 It needs only NumPy and SciPy besides the program. `benchmarks.peers.runner` scores the predictions of all programs.
+
+The cost of training is the CPU time, user and system, of the whole process with all threads and child processes, from
+the start of reading the training examples to the end of the fit. omikuji and Rembrandt read the same text file in the
+format of the Extreme Classification Repository; libpecos and the others that take arrays read the same arrays. Not
+counted: imports, compilation, and the conversion to a format that only one program reads (fastText and Vowpal Wabbit,
+which then read their own file during the fit, and lists of labels for napkinXC).
 """
 
 import json
@@ -40,20 +46,24 @@ class Part:
 
 
 class Adapter:
-    """A program to measure. ``fit`` is timed as training and ``top_k`` as prediction; ``prepare`` is not timed."""
+    """A program to measure: ``read`` and ``fit`` are timed as training, ``top_k`` as prediction, the rest is not."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any], threads: int) -> None:
-        self.folder, self.settings, self.threads = folder, settings, threads
+    def __init__(self, folder: Path, data: Path, settings: dict[str, Any], threads: int) -> None:
+        self.folder, self.data, self.settings, self.threads = folder, data, settings, threads
         self.model_folder = folder / "model"
 
     def prepare(self, train: Part, test: Part) -> None:
-        """Write the input files of a program that does not accept arrays."""
+        """Compile what is compiled on first use; write input files in a format that only this program reads."""
 
     def estimate(self, train: Part) -> float:
         """Return the expected CPU seconds of ``fit``, or 0 if they are not known in advance."""
         return 0.0
 
-    def fit(self, train: Part) -> None:
+    def read(self) -> Any:
+        """Return the training examples for ``fit``."""
+        return Part.load(self.data, "train")
+
+    def fit(self, train: Any) -> None:
         raise NotImplementedError
 
     def save(self) -> None:
@@ -62,6 +72,10 @@ class Adapter:
     def top_k(self, test: Part, k: int) -> np.ndarray:
         """Return the k best labels of each row, best first, -1 where there are fewer."""
         raise NotImplementedError
+
+    def more(self, test: Part, k: int) -> dict[str, np.ndarray]:
+        """Return other predictions that `runner.more_measures` scores."""
+        return {}
 
 
 def main(adapter: type[Adapter]) -> None:
@@ -80,24 +94,28 @@ def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[
     """Train and predict; store the predictions and return the costs."""
     data = Path(job["data"])
     train, test = Part.load(data, "train"), Part.load(data, "test")
-    peer = adapter(folder, job["settings"], job["threads"])
+    peer = adapter(folder, data, job["settings"], job["threads"])
     estimate = peer.estimate(train)
     if estimate > job["limit"]:
         raise NotFeasibleError(f"estimated {estimate:,.0f} CPU seconds of training, more than {job['limit']:,.0f}")
     peer.prepare(train, test)
+    del train  # read again, on the clock
     start_cpu, start = cpu_seconds(), time.perf_counter()
-    peer.fit(train)
+    peer.fit(peer.read())
     train_cpu, train_wall = cpu_seconds() - start_cpu, time.perf_counter() - start
     peer.save()
     start = time.perf_counter()
     labels = peer.top_k(test, job["k"])
     predict_wall = time.perf_counter() - start
     np.save(folder / "labels.npy", np.asarray(labels, np.int32))
+    gigabytes = peak_bytes() / 1e9
+    if more := peer.more(test, job["k"]):
+        np.savez(folder / "more.npz", **more)
     return {
         "train_cpu": train_cpu,
         "train_wall": train_wall,
         "examples_per_second": test.X.shape[0] / predict_wall,
-        "gigabytes": peak_bytes() / 1e9,
+        "gigabytes": gigabytes,
         "model_megabytes": sum(f.stat().st_size for f in peer.model_folder.rglob("*") if f.is_file()) / 1e6,
         "versions": {name: version(name) for name in job["distributions"]},
     }

@@ -13,13 +13,16 @@ import numpy as np
 from scipy import sparse
 
 import rembrandt
+from benchmarks import variants
 from benchmarks.peers.environments import cache_folder
+from benchmarks.peers.harness import pairs
 from rembrandt.data import Dataset, catalogue
 from rembrandt.features.text import TextFeatures
 
 # Names of concepts have one or two words, many of them new, so character n-grams work better than words.
 CHARACTERS = {"mesh"}
 _WORD = re.compile(r"\w+")
+_ROWS = 10_000  # written at a time
 
 
 def prepared(name: str, folder: str | Path | None = None) -> Path:
@@ -27,9 +30,9 @@ def prepared(name: str, folder: str | Path | None = None) -> Path:
     target = set_folder(name, folder)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}."))
+        aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
         try:
-            write(name, catalogue.load(name, "train", folder), catalogue.load(name, "test", folder), aside)
+            write(name, *variants.load(name, folder), aside)
             aside.rename(target)
         except BaseException:
             shutil.rmtree(aside)
@@ -39,14 +42,24 @@ def prepared(name: str, folder: str | Path | None = None) -> Path:
 
 def set_folder(name: str, folder: str | Path | None = None) -> Path:
     """Return the folder for the arrays of a set; its name ends with a digest of everything they depend on."""
-    return cache_folder() / "sets" / f"{name}-{fingerprint(name, folder)}"
+    return cache_folder() / "sets" / f"{file_name(name)}-{fingerprint(name, folder)}"
+
+
+def file_name(name: str) -> str:
+    """Return the name of a set or variant as a part of a file name."""
+    return name.replace(", ", "-")
 
 
 def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
-    """Write features, labels and words of both parts, over the columns of the training part."""
+    """Write features, labels and words of both parts, over the columns of the training part.
+
+    ``train.txt`` has the training part in the format of the Extreme Classification Repository, for programs that read
+    this format. omikuji cannot read rows without features, so that they are left out.
+    """
     test = test.align_labels(train.label_names)
     if train.texts is not None and test.texts is not None:
-        text = TextFeatures(analyzer="char" if name in CHARACTERS else "word")
+        base, _, kind = name.partition(", ")
+        text = TextFeatures(analyzer="char" if base in CHARACTERS or kind == "characters" else "word")
         X_train, X_test = text.fit_transform(train.texts), text.transform(test.texts)
         words: list[Any] = [_words(train.texts), _words(test.texts)]
     else:
@@ -57,6 +70,7 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
         sparse.save_npz(folder / f"X_{part}.npz", X, compressed=False)
         sparse.save_npz(folder / f"Y_{part}.npz", Y, compressed=False)
         (folder / f"words_{part}.txt").write_text("\n".join(lines) + "\n")
+    write_text(X_train, train.Y, folder / "train.txt")
     np.save(folder / "missing_test.npy", test.dropped_labels)
     facts = {
         "n_train": train.n_examples,
@@ -67,9 +81,22 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
     (folder / "facts.json").write_text(json.dumps(facts))
 
 
+def write_text(X: sparse.csr_array, Y: sparse.csr_array, file: Path) -> None:
+    """Write the rows that have features in the format of the Extreme Classification Repository."""
+    kept = np.flatnonzero(np.diff(X.indptr))
+    with file.open("w") as lines:
+        lines.write(f"{len(kept)} {X.shape[1]} {Y.shape[1]}\n")
+        for begin in range(0, len(kept), _ROWS):
+            rows = kept[begin : begin + _ROWS]
+            own = Y[rows]
+            for mine, features in zip(np.split(own.indices, own.indptr[1:-1]), pairs(X[rows]), strict=True):
+                lines.write(f"{','.join(map(str, mine.tolist()))} {features}\n")
+
+
 def fingerprint(name: str, folder: str | Path | None = None) -> str:
     """Return a digest of the files of a set and of the code that computes its features."""
-    entry = catalogue.ENTRIES[name]
+    base, kind = variants.parts_of(name)
+    entry = catalogue.ENTRIES[base]
     source = catalogue.require_folder(entry, folder)
     digest = hashlib.sha256()
     for part in (entry.train, entry.test):
@@ -77,6 +104,8 @@ def fingerprint(name: str, folder: str | Path | None = None) -> str:
         digest.update(f"{part} {status.st_size} {status.st_mtime_ns}".encode())
     digest.update(sources("features"))
     digest.update(Path(__file__).read_bytes())
+    if kind:
+        digest.update(name.encode() + Path(variants.__file__).read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import contests
 from benchmarks.peers.roster import SETS, everyone
 from benchmarks.results import described, write_json
+from benchmarks.variants import VARIANTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
@@ -28,17 +30,36 @@ COLUMNS = (
     ("examples/s", "examples_per_second", 1, 0),
 )
 BETTER_HIGH = {key for _, key, *_ in COLUMNS[:8]}
-KEPT = ("peer", "set", "machine", "versions", "facts", "not_run", *(key for _, key, *_ in COLUMNS), "ndcg@1")
+# Shown where a row has them.
+MORE_COLUMNS = (
+    ("tail PSP@1", "tail psp@1", 100, 2),
+    ("tail PSP@3", "tail psp@3", 100, 2),
+    ("tail PSP@5", "tail psp@5", 100, 2),
+    ("rare %", "rare_recall", 100, 2),
+    ("tail rare %", "tail_rare_recall", 100, 2),
+    ("ECE %", "calibration_error", 100, 2),
+    ("F1", "f1", 100, 2),
+    ("F1 / best", "f1_share", 1, 3),
+)
+_KEYS = [key for _, key, *_ in (*COLUMNS, *MORE_COLUMNS)]
+KEPT = ("peer", "set", "machine", "versions", "facts", "not_run", "against", *_KEYS, "ndcg@1")
+ORDER = (*SETS, *VARIANTS)
 
 
 def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the known rows, updated with the results in ``folder``, in the order of the table."""
     rows = {(row["peer"], row["set"]): row for row in known}
+    files = {}
     for file in sorted(folder.glob("*--*.json")):
         row = json.loads(file.read_text())
-        rows[row["peer"], row["set"]] = _rounded({key: row[key] for key in KEPT if key in row})
+        where = row["peer"], row["set"]
+        rows[where] = _rounded({key: row[key] for key in KEPT if key in row})
+        if "not_run" not in row and file.with_suffix(".npz").exists():
+            files[where] = file.with_suffix(".npz")
     present = [row | {"what": peer.what} for peer in everyone() for row in rows.values() if row["peer"] == peer.name]
-    return sorted(present, key=lambda row: SETS.index(row["set"]))
+    present = sorted((row for row in present if row["set"] in ORDER), key=lambda row: ORDER.index(row["set"]))
+    contests.outcomes(present, files)
+    return present
 
 
 def render(rows: list[dict[str, Any]]) -> str:
@@ -51,7 +72,9 @@ def render(rows: list[dict[str, Any]]) -> str:
         "",
         *(f"- **{peer}**: {what}." for peer, what in peers.items()),
     ]
-    for name in SETS:
+    if any("against" in row for row in rows):
+        lines += ["", "```", *contests.summary(rows), "```"]
+    for name in ORDER:
         mine = [row for row in rows if row["set"] == name]
         if mine:
             facts = mine[0]["facts"]
@@ -67,22 +90,23 @@ def render(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def table(rows: list[dict[str, Any]], markdown: bool) -> list[str]:
+def table(rows: list[dict[str, Any]], markdown: bool, columns: Any = None) -> list[str]:
     """Return the table of one set, with the best of each measure in bold; rows that were not run are listed below."""
     ran = [row for row in rows if "not_run" not in row]
+    columns = columns or (*COLUMNS, *(more for more in MORE_COLUMNS if any(more[1] in row for row in ran)))
     best = {
         key: max((_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value)
-        for _, key, factor, digits in COLUMNS
+        for _, key, factor, digits in columns
         if key in BETTER_HIGH
     }
-    cells = [["program", *(heading for heading, *_ in COLUMNS)]]
+    cells = [["program", *(heading for heading, *_ in columns)]]
     for row in ran:
-        figures = [(key, _figure(row, key, factor, digits)) for _, key, factor, digits in COLUMNS]
+        figures = [(key, _figure(row, key, factor, digits)) for _, key, factor, digits in columns]
         marked = (f"**{text}**" if markdown and text == best.get(key) else text for key, text in figures)
         cells.append([row["peer"], *marked])
     if markdown:
         lines = ["| " + " | ".join(line) + " |" for line in cells]
-        lines.insert(1, "|---|" + "---:|" * len(COLUMNS))
+        lines.insert(1, "|---|" + "---:|" * len(columns))
     else:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [_aligned(line, widths) for line in cells]

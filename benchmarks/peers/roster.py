@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-SETS = ("bibtex", "delicious", "cooking", "nvd-products", "pubmed-mesh", "nvd-versions", "mesh")
+SETS = ("bibtex", "delicious", "cooking", "gutenberg", "nvd-products", "pubmed-mesh", "nvd-versions", "mesh")
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from scipy import sparse
 
+from benchmarks.peers import scoring
 from benchmarks.peers.environments import python_of
-from benchmarks.peers.prepare import sources
+from benchmarks.peers.prepare import file_name, sources
 from benchmarks.peers.roster import Peer
 from benchmarks.results import machine, write_json
 from rembrandt.linalg.threads import n_threads
-from rembrandt.metrics import evaluate
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = "benchmarks.peers.adapters"
@@ -38,7 +37,7 @@ class FailedError(Exception):
 
 
 def stored_file(folder: Path, peer: Peer, name: str) -> Path:
-    return folder / f"{peer.slug}--{name}.json"
+    return folder / f"{peer.slug}--{file_name(name)}.json"
 
 
 def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | None:
@@ -47,13 +46,15 @@ def stored(folder: Path, peer: Peer, name: str, data: Path) -> dict[str, Any] | 
     if not file.exists():
         return None
     result: dict[str, Any] = json.loads(file.read_text())
-    return result if result["key"] == key_of(peer, data) else None
+    complete = "not_run" in result or file.with_suffix(".npz").exists()
+    return result if complete and result["key"] == key_of(peer, data) else None
 
 
 def key_of(peer: Peer, data: Path) -> str:
     """Return a digest of everything that a result depends on."""
     needs = repr((peer.settings, peer.environment, data.name.rpartition("-")[2]))
-    files = [Path(__file__).parent / "harness.py", Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
+    own = ("harness.py", "scoring.py")
+    files = [*(Path(__file__).parent / file for file in own), Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
     code = b"".join(file.read_bytes() for file in files) + (sources() if peer.adapter == "rembrandt" else b"")
     return hashlib.sha256(needs.encode() + code).hexdigest()[:16]
 
@@ -70,25 +71,28 @@ def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeo
         )
     folder.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f"{peer.slug}-"))
+    terms: scoring.Terms = {}
     try:
         result = _run(peer, name, data, python, work, limit, timeout)
         if "not_run" not in result:
-            result |= score(data, np.load(work / "labels.npy"))
+            truth = scoring.Truth.load(data)
+            labels = np.load(work / "labels.npy")
+            terms, result = truth.terms(labels), result | truth.rare_recall(labels)
+            if (work / "more.npz").exists():
+                with np.load(work / "more.npz") as file:
+                    more = dict(file)
+                terms |= truth.tail(more["tail"])
+                rare = truth.rare_recall(more["tail"])
+                result |= truth.more(more) | {f"tail_{name}": value for name, value in rare.items()}
+            result |= scoring.means(terms)
     finally:
         shutil.rmtree(work)
     facts = json.loads((data / "facts.json").read_text())
     result = {"peer": peer.name, "set": name, "key": key_of(peer, data), "machine": machine(), "facts": facts, **result}
-    write_json(stored_file(folder, peer, name), result)
+    target = stored_file(folder, peer, name)
+    scoring.write_terms(target.with_suffix(".npz"), terms)
+    write_json(target, result)
     return result
-
-
-def score(data: Path, labels: Any) -> dict[str, float]:
-    """Return the measures of predictions; those at k are omitted if no row has k predictions."""
-    Y_train, Y = (sparse.csr_array(sparse.load_npz(data / f"Y_{part}.npz")) for part in ("train", "test"))
-    counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
-    ks = [k for k in (1, 3, 5) if (labels[:, k - 1] >= 0).any()]
-    missing = np.load(data / "missing_test.npy")
-    return evaluate(Y, labels, counts, Y_train.shape[0], ks=ks, missing_labels=missing)
 
 
 def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float) -> dict[str, Any]:

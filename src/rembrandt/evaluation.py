@@ -26,6 +26,8 @@ class Measured:
         The examples, with one label column for each label of the model.
     labels : ndarray of shape (n_samples, 5)
         Predicted columns, best first.
+    probabilities : ndarray of shape (n_samples, 5)
+        Their probabilities.
     model, popular : dict of str to float
         Measures of the model and of the most popular labels; see `rembrandt.metrics.evaluate`.
     examples_per_second : float
@@ -36,6 +38,7 @@ class Measured:
 
     data: Dataset
     labels: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
     model: dict[str, float]
     popular: dict[str, float]
     examples_per_second: float
@@ -96,14 +99,15 @@ def measure(
     # A first prediction loads compiled code, which should not count as prediction time.
     model.top_k(classifier.dataset_rows(known.rows([0])), k, worth=worth)
     start = time.perf_counter()
-    labels, _ = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
+    labels, scores = model.top_k(classifier.dataset_rows(known, report), k, worth=worth, report=report)
     seconds = time.perf_counter() - start
+    probabilities = scores if worth is None else scores / worth[labels].astype(scores.dtype)
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     rankings = labels, most_popular(counts, known.n_examples, k)
     own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
     deciles = coverage_by_decile(known.Y, labels, counts)
-    return Measured(known, labels, own, popular, known.n_examples / seconds, deciles)
+    return Measured(known, labels, probabilities, own, popular, known.n_examples / seconds, deciles)
 
 
 def finite(value: Any) -> Any:

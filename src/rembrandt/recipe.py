@@ -16,7 +16,7 @@ Auto = Literal["auto"]
 Preset = Literal["fast", "balanced", "best"]
 ScorerName = Literal["trees", "centroids", "embedding"]
 Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
-DecoderName = Literal["transpose", "ridge", "logistic"]
+DecoderName = Literal["transpose", "ridge", "discriminant", "logistic"]
 SolverName = Literal["auto", "cholesky", "pcg"]
 Threshold = float | Literal["micro", "macro"]
 Open = Any  # a value, or "auto" until it is chosen
@@ -24,8 +24,6 @@ Open = Any  # a value, or "auto" until it is chosen
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
 METHODS: tuple[Method, ...] = get_args(Method)
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
-MANY_LABELS = 5_000  # beyond this "best" uses trees alone
-COST_FEW, COST_MANY = 3.0, 0.3  # of trees, where labels have four examples and where they have forty or more
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class EmbeddingSettings:
     kernel_scale : float or "auto", default="auto"
         Bandwidth of the kernel, in units of the median distance between projected examples.
     n_random_features : int, default=None
-        Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples.
+        Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples and the preset.
     label_power : float or "auto", default=0.0
         Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
         embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses on held-out examples.
@@ -52,6 +50,9 @@ class EmbeddingSettings:
     leave_out : float or "auto", default="auto"
         Fraction, from 0 to 1, of an example's own labels that is removed from its projection before the decoder is
         fitted. A regression on many features fits its training examples too well; the decoder should not rely on it.
+    proposes : bool or "auto", default="auto"
+        Search all labels for the best; otherwise the embedding scores the labels that other scorers propose, which is
+        much faster with many labels. "auto" searches up to some ten thousand labels.
     n_oversamples : int, default=20
         Additional columns of the randomized eigensolver.
     n_iter : int, default=1
@@ -60,7 +61,7 @@ class EmbeddingSettings:
         Solver of the ridge regressions: exact for few features, conjugate gradients for many.
     tol : float, default=0.02
         Relative residual at which conjugate gradients stop.
-    max_iter : int, default=10
+    max_iter : int, default=4
         Maximum number of conjugate gradient iterations.
     center : bool, default=False
         Subtract the means of features and labels instead of appending a constant feature.
@@ -75,11 +76,12 @@ class EmbeddingSettings:
     label_ridge: float | None = None
     projection_ridge: float | None = None
     leave_out: Open = "auto"
+    proposes: Open = "auto"
     n_oversamples: int = 20
     n_iter: int = 1
     solver: SolverName = "auto"
     tol: float = 0.02
-    max_iter: int = 10
+    max_iter: int = 4
     center: bool = False
     max_epochs: int = 40
 
@@ -97,13 +99,13 @@ class TreeSettings:
         examples × labels fit into it, there are no clusters and each label is learned against all examples.
     cost : float or "auto", default="auto"
         Weight C of the squared hinge loss against the penalty on the weights.
-    power : float or "auto", default="auto"
+    power : float, default=3.0
         Power of the hinge in the probability of a node.
     threshold : float, default=0.05
         Weights smaller than this are dropped.
-    tolerance : float, default=0.3
+    tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
-    passes : int, default=12
+    passes : int, default=6
         Maximum number of passes over the examples of a node.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
@@ -112,10 +114,10 @@ class TreeSettings:
     n_trees: Open = "auto"
     pairs: Open = "auto"
     cost: Open = "auto"
-    power: Open = "auto"
+    power: float = 3.0
     threshold: float = 0.05
-    tolerance: float = 0.3
-    passes: int = 12
+    tolerance: float = 0.2
+    passes: int = 6
     beam: int = 10
 
 
@@ -123,11 +125,10 @@ class TreeSettings:
 class Recipe:
     """Every setting that a fit depends on. "auto" marks what is still to be chosen on held-out examples.
 
-    The fields have the names of the parameters of `RembrandtClassifier`. ``blend`` holds the weight of each scorer.
+    The fields have the names of the parameters of `RembrandtClassifier`.
     """
 
     scorers: tuple[ScorerName, ...] = ("embedding",)
-    blend: tuple[float, ...] | Auto = "auto"
     n_components: Open = "auto"
     method: Method = "rembrandt"
     ridge: Open = 1.0
@@ -139,8 +140,7 @@ class Recipe:
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     trees: TreeSettings = field(default_factory=TreeSettings)
     growable: bool = False
-    calibrate: bool = False
-    threshold: Threshold = 0.5
+    threshold: Threshold = "micro"
     seed: int = 0
 
     def with_embedding(self, **changes: Any) -> "Recipe":
@@ -150,11 +150,6 @@ class Recipe:
     def with_trees(self, **changes: Any) -> "Recipe":
         """Change settings of the trees."""
         return replace(self, trees=replace(self.trees, **changes))
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """Weight of each scorer in the blend; equal where none was chosen."""
-        return (1 / len(self.scorers),) * len(self.scorers) if isinstance(self.blend, str) else self.blend
 
     def to_json(self) -> dict[str, Any]:
         """Return the recipe as JSON; a regressor is named by its representation."""
@@ -172,15 +167,17 @@ class Recipe:
         known["embedding"] = EmbeddingSettings(**facts["embedding"])
         known["trees"] = TreeSettings(**facts["trees"])
         known["scorers"] = tuple(facts["scorers"])
-        if facts["blend"] != "auto":
-            known["blend"] = tuple(facts["blend"])
         return cls(**known)
 
 
-PRESETS = {  # the scorers, and the settings of trees that are used where a parameter is "auto"
-    "fast": Recipe(("trees",), trees=TreeSettings(n_trees=1, pairs=3e7, power=3.0)),
-    "balanced": Recipe(("embedding",), trees=TreeSettings(n_trees=2, pairs=3e7)),
-    "best": Recipe(("trees", "embedding"), trees=TreeSettings(n_trees=3, pairs=3e8)),
+RANDOM_FEATURES = 1000, 4000  # the fewest and the most
+SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
+RIDGE_FLOPS = {"fast": 3e10, "balanced": 3e10, "best": 3e11}  # n D²: what a Gram matrix of random features may cost
+# The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
+PRESETS = {
+    "fast": Recipe(("trees", "centroids"), trees=TreeSettings(n_trees=3, pairs=3e7)),
+    "balanced": Recipe(SCORERS, trees=TreeSettings(n_trees=3, pairs=3e7)),
+    "best": Recipe(SCORERS, trees=TreeSettings(n_trees=5, pairs=3e8)),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
     **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"),
@@ -204,34 +201,29 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     Recipe
     """
     check(params)
-    trees = params["trees"] or TreeSettings()
-    scorers, blend = _scorers(params, data)
-    embedding = params["embedding"] or EmbeddingSettings()
-    if embedding.kernel_scale == "auto" and params["budget"] is None:
-        embedding = replace(embedding, kernel_scale=1.0)
-    filled = dict(vars(PRESETS[params["preset"]].trees))
-    if params["budget"] is not None:
-        filled.pop("power")
-    elif data.n_labels > MANY_LABELS:  # a sample of the examples would hardly have a label twice to choose on
-        filled |= {"cost": usual_cost(data.per_label), "power": 3.0}
-    elif params["preset"] != "balanced":
-        filled["cost"] = usual_cost(data.per_label)
-    trees = replace(trees, **{name: value for name, value in filled.items() if getattr(trees, name) == "auto"})
+    own, trees = PRESETS[params["preset"]].trees, params["trees"] or TreeSettings()
+    sizes = {name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"}
+    embedding = params["embedding"] or EmbeddingSettings(label_power="auto", row_power="auto")
+    if embedding.n_random_features is None:
+        affordable = (RIDGE_FLOPS[params["preset"]] / data.n) ** 0.5
+        embedding = replace(embedding, n_random_features=int(np.clip(affordable, *RANDOM_FEATURES)))
+    scorers = _scorers(params, data)
+    if embedding.proposes == "auto":
+        searched = data.n_labels * (embedding.n_random_features or 0) <= SEARCHED
+        embedding = replace(embedding, proposes=scorers == ("embedding",) or searched)
+    if not embedding.proposes and scorers == ("embedding",):
+        raise SettingsError("proposes=False needs another scorer, whose labels the embedding scores", "proposes")
     # With one label a row the best label is predicted, and there is no threshold to choose.
     threshold: Any = 0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
     recipe = Recipe(
         scorers=scorers,
-        blend=blend,
         **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"},
         embedding=embedding,
-        trees=trees,
+        trees=replace(trees, **sizes),
         growable=bool(params["growable"]),
-        calibrate=bool(params["calibrate"]),
         threshold=threshold if threshold in ("micro", "macro") else float(threshold),
         seed=seed_of(params["random_state"]),
     )
-    if recipe.ridge == "auto" and params["budget"] is None:
-        recipe = replace(recipe, ridge=1.0)
     if recipe.growable and recipe.decoder == "auto":
         recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
     if recipe.decoder == "transpose" and recipe.kernel == "auto":
@@ -246,7 +238,7 @@ _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
 _NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
 _NUMBERS |= {"label_power": 1.0, "row_power": 1.0, "label_ridge": inf, "projection_ridge": inf}
 _OPTIONAL = ("n_random_features", "budget", "label_ridge", "projection_ridge")
-_NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(("normalize", "center", "growable", "calibrate"), (True, False))
+_NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(("normalize", "center", "growable", "proposes"), (True, False))
 _NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
 _NAMES["solver"] = get_args(SolverName)
 
@@ -304,49 +296,31 @@ def as_json(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def usual_cost(per_label: float) -> float:
-    """Cost of the trees where it is not chosen on held-out examples, by the mean number of examples of a label."""
-    return float(np.clip(12 / max(per_label, 1e-9), COST_MANY, COST_FEW))
-
-
-def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[tuple[ScorerName, ...], tuple[float, ...] | Auto]:
-    """Return the names of the scorers in their order, and their weights where they are given or there is one."""
+def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...]:
+    """Return the names of the scorers in the order in which they are fitted."""
     given = params["scorers"]
     if given == "auto":
         wanted: set[Any] = set(PRESETS[params["preset"]].scorers)
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
-        on_disk = data.X.resident()[0] < data.n
-        if params["budget"] is not None:  # a search tries both, but trees need all rows in memory
-            wanted = {"embedding"} if on_disk else {"trees", "embedding"}
-        elif params["preset"] == "best" and data.n_labels > MANY_LABELS:
-            wanted = {"trees"}
         if params["growable"]:
             wanted = {"embedding"}  # the scorer that more examples can be added to
+        elif data.X.resident()[0] < data.n:
+            wanted = {"centroids", "embedding"}  # trees need all rows in memory
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)
         if not wanted or wanted - set(SCORERS):
             raise SettingsError(
-                f"scorers={given!r} must be 'auto', names among {', '.join(map(repr, SCORERS))}, or a mapping from "
-                "names to weights",
-                "scorers",
+                f"scorers={given!r} must be 'auto' or names among {', '.join(map(repr, SCORERS))}", "scorers"
             )
     if params["growable"] and wanted != {"embedding"}:
         raise SettingsError(
             "growable=True needs scorers=('embedding',): other scorers cannot be updated without the training examples",
             "growable",
         )
-    names = tuple(name for name in SCORERS if name in wanted)
-    if isinstance(given, Mapping):
-        for name in names:
-            check_number("scorers", given[name], 0.0)
-        total = sum(given[name] for name in names)
-        if total == 0:
-            raise SettingsError(f"scorers={given!r} has no positive weight", "scorers")
-        return names, tuple(float(given[name]) / total for name in names)
-    return names, (1.0,) if len(names) == 1 else "auto"
+    return tuple(name for name in SCORERS if name in wanted)
 
 
 def _is_default(name: str, value: Any) -> bool:
     default = EMBEDDING_PARAMETERS[name]
-    return value is default or (isinstance(value, str) and value == default)
+    return bool(value is default or (not is_dataclass(value) and value == default))

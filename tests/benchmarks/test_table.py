@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.peers import prepare, report, runner
+from benchmarks.peers import prepare, report, runner, scoring
 from benchmarks.peers.environments import python_of
 from benchmarks.peers.harness import padded, pairs, unit_rows
 from benchmarks.peers.roster import SETS, everyone
 from scipy import sparse
 
 from rembrandt.data.generated import labelled_documents
+from rembrandt.data.reader import read
 
 PEERS = {peer.slug: peer for peer in everyone()}
 
@@ -51,6 +52,10 @@ def test_each_peer_learns_and_is_measured(slug, data, tmp_path):
     assert result["train_cpu"] > 0 and result["train_wall"] > 0 and result["examples_per_second"] > 0
     assert result["gigabytes"] > 0.01 and result["model_megabytes"] > 0 and result["versions"]
     assert runner.stored(tmp_path, peer, "tiny", data) == json.loads(json.dumps(result))
+    terms = scoring.read_terms(runner.stored_file(tmp_path, peer, "tiny").with_suffix(".npz"))
+    assert all(scoring.means(terms)[name] == pytest.approx(result[name], rel=1e-5) for name in terms)
+    if peer.adapter == "rembrandt":
+        assert 0 <= result["calibration_error"] < 0.2 and result["f1_share"] > 0.8 and "tail psp@5" in terms
     other_settings, other_features = replace(peer, settings={"some": 3}), data.with_name("tiny-4567")
     assert runner.stored(tmp_path, other_settings, "tiny", data) is None
     assert runner.stored(tmp_path, peer, "tiny", other_features) is None
@@ -94,7 +99,7 @@ def test_with_one_prediction_per_row_only_precision_at_one_is_measured(data):
     n, c = sparse.load_npz(data / "Y_test.npz").shape
     one = np.full((n, 5), -1)
     one[:, 0] = np.arange(n) % c
-    assert set(runner.score(data, one)) == {"error", "p@1", "ndcg@1", "psp@1"}
+    assert set(scoring.means(scoring.Truth.load(data).terms(one))) == {"error", "p@1", "ndcg@1", "psp@1"}
 
 
 def test_tables_show_the_best_in_bold_and_a_dash_for_missing_values():
@@ -113,6 +118,14 @@ def test_words_and_text_formats_agree_with_the_arrays(data):
             column, value = entry.split(":")
             dense[int(column)] = float(value)
         np.testing.assert_allclose(dense, X[[row]].toarray()[0], rtol=1e-5)
+
+
+def test_the_text_file_has_the_rows_that_have_features(data):
+    X, Y = (sparse.csr_array(sparse.load_npz(data / f"{name}_train.npz")) for name in "XY")
+    kept = np.diff(X.indptr) > 0
+    found = read(data / "train.txt", format="repository")
+    np.testing.assert_array_equal(found.Y.toarray(), Y[kept].toarray())
+    np.testing.assert_allclose(found.X.toarray(), X[kept].toarray(), rtol=1e-5)
 
 
 def test_unit_rows_and_lists_of_different_lengths():

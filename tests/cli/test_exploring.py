@@ -1,5 +1,6 @@
 """Commands that explain a model: explain, confusions, map and report."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -15,8 +16,10 @@ def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -
     predicted = run("predict", model, data / "test.tsv", "-k", 2, "--json").json["predictions"]
     for explained, wanted in zip(answer, predicted, strict=False):
         for entry, label in zip(explained, wanted, strict=True):
-            assert entry["label"] == label["label"] and entry["score"] == pytest.approx(label["score"], abs=1e-4)
-            total = entry["base"] + entry["rest"] + sum(word["contribution"] for word in entry["words"])
+            assert entry["label"] == label["label"]
+            assert 1 / (1 + math.exp(-entry["score"])) == pytest.approx(label["score"], abs=1e-4)
+            words = sum(word["contribution"] for word in entry["words"])
+            total = entry["base"] + words + entry["rest"] + entry["comparison"]
             assert total == pytest.approx(entry["score"], abs=1e-9)
 
 

@@ -74,7 +74,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",\x00", exclude
     ),
     st.builds(TextSettings, ngrams=st.sampled_from([None, (1, 1), (1, 2)]), hashed=st.booleans()),
     st.floats(1e-9, 1e9),
-    st.sampled_from(["auto", ("trees",), ("trees", "embedding"), {"trees": 0.25, "embedding": 0.75}]),
+    st.sampled_from(["auto", ("trees",), ("trees", "embedding")]),
     st.sampled_from(["auto", 5]),
 )
 def test_words_of_options_give_the_same_options(
@@ -94,23 +94,21 @@ def test_words_of_options_give_the_same_options(
     assert seen == [(reading, settings, texts)]
 
 
-TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, power=2.0)
+TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3)
 
 
 @pytest.mark.parametrize(
     ("recipe", "line"),
     [
         (
-            Recipe(("trees",), (1.0,), trees=TREES),
-            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
+            Recipe(("trees",), trees=TREES),
+            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3",
         ),
         (
-            Recipe(("trees", "embedding"), (0.25, 0.75), normalize=True, trees=TREES).with_embedding(
-                kernel_scale=1.0, leave_out=0.5
-            ),
-            "--scorers trees=0.25,embedding=0.75 --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
-            "--normalize yes --kernel-scale 1 --leave-out 0.5 "
-            "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-power 2",
+            Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(kernel_scale=1.0, leave_out=0.5),
+            "--scorers trees,embedding --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
+            "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
+            "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3",
         ),
     ],
 )

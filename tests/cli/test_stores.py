@@ -35,7 +35,7 @@ def test_a_model_of_a_store_is_that_of_the_file(stores, run, model, feature_mode
         how = TABLE if test == "test.tsv" else ()
         found = run("evaluate", tmp_path / store, stores / test, *how, "--json").json
         wanted = run("evaluate", expected, stores / test, "--json").json
-        assert found["p@1"] == pytest.approx(wanted["p@1"], abs=0.01)
+        assert found["p@1"] == pytest.approx(wanted["p@1"], abs=0.03)
         assert found["p@5"] == pytest.approx(wanted["p@5"], abs=0.01)
 
 

@@ -12,7 +12,7 @@ from rembrandt import load
 from rembrandt.cli import options
 from tests.cli.conftest import TABLE, Run
 
-# What is left to choose: the cost and power of the trees, the penalty of the decoder, and the blend.
+# What is left to choose: the cost of the trees, the penalty of the decoder, and the blend.
 NARROW = (
     *("--decoder", "ridge", "--kernel", "none", "--normalize", "no", "--ridge", "1", "--n-components", "20"),
     *("--leave-out", "0", "--n-trees", "1"),
@@ -37,7 +37,7 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
     [
         (),
         ("--scorers", "embedding", "--preset", "best", "--seed", "3", "--analyzer", "char"),
-        ("--scorers", "trees", "--calibrate"),
+        ("--scorers", "trees"),
     ],
 )
 def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:
@@ -54,7 +54,7 @@ def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, 
     first, second = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again"))
     assert first == second
     kept = load(tmp_path / "tuned").selection_
-    assert [trial["outcome"] for trial in kept].count("chosen") == 1
+    assert [trial["outcome"] for trial in kept].count("chosen") >= 1
     assert {trial["rung"] for trial in kept} == {1, 2}
 
 
@@ -72,10 +72,10 @@ def test_without_an_output_nothing_is_written(data: Path, run: Run, tmp_path: Pa
 def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path) -> None:
     fit = ("fit", data / "train.txt", "-o", tmp_path / "model", "--budget", "30s", *NARROW)
     said = run(*fit)
-    assert "trials on held-out examples, where it reached" in said.out
+    assert "P@1 on held-out examples: " in said.out
     assert "choosing settings ..." in said.err
     answer = run(*fit, "--force", "--json").json
-    assert [trial["outcome"] for trial in answer["selection"]].count("chosen") == 1
+    assert [trial["outcome"] for trial in answer["selection"]].count("chosen") >= 1
 
 
 def test_what_cannot_be_is_refused_before_anything_is_read(data: Path, run: Run, tmp_path: Path, model: Path) -> None:

@@ -116,10 +116,11 @@ def test_refit_is_a_fit_to_all_examples_with_the_settings_found_before(
 ) -> None:
     """A model fitted without --growable can be refitted too; the file is read as the first one was."""
     plain, all_at_once = tmp_path / "model", tmp_path / "all"
-    run("fit", parts[0], "-o", plain, *TABLE, *FAST)
+    given = ("--decoder", "ridge", "--label-power", 0, "--row-power", 0)
+    run("fit", parts[0], "-o", plain, *TABLE, *FAST, *given)
     answer = run("update", plain, data / "train.tsv", "--refit", "--json").json
     assert answer["added"] == [LABEL] and answer["n_train"] == 800 and answer["updates"] == []
-    run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST)
+    run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST, *given)
     again, expected = load(plain), load(all_at_once)
     assert again.extra_["reading"] == expected.extra_["reading"]
     assert again.classes_.tolist() == expected.classes_.tolist()

@@ -8,6 +8,16 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from rembrandt.decoders.discriminant import fit_discriminant
 from rembrandt.engines.place import CPU
+from tests.decoders import contract
+
+
+class TestDiscriminant(contract.DecoderContract):
+    def fit(self, H, Y, places):
+        return fit_discriminant(CPU.statistics(H, Y, None, None), 0.1, self.multiclass)
+
+
+class TestDiscriminantManyLabels(TestDiscriminant):
+    multiclass = False
 
 
 def problem(n=400, classes=5, k=4, seed=0):
@@ -40,6 +50,18 @@ def test_weights_are_repetitions_and_empty_classes_come_last():
     assert_allclose(one.weights, two.weights, atol=1e-4 * np.abs(two.weights).max())
     assert_allclose(one.bias, two.bias, rtol=1e-4, atol=1e-3)
     assert (H @ one.weights + one.bias).argmax(axis=1).max() <= 4
+
+
+def test_with_several_labels_a_row_the_covariance_is_that_of_all_rows():
+    H, Y, _ = contract.problem(multiclass=False)
+    decoder = fit_discriminant(CPU.statistics(H, Y, None, None), shrinkage=0.0, multiclass=False)
+    covariance, mean = np.cov(H.T, bias=True).astype(np.float64), H.mean(axis=0)
+    dense = Y.toarray()
+    means = dense.T @ H / dense.sum(axis=0)[:, None]
+    weights = np.linalg.solve(covariance, (means - mean).T)
+    bias = np.log(dense.mean(axis=0)) - (weights * (means + mean).T / 2).sum(axis=0)
+    assert_allclose(decoder.scores(H), H @ weights + bias, rtol=2e-3, atol=2e-2)
+    assert decoder.link == "sigmoid"
 
 
 @pytest.mark.parametrize("n", [5, 6])

@@ -9,8 +9,10 @@ from sklearn.metrics import f1_score
 
 from rembrandt import RembrandtClassifier
 from rembrandt.errors import DataError, SettingsError
+from rembrandt.estimators.classifier import EFFORT
 from rembrandt.fitting import fit_model
 from rembrandt.recipe import DECODERS, PRESETS, EmbeddingSettings, Recipe, TreeSettings, resolve
+from rembrandt.scorers.blend import Blend
 from rembrandt.selection import choose
 from rembrandt.selection.halving import CHANCE
 
@@ -19,6 +21,12 @@ from .problems import blobs, examples, settled, several, skewed, words
 
 def classifier(**more):
     return RembrandtClassifier(**settled(**more))
+
+
+def own_scores(fitted, X):
+    """Scores of the embedding, before the blend."""
+    scorer = fitted.model_.embedding
+    return scorer.all(scorer.prepare(fitted.rows(X)))
 
 
 class TestInput:
@@ -160,7 +168,6 @@ class TestRefusals:
             ("kernel_scale", 0.0),
             ("n_random_features", 0),
             ("threshold", "best"),
-            ("calibrate", "yes"),
         ],
     )
     def test_a_wrong_parameter_is_named(self, name, value):
@@ -186,13 +193,12 @@ class TestTopK:
         X, y = blobs(noise=1.0)
         return classifier().fit(X, np.array(list("abcdef"))[y])
 
-    def test_it_is_the_sorted_scores(self, fitted):
+    def test_it_is_the_sorted_probabilities(self, fitted):
         X, _ = blobs(noise=1.0, seed=1)
         labels, scores = fitted.predict_topk(X, 4)
-        all_scores = fitted.decision_function(X)
-        order = np.argsort(-all_scores, axis=1, kind="stable")[:, :4]
+        order = np.argsort(-fitted.decision_function(X), axis=1, kind="stable")[:, :4]
         assert_array_equal(labels, fitted.classes_[order])
-        assert_allclose(scores, np.take_along_axis(all_scores, order, axis=1), rtol=1e-5, atol=1e-6)
+        assert_allclose(scores, np.take_along_axis(fitted.predict_proba(X), order, axis=1), rtol=1e-4, atol=1e-6)
         assert_array_equal(labels[:, 0], fitted.predict(X))
 
     @pytest.mark.parametrize("wrap", [list, tuple, set, np.array, iter], ids=lambda w: w.__name__)
@@ -213,11 +219,11 @@ class TestTopK:
         X, _ = blobs()
         labels, scores = fitted.predict_topk(X[:3], 9)
         assert (labels[:, 6:] == None).all()  # noqa: E711
-        assert np.isneginf(scores[:, 6:]).all()
+        assert (scores[:, 6:] == 0).all()
         assert all(set(row[:6]) == set("abcdef") for row in labels)
         nothing, scores = fitted.predict_topk(X[:3], 2, include=[])
         assert (nothing == None).all()  # noqa: E711
-        assert np.isneginf(scores).all()
+        assert (scores == 0).all()
 
     def test_labels_that_the_model_does_not_know(self, fitted):
         X, _ = blobs()
@@ -227,12 +233,11 @@ class TestTopK:
             fitted.predict_topk(X, 0)
 
     def test_equal_scores_are_ranked_by_the_order_of_labels(self):
-        """Labels without examples all have the score zero."""
+        """Labels without examples all have the same score, and the lists of a scorer are in the order of labels."""
         X, Y = several()
         fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
-        labels, scores = fitted.predict_topk(X, 14)
+        labels, _ = fitted.predict_topk(X, 14)
         empty = ~np.isin(labels, np.arange(3, 11))
-        assert (scores[empty] == 0).all()
         assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
 
     @pytest.mark.parametrize("decoder", DECODERS)
@@ -267,15 +272,15 @@ class TestFit:
         options = {"method": method, "center": center, "n_components": 4, "n_iter": 4}
         weighted = classifier(**options).fit(X, Y, sample_weight=w)
         repeated = classifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0))
-        assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=2e-3)
+        assert_allclose(own_scores(weighted, X), own_scores(repeated, X), atol=2e-3)
         plain = classifier(**options).fit(X, Y)
-        assert np.abs(plain.decision_function(X) - repeated.decision_function(X)).max() > 5e-3
+        assert np.abs(own_scores(plain, X) - own_scores(repeated, X)).max() > 5e-3
 
     def test_the_order_of_rows_does_not_matter_to_ridge(self):
         X, Y = several()
         order = np.random.default_rng(0).permutation(len(X))
-        found = classifier().fit(X[order], Y[order]).decision_function(X)
-        assert_allclose(found, classifier().fit(X, Y).decision_function(X), atol=1e-4)
+        found = own_scores(classifier().fit(X[order], Y[order]), X)
+        assert_allclose(found, own_scores(classifier().fit(X, Y), X), atol=1e-4)
 
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca"])
     @pytest.mark.parametrize("center", [False, True])
@@ -288,19 +293,18 @@ class TestFit:
         Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that all rows have
         rank = 2 if center else "auto"
         options = {"method": method, "center": center, "n_components": rank, "ridge": 1e-6}
-        scores = classifier(decoder="transpose", **options).fit(X, Y).decision_function(X)
+        scores = own_scores(classifier(decoder="transpose", **options).fit(X, Y), X)
         assert_allclose(scores.mean(axis=0), Y.mean(axis=0), atol=0.02)
 
     def test_what_was_chosen_is_recorded(self):
         X, y = blobs(n=120)
         settings = EmbeddingSettings(n_random_features=30, max_epochs=5)
-        fitted = RembrandtClassifier(embedding=settings, random_state=0).fit(X, y)
+        fitted = RembrandtClassifier(scorers=("embedding",), embedding=settings, random_state=0).fit(X, y)
         best = max(trial["quality"] for trial in fitted.selection_)
         [chosen] = [trial for trial in fitted.selection_ if trial["outcome"] == "chosen"]
         assert best > 0.9 and chosen["quality"] >= best - CHANCE
         assert Recipe.from_json(chosen) == Recipe.from_json(fitted.settings_)
         assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
-        assert fitted.settings_["rank_reason"]
         assert classifier().fit(X, y).selection_ == []
 
     def test_empty_features_change_nothing(self):
@@ -308,7 +312,7 @@ class TestFit:
         wide = sparse.csr_array(np.hstack([np.zeros((len(X), 3)), X, np.zeros((len(X), 2))]))
         found, plain = classifier(ridge=1e-6).fit(wide, y), classifier(ridge=1e-6).fit(X, y)
         assert found.model_.embedding.projection.shape[0] == X.shape[1] + 6
-        assert_allclose(found.decision_function(wide), plain.decision_function(X), atol=1e-3)
+        assert_allclose(own_scores(found, wide), own_scores(plain, X), atol=1e-3)
 
     def test_fitting_again_forgets(self):
         X, y = blobs()
@@ -326,15 +330,15 @@ class TestPresets:
         small = None if preset == "fast" else EmbeddingSettings(n_random_features=20, max_epochs=2)
         fitted = RembrandtClassifier(preset=preset, embedding=small, random_state=0).fit(X, Y)
         data = examples(X, Y)
-        choice = choose(data, resolve(fitted.get_params(deep=False), data))
-        expected = fit_model(data, choice.recipe)
-        assert_array_equal(fitted.decision_function(X), expected.scores(X))
-        assert fitted.settings_ == expected.settings
+        choice = choose(data, resolve(fitted.get_params(deep=False), data), EFFORT[preset])
+        expected = fit_model(data, choice.recipe, choice.blend, choice.threshold)
+        assert_array_equal(fitted.decision_function(X), expected.log_odds(X))
+        assert fitted.settings_.items() >= expected.settings.items()
 
-    def test_fast_tries_nothing_and_finds_rare_labels(self):
+    def test_fast_has_no_embedding_and_finds_rare_labels(self):
         X, Y = words(400, 30, 200)
         fast = RembrandtClassifier(preset="fast", random_state=0).fit(X, Y)
-        assert fast.selection_ == [] and list(fast.model_.scorers) == ["trees"]
+        assert set(fast.model_.scorers) <= {"trees", "centroids"}
         assert fast.score(X, Y) > 0.9
 
     def test_the_parameters_stay_as_they_were_given(self):
@@ -348,23 +352,36 @@ class TestPresets:
         assert_array_equal(again.decision_function(X), fitted.decision_function(X))
 
 
-class TestCalibration:
-    @pytest.mark.parametrize("calibrate", [False, True])
-    def test_thresholds_serve_the_f1_that_they_are_for(self, calibrate):
+class TestBlend:
+    def test_thresholds_serve_the_f1_that_they_are_for(self):
         train, (X, Y) = skewed(n=900), skewed(n=900, seed=1)
-        found = {t: classifier(threshold=t, calibrate=calibrate).fit(*train) for t in (0.5, "micro", "macro")}
+        found = {t: classifier(threshold=t).fit(*train) for t in (0.5, "micro", "macro")}
         for kind in ("micro", "macro"):
             own, fixed = (f1_score(Y, found[t].predict(X), average=kind, zero_division=0) for t in (kind, 0.5))
             assert own > fixed
         assert np.shape(found["macro"].model_.threshold) == (30,)
 
-    def test_calibration_is_of_held_out_rows_and_the_model_of_all(self):
+    def test_it_is_learned_on_held_out_rows_and_the_model_on_all(self):
         X, Y = skewed(n=900)
-        plain, calibrated = (classifier(calibrate=calibrate).fit(X, Y) for calibrate in (False, True))
-        assert calibrated.n_train_ == 900 and calibrated.settings_["calibration"]["n_examples"] == 150
-        assert_array_equal(calibrated.decision_function(X), plain.decision_function(X))
-        assert np.abs(calibrated.predict_proba(X) - plain.predict_proba(X)).max() > 0.01
+        fitted = classifier().fit(X, Y)
+        assert fitted.n_train_ == 900 and fitted.model_.blend != Blend.fixed(["embedding"])
+        assert fitted.settings_["calibration_error"] < 0.1
+        assert [each["scorers"] for each in fitted.settings_["blends"]] == [["embedding"]]
 
     def test_few_rows_are_not_held_out(self):
-        few = classifier(calibrate=True, threshold="macro").fit(*skewed(n=60))
-        assert few.model_.blend.calibration is None and few.model_.threshold == 0.5
+        few = classifier(threshold="macro").fit(*skewed(n=60))
+        assert few.model_.blend == Blend.fixed(["embedding"]) and few.model_.threshold == 0.5
+
+    @pytest.mark.parametrize("several_labels", [False, True])
+    def test_probabilities_of_the_best_labels_are_those_of_all_labels(self, several_labels):
+        X, Y = words(400, 30, 200)
+        if several_labels:
+            Y = sparse.csr_array(((Y + Y[np.arange(len(Y.indptr) - 1)[::-1]]) > 0).astype(np.float32))
+        params = {"scorers": ("trees", "centroids"), "random_state": 0}
+        fitted = RembrandtClassifier(**params).fit(X, Y if several_labels else Y.indices)
+        columns, probabilities = fitted.top_columns(X, 5)
+        assert fitted.model_.multiclass is not several_labels
+        expected = np.take_along_axis(fitted.predict_proba(X), columns, axis=1)
+        assert_allclose(probabilities[:, 0], expected[:, 0], atol=1e-5)
+        if several_labels:
+            assert_allclose(probabilities, expected, atol=1e-5)

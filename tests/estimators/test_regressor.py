@@ -68,12 +68,12 @@ def test_weights_reach_the_regressor():
 def test_predictions_go_to_a_device(place):
     X, Y = several()
     model = RembrandtClassifier(**PLAIN, regressor=KNeighborsRegressor(5)).fit(X.astype(np.float32), Y).model_
-    assert_allclose(model.on(place()).scores(X), model.on(CPU).scores(X), atol=1e-2)
+    assert_allclose(model.on(place()).probabilities(X), model.on(CPU).probabilities(X), atol=1e-2)
 
 
 def test_the_decoder_is_chosen_with_a_regressor():
     X, y = xor(120)
-    settings = PLAIN | {"decoder_ridge": "auto"}
+    settings = PLAIN | {"decoder": "auto", "decoder_ridge": "auto"}
     classifier = RembrandtClassifier(**settings, regressor=KNeighborsRegressor(5)).fit(X, y)
     assert classifier.selection_ and classifier.score(X, y) > 0.9
 

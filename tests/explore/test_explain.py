@@ -21,6 +21,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.tree_fit import fit_trees
 
 EXACT = 1e-4
+ROUNDING = 1e-3  # of log-odds, where random least-squares scores in single precision are near 0 or 1
 D, K, C = 60, 12, 25
 
 
@@ -37,8 +38,9 @@ def random_embedding(kernel, normalize, link, rng):
 
 
 def model_of(**scorers):
-    weights = {name: 1 / (1 + i) for i, name in enumerate(scorers)}
-    return Model(np.arange(C), False, scorers, Blend(weights), label_counts=np.ones(C, int), n_train=100)
+    weights = {name: (0.5, 1 / (1 + i), -0.3, 0.8) for i, name in enumerate(scorers)}
+    counts = np.arange(C)
+    return Model(np.arange(C), False, scorers, Blend(weights, 0.2, -1.0), label_counts=counts, n_train=100)
 
 
 def random_rows(n, rng):
@@ -46,27 +48,28 @@ def random_rows(n, rng):
 
 
 def explained(model, X, labels):
-    """Scores of the labels (n × m) as sums of contributions, and the contributions of every row."""
+    """Log-odds of the labels (n × m) as sums of contributions, and the contributions of every row."""
     labels = np.broadcast_to(labels, (X.shape[0], np.shape(labels)[-1]))
     parts = [explain_row(model, X[[i]], np.array(own)) for i, own in enumerate(labels)]
-    return np.array([part.base + part.values.sum(axis=0) for part in parts]), parts
+    sums = [part.base + part.values.sum(axis=0) + comparison for part, comparison in parts]
+    return np.array(sums), [part for part, _ in parts]
 
 
 @pytest.mark.parametrize("kernel", [None, *KERNELS])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_contributions_sum_to_the_score(kernel, normalize):
+def test_contributions_sum_to_the_log_odds(kernel, normalize):
     rng = np.random.default_rng(5)
     model = model_of(embedding=random_embedding(kernel, normalize, "identity", rng))
     X = random_rows(100, rng)
     labels = rng.integers(0, C, (100, 3))
     found, _ = explained(model, X, labels)
-    np.testing.assert_allclose(found, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
+    np.testing.assert_allclose(found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=ROUNDING)
 
 
 @pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "centroids", "embedding")], ids="-".join)
 @pytest.mark.parametrize("pairs", [1e9, 500.0], ids=["one-vs-all", "clusters"])
 @pytest.mark.parametrize("link", ["identity", "softmax", "sigmoid"])
-def test_contributions_to_a_blend_sum_to_the_score(link, pairs, names):
+def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
     rng = np.random.default_rng(9)
     rows = as_rows(random_rows(200, rng))
     Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
@@ -79,17 +82,18 @@ def test_contributions_to_a_blend_sum_to_the_score(link, pairs, names):
     X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
     labels = rng.integers(0, C, (41, 4))
     found, parts = explained(model, X, labels)
-    np.testing.assert_allclose(found, np.take_along_axis(model.scores(X), labels, axis=1), atol=EXACT)
+    np.testing.assert_allclose(found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=EXACT)
     assert max(np.abs(part.values).max(initial=0) for part in parts) > EXACT
 
 
-def test_the_base_is_the_score_of_an_empty_row_and_absent_features_add_nothing():
+def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing():
     rng = np.random.default_rng(7)
     model = model_of(embedding=random_embedding("gaussian", False, "identity", rng))
     X = sparse.vstack([sparse.csr_array((1, D), dtype=np.float32), random_rows(3, rng)], format="csr")
     _, parts = explained(model, X, np.arange(C))
+    comparison = explain_row(model, X[[0]], np.arange(C))[1]
     for part in parts:
-        np.testing.assert_allclose(part.base, model.scores(X[:1])[0], atol=EXACT)
+        np.testing.assert_allclose(part.base + comparison, model.log_odds(X[:1])[0], atol=ROUNDING)
     assert len(parts[0].values) == 0
 
 
@@ -119,7 +123,7 @@ def test_a_model_on_a_device_has_the_same_explanations(kernel):
     model = model_of(embedding=random_embedding(kernel, True, "identity", rng))
     X = random_rows(6, rng)
     moved = model.on(TorchPlace((torch.device("cpu"),), torch.float32))
-    np.testing.assert_allclose(explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=1e-5)
+    np.testing.assert_allclose(explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], atol=EXACT)
 
 
 TEXTS = {
@@ -150,8 +154,9 @@ def fitted(request):
 def test_texts_are_explained_by_their_own_words(fitted):
     classifier, texts = fitted
     found = explain(classifier, texts, k=3)
-    columns, scores = classifier.top_columns(texts, 3)
+    columns, _ = classifier.top_columns(texts, 3)
     np.testing.assert_array_equal([[each.column for each in row] for row in found], columns)
+    scores = np.take_along_axis(classifier.decision_function(texts), columns, axis=1)
     np.testing.assert_allclose([[each.score for each in row] for row in found], scores, atol=EXACT)
     first = found[0][0]
     for feature in first.features.tolist():
@@ -165,14 +170,16 @@ def test_segments_do_not_overlap_and_hold_every_contribution(fitted):
         pieces = second.segments()
         bounds = [bound for piece in pieces for bound in piece[:2]]
         assert bounds == sorted(bounds) and bounds[0] >= 0 and bounds[-1] <= len(text)
-        assert sum(piece[2] for piece in pieces) == pytest.approx(second.score - second.base, abs=1e-9)
+        assert sum(piece[2] for piece in pieces) == pytest.approx(
+            second.score - second.base - second.comparison, abs=1e-9
+        )
 
 
 def test_a_document_adds_up(fitted):
     classifier, texts = fitted
     found = explain(classifier, texts[:2], [classifier.classes_[3]])[1][0].document(k=4)
     assert found["label"] == classifier.classes_[3] and len(found["words"]) == 4
-    total = found["base"] + found["rest"] + sum(word["contribution"] for word in found["words"])
+    total = found["base"] + found["comparison"] + found["rest"] + sum(word["contribution"] for word in found["words"])
     assert total == pytest.approx(found["score"], abs=1e-9)
     sizes = [abs(word["contribution"]) for word in found["words"]]
     assert sizes == sorted(sizes, reverse=True)
@@ -217,5 +224,6 @@ def test_real_predictions_are_explained(real_data, decoder, kernel):
     )
     classifier.fit_dataset(train.rows(np.arange(2000)))
     texts = test.texts[:340]
-    scores = [[each.score for each in row] for row in explain(classifier, texts, k=3)]
-    np.testing.assert_allclose(scores, classifier.predict_topk(texts, 3)[1], atol=EXACT)
+    found = explain(classifier, texts, k=3)
+    log_odds = np.take_along_axis(classifier.decision_function(texts), classifier.top_columns(texts, 3)[0], axis=1)
+    np.testing.assert_allclose([[each.score for each in row] for row in found], log_odds, atol=EXACT)

@@ -17,12 +17,12 @@ SECTIONS = ("glance", "measures", "frequency", "shape", "map", "labels", "confus
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
-@pytest.mark.parametrize(("preset", "charts"), [("balanced", 4), ("fast", 3)])
-def test_a_browser_draws_the_page(tmp_path, preset, charts):
+@pytest.mark.parametrize(("scorer", "charts"), [("embedding", 4), ("trees", 3)])
+def test_a_browser_draws_the_page(tmp_path, scorer, charts):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     names = [HOSTILE, *train.label_names[1:]]
     train, test = (Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test))
-    classifier = RembrandtClassifier(preset, random_state=0).fit_dataset(train)
+    classifier = RembrandtClassifier("fast", scorers=scorer, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a model")
     page = tmp_path / "report.html"
     page.write_text(render(contents), encoding="utf-8")
@@ -37,5 +37,5 @@ def test_a_browser_draws_the_page(tmp_path, preset, charts):
     p1 = next(m["value"] for m in contents["metrics"] if m["name"] == "p@1")
     assert float(re.search(r'<div class="value">([\d.]+) %', drawn)[1]) == pytest.approx(100 * p1, abs=0.06)
     assert 'data-theme="light"' in drawn
-    assert "Its scores come from " + ("label trees" if preset == "fast" else "the label embedding") in drawn
+    assert "Its scores come from " + ("label trees" if scorer == "trees" else "the label embedding") in drawn
     assert "[object Object]" not in drawn

@@ -43,7 +43,7 @@ def problem():
     texts = [f"{HOSTILE} & {text}" for text in test.texts]
     test = Dataset.from_arrays(Y=test.Y, texts=texts, label_names=names)
     train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_names=names)
-    return RembrandtClassifier(random_state=0, **SETTLED).fit_dataset(train), test
+    return RembrandtClassifier(random_state=0, **SETTLED | {"scorers": "embedding"}).fit_dataset(train), test
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,13 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     assert len(contents["map"]["x"]) == len(contents["map"]["y"]) == 24
     assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
     assert contents["settings"]["method"] == "rembrandt" and "trees" not in contents["settings"]
-    assert contents["model"]["scorers"] == {"embedding": 1.0}
+    assert contents["model"]["scorers"] == ["embedding"]
 
 
 def test_explained_predictions_add_up_and_mark_their_text(contents):
     for example in contents["explained"]:
         for prediction in example["predictions"]:
-            total = prediction["base"] + sum(value for _, _, value in prediction["segments"])
+            total = prediction["base"] + prediction["comparison"] + sum(value for _, _, value in prediction["segments"])
             assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
             assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
 
@@ -141,15 +141,13 @@ def test_classes_and_features_are_reported_too():
     render(contents)
 
 
-@pytest.mark.parametrize(
-    "scorers", [{"trees": 1.0}, {"trees": 0.5, "centroids": 0.25, "embedding": 0.25}], ids=["fast", "blend"]
-)
+@pytest.mark.parametrize("scorers", [("trees",), ("trees", "centroids", "embedding")], ids=["fast", "blend"])
 def test_models_of_other_scorers_are_reported_too(scorers):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     classifier = RembrandtClassifier("fast", scorers=scorers, n_components=8, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a blend")
-    assert contents["model"]["scorers"] == scorers and len(contents["map"]["x"]) == 20
-    if "embedding" in scorers:
+    assert set(contents["model"]["scorers"]) <= set(scorers) and len(contents["map"]["x"]) == 20
+    if "embedding" in contents["model"]["scorers"]:
         assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1
     else:
         assert contents["spectrum"] is None and "trees" in contents["settings"]

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from rembrandt.linalg.hinge import IN_CACHE, squared_hinge
+from rembrandt.linalg.hinge import IN_CACHE, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import normalize_rows
 
 
@@ -19,17 +19,15 @@ def examples(n, d, seed):
 
 
 def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
-    n, d = X.shape
-    ends = np.append(0, np.cumsum([len(rows) for rows in positives]))
+    d = X.shape[1]
     position = np.full(d, -1, dtype=np.int32)
-    of_labels, pools = (ends, np.concatenate(positives)), (np.array([0, len(pool)]), pool)
-    lists = (of_labels, pools, np.zeros(len(positives), dtype=np.int64))
-    labels = np.arange(len(positives))
-    costs = np.full(n, cost, dtype=np.float32)
-    found = squared_hinge((X.indptr, X.indices, X.data), costs, *lists, labels, passes, 1e-4, threshold, position)
+    costs = np.full(len(pool), cost, dtype=np.float32)
+    compact, features = compact_pool((X.indptr, X.indices, X.data), pool, costs, position)
     assert (position == -1).all(), "work space is left as it was"
-    starts = np.append(0, found[0])
-    W = sparse.csr_array((found[2], found[1], starts), shape=(len(positives), d)).toarray()
+    starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
+    rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
+    found = squared_hinge(compact, (starts, rows), np.arange(len(positives)), passes, 1e-4, threshold)
+    W = sparse.csr_array((found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)).toarray()
     return W, found[3]
 
 

@@ -9,17 +9,17 @@ from rembrandt.model.model import VECTORS
 from rembrandt.recipe import TreeSettings
 from tests.estimators.problems import settled, words
 
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0)
+TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0)
 
 
-def fitted(n_labels, *names):
-    X, Y = words(600, n_labels, 5 * n_labels)
-    return RembrandtClassifier(**settled(scorers=dict.fromkeys(names, 1), trees=TREES, n_components=5)).fit(X, Y)
+def fitted(n_labels, *names, n=600):
+    X, Y = words(n, n_labels, 5 * n_labels)
+    return RembrandtClassifier(**settled(scorers=names, trees=TREES, n_components=5)).fit(X, Y)
 
 
 @pytest.mark.parametrize("names", [("embedding",), ("trees", "embedding")], ids="-".join)
 def test_they_are_the_embedding(names):
-    classifier = fitted(20, *names)
+    classifier = fitted(20, *names, n=90)  # too few rows to choose among the scorers
     assert_array_equal(classifier.embedding_, classifier.model_.embedding.vectors)
     assert_array_equal(classifier.singular_values_, classifier.model_.embedding.singular_values)
     assert classifier.embedding_.shape == (20, 5)

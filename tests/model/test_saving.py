@@ -16,7 +16,7 @@ from rembrandt.recipe import DECODERS, EmbeddingSettings, TreeSettings
 from tests.estimators.problems import settled, words
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", "naïve 日本 apple", "slow car"] * 8
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0)
+TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0)
 
 
 def options(**more):
@@ -69,24 +69,24 @@ class TestModels:
 
     @pytest.mark.parametrize(
         "scorers",
-        [("trees",), ("centroids",), ("trees", "embedding"), {"trees": 1, "centroids": 2, "embedding": 3}],
-        ids=lambda scorers: "-".join(scorers),
+        [("trees",), ("centroids",), ("trees", "embedding"), ("trees", "centroids", "embedding")],
+        ids="-".join,
     )
     def test_each_scorer_and_blends(self, tmp_path, scorers):
-        X, Y = words(300, 30, 150)
-        blend = {"scorers": scorers if len(scorers) != 2 else dict.fromkeys(scorers, 0.5)}
-        fitted = RembrandtClassifier(**options(trees=TREES, **blend)).fit(X, Y)
+        """With fewer rows than a blend is learned from, all scorers are kept."""
+        X, Y = words(90, 20, 100)
+        fitted = RembrandtClassifier(**options(trees=TREES, scorers=scorers)).fit(X, Y)
         found = saved(fitted, tmp_path)
-        assert tuple(found.model_.scorers) == tuple(fitted.model_.scorers)
-        assert found.model_.blend.weights == fitted.model_.blend.weights
+        assert tuple(found.model_.scorers) == tuple(fitted.model_.scorers) == scorers
+        assert found.model_.blend == fitted.model_.blend
         assert_same(fitted, found, X)
 
     @pytest.mark.parametrize("threshold", [0.3, "micro", "macro"])
-    def test_calibration_and_thresholds(self, tmp_path, threshold):
+    def test_blends_and_thresholds(self, tmp_path, threshold):
         X, Y = words(300, 10, 150)
-        fitted = RembrandtClassifier(**options(calibrate=True, threshold=threshold)).fit(X, Y)
+        fitted = RembrandtClassifier(**options(scorers=("trees", "embedding"), threshold=threshold)).fit(X, Y)
         found = saved(fitted, tmp_path)
-        assert found.model_.blend.calibration is not None
+        assert found.model_.blend == fitted.model_.blend
         assert_array_equal(found.model_.threshold, fitted.model_.threshold)
         assert_same(fitted, found, X)
 
@@ -156,11 +156,11 @@ class TestParameters:
         "more",
         [
             {"ridge": 0.3, "center": True},
-            {"scorers": {"trees": 0.25, "embedding": 0.75}, "trees": TREES},
+            {"scorers": ("trees", "embedding"), "trees": TREES},
             {"scorers": "trees", "trees": TREES},
             {"preset": "fast", "trees": TREES, "embedding": None, "scorers": "auto"},
         ],
-        ids=["embedding", "weights", "name", "preset"],
+        ids=["embedding", "names", "name", "preset"],
     )
     def test_they_are_kept_and_a_clone_fits_the_same_model(self, tmp_path, more):
         X, y = points()
@@ -181,9 +181,9 @@ class TestParameters:
             {"n_components": np.int64(2)},
             {"ridge": np.float32(0.5)},
             {"decoder_ridge": np.float64(0.5)},
-            {"scorers": {"trees": np.float64(0.5), "embedding": np.int64(1)}, "trees": TREES},
+            {"threshold": np.float32(0.25)},
             {"embedding": EmbeddingSettings(leave_out=0.0, max_iter=np.int32(5), center=np.bool_(True))},
-            {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1), power=3.0), "scorers": "trees"},
+            {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1)), "scorers": "trees"},
         ],
         ids=lambda setting: next(iter(setting)),
     )

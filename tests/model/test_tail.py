@@ -13,7 +13,7 @@ from rembrandt.recipe import TreeSettings
 from tests.devices import PLACES
 from tests.estimators.problems import settled, skewed
 
-TREES = TreeSettings(n_trees=1, cost=1.0, power=3.0)
+TREES = TreeSettings(n_trees=1, cost=1.0)
 CASES = {
     "ridge": (False, {"decoder": "ridge"}),
     "kernel": (False, {"decoder": "ridge", "kernel": "gaussian", "n_random_features": 50}),
@@ -22,8 +22,8 @@ CASES = {
     "logistic, one label": (True, {"decoder": "logistic", "max_epochs": 3}),
     "ridge, one label": (True, {"decoder": "ridge"}),
     "trees": (False, {"scorers": "trees", "trees": TREES}),
-    "blend": (False, {"scorers": {"trees": 0.5, "embedding": 0.5}, "trees": TREES}),
-    "calibrated": (False, {"decoder": "ridge", "calibrate": True}),
+    "blend": (False, {"scorers": ("trees", "embedding"), "trees": TREES}),
+    "discriminant, one label": (True, {"decoder": "discriminant"}),
 }
 
 
@@ -39,7 +39,7 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
     X, classifier = case
     model, device = classifier.model_, place()
     worth = inverse_propensity(model.label_counts, model.n_train)
-    everything = model.blend.probability(model.blended(X)) * worth
+    everything = model._probabilities(model.features_at(X, np.arange(model.n_labels))) * worth
     there = model if device is None else model.on(device)
     for allowed in (None, np.arange(0, model.n_labels, 3)):
         hidden = np.full_like(everything, -np.inf)

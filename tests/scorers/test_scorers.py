@@ -15,7 +15,7 @@ from rembrandt.scorers.centroids import fit_centroids, largest_entries
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer
 from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
-from tests.estimators.problems import examples
+from tests.estimators.problems import examples, words
 from tests.scorers.contract import LABELS, ScorerContract, problem
 
 SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
@@ -107,6 +107,31 @@ class TestSigmoid(ScorerContract):
         assert ((likely > 0) & (likely < 1)).all()
 
 
+class TestDiscriminant(TestSoftmax):
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(replace(data, multiclass=True), decoder="discriminant")
+
+    def test_likelihoods_of_some_labels_need_no_others_where_they_are_not_searched(self):
+        data = replace(examples(*problem()), multiclass=True)
+        settings = replace(SETTINGS, proposes=False)
+        scorer = embedding_scorer(data, decoder="discriminant", embedding=settings)
+        assert scorer.decoder.link == "sigmoid" and not scorer.proposes
+        assert not type(scorer).from_arrays(*scorer.arrays()).proposes
+
+
+class TestDiscriminantManyLabels(TestSigmoid):
+    least = 0.7
+
+    @classmethod
+    def fit(cls, data):
+        return embedding_scorer(data, decoder="discriminant")
+
+    def test_likelihoods_are_probabilities(self, scorer, rows, scores):
+        likely = scorer.likelihood(rows, scores)
+        assert ((likely >= 0) & (likely <= 1)).all()
+
+
 class TestKernel(ScorerContract):
     tolerance = 1e-4
 
@@ -160,6 +185,21 @@ class TestDevice(ScorerContract):
         with pytest.raises(SettingsError, match="cpu") as refused:
             scorer.with_shortlist(10)
         assert refused.value.parameters == ("shortlist",)
+
+
+@pytest.mark.parametrize("decoder", ["ridge", "discriminant"])
+@pytest.mark.parametrize("kernel", [None, "gaussian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_of_many_labels_have_the_scores_that_they_have_among_all(decoder, kernel, dtype):
+    """They are computed one by one; more of them come from the product with all labels."""
+    X, Y = words(700, 500, 1200)
+    scorer = embedding_scorer(examples(X.astype(dtype), Y), decoder=decoder, kernel=kernel)
+    rows = scorer.prepare(X)
+    for few in (1, 7, 24, 26, 40):
+        labels = np.random.default_rng(few).integers(-1, 500, (700, few))
+        expected = np.where(labels < 0, -np.inf, np.take_along_axis(scorer.all(rows), np.maximum(labels, 0), axis=1))
+        assert_allclose(scorer.at(rows, labels), expected, rtol=1e-4, atol=1e-4)
+    assert scorer.at(rows, np.empty((700, 0), np.int64)).shape == (700, 0)
 
 
 class TestRegressor:

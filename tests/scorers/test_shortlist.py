@@ -155,7 +155,7 @@ class TestClassifier:
     @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
     def test_beside_trees_the_candidates_are_those_of_both(self, decoder):
         X, Y = several(n=400, labels=30)
-        blended = {"scorers": {"trees": 0.5, "embedding": 0.5}, "trees": TreeSettings(n_trees=1, cost=1.0, power=3.0)}
+        blended = {"scorers": ("trees", "embedding"), "trees": TreeSettings(n_trees=1, cost=1.0)}
         both = RembrandtClassifier(**settled(decoder=decoder, max_epochs=3, **blended)).fit(X, Y)
         for limits in ({}, {"include": range(0, 30, 2)}):
             labels, scores = both.predict_topk(X, 5, **limits)

@@ -1,23 +1,25 @@
-"""Candidates of a search: they differ only in what is open, the usual settings come first, and none comes twice."""
+"""What a search may change: only what is open, and the usual value of everything first."""
 
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings, resolve
-from rembrandt.selection.candidates import MOST, candidates, is_open, usual
+from rembrandt.selection.candidates import Axis, axes, usual
 from tests.estimators.problems import blobs, examples, several, words
 from tests.test_recipe import RECIPES
 
 PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
 DATA = examples(*words(600, 30, 200))
-EMBEDDING = {
+WIDE = examples(*words(600, 400, 1000))
+EFFORTS = (0, 1, 2)
+OPEN = {
     "n_components": 7,
     "ridge": 0.5,
     "normalize": False,
@@ -25,172 +27,126 @@ EMBEDDING = {
     "decoder": "logistic",
     "decoder_ridge": 0.25,
 }
-INNER = {"kernel_scale": 0.7, "leave_out": 0.25}
+INNER = {"kernel_scale": 0.7, "leave_out": 0.25, "label_power": 0.3, "row_power": 0.2}
 
 
-def listed(data=DATA, budget=True, **given):
-    recipe = resolve(PARAMETERS | {"budget": 60.0 if budget else None} | given, data)
-    return candidates(data, recipe, budget), recipe
+def listed(effort=2, data=DATA, **given):
+    recipe = resolve(PARAMETERS | given, data)
+    return axes(data, recipe, effort), recipe
 
 
-class TestWithABudget:
-    @pytest.mark.parametrize("name", EMBEDDING)
-    def test_a_parameter_that_is_given_is_the_same_in_all(self, name):
-        assert len({getattr(one, name) for one in listed()[0].embedding}) > 1
-        found = listed(**{name: EMBEDDING[name]})[0].embedding
-        assert {getattr(one, name) for one in found} == {EMBEDDING[name]}
-        assert len(found) > 1
+def values(found, name):
+    """All values of a setting."""
+    [axis] = [axis for axis in found if name in axis.names]
+    return [value[axis.names.index(name)] for value in axis.values]
+
+
+def open_settings(recipe):
+    own = [getattr(recipe, field.name) for field in fields(Recipe)]
+    inner = [*vars(replace(recipe.embedding, solver="pcg")).values(), *vars(recipe.trees).values()]
+    return [value for value in own + inner if isinstance(value, str) and value == "auto"]
+
+
+class TestAxis:
+    AXIS = Axis("embedding", ("decoder", "kernel"), (("ridge", None), ("ridge", "gaussian"), ("logistic", None)))
+
+    def test_values_go_where_their_names_are(self):
+        found = Axis("trees", ("cost", "n_trees"), ()).applied(Recipe(), (3.0, 2))
+        assert found == Recipe(trees=TreeSettings(cost=3.0, n_trees=2))
+        found = Axis("embedding", ("kernel", "kernel_scale"), ()).applied(Recipe(), ("gaussian", 0.5))
+        assert found == Recipe(kernel="gaussian", embedding=EmbeddingSettings(kernel_scale=0.5))
+
+    def test_alternatives_agree_with_what_is_given(self):
+        recipe = Recipe(decoder="auto", kernel="auto")
+        assert self.AXIS.open_in(recipe) == self.AXIS
+        assert self.AXIS.open_in(replace(recipe, kernel="matern3")).values == (
+            ("ridge", "matern3"),
+            ("logistic", "matern3"),
+        )
+        assert self.AXIS.open_in(replace(recipe, decoder="transpose", kernel=None)).values == (("transpose", None),)
+
+
+class TestAxes:
+    @pytest.mark.parametrize("name", OPEN)
+    def test_a_parameter_that_is_given_has_no_alternative(self, name):
+        data = replace(WIDE, multiclass=True)
+        assert len(set(values(listed(data=data)[0], name))) > 1
+        assert set(values(listed(data=data, **{name: OPEN[name]})[0], name)) == {OPEN[name]}
 
     @pytest.mark.parametrize("name", INNER)
-    def test_a_setting_of_the_embedding_that_is_given_is_the_same_in_all(self, name):
-        assert len({getattr(one.embedding, name) for one in listed()[0].embedding}) > 1
-        found = listed(embedding=EmbeddingSettings(**{name: INNER[name]}))[0].embedding
-        assert {getattr(one.embedding, name) for one in found} == {INNER[name]}
-        assert len(found) > 1
+    def test_a_setting_of_the_embedding_that_is_given_has_no_alternative(self, name):
+        given = EmbeddingSettings(**{"label_power": "auto", "row_power": "auto"} | {name: INNER[name]})
+        assert set(values(listed(embedding=given)[0], name)) == {INNER[name]}
 
-    def test_scaled_labels_are_candidates_where_they_are_open(self):
-        rows, more = several()
-        data = examples(rows, np.where(more.sum(axis=1, keepdims=True) == 0, 1, more))  # some rows have all labels
-        found = listed(data, embedding=EmbeddingSettings(label_power="auto", row_power="auto"))[0].embedding
-        assert found[0].embedding.row_power == 0 and found[1] != found[0]
-        assert {one.embedding.row_power for one in found} == {0.0, 0.5}
-        assert {one.embedding.label_power for one in found} == {0.0}, "labels are equally frequent"
+    def test_a_cost_that_is_given_has_no_alternative(self):
+        assert len(values(listed()[0], "cost")) > 1
+        assert values(listed(trees=TreeSettings(cost=0.7))[0], "cost") == [0.7]
 
-    def test_settings_of_the_trees_that_are_given_are_kept(self):
-        assert len({one.trees.cost for one in listed()[0].trees}) > 1
-        found = listed(trees=TreeSettings(cost=0.7))[0]
-        assert [one.trees.cost for one in found.trees] == [0.7]
-        assert listed(trees=TreeSettings(power=2.5))[0].powers == (2.5,)
-        assert listed()[0].n_trees == (1, 2), "as many as the preset has, and one"
-
-    def test_scorers_that_are_named_are_the_only_ones(self):
-        assert listed(scorers="embedding")[0].trees == []
-        assert listed(scorers="trees")[0].embedding == []
-        found = listed(scorers=("trees", "centroids", "embedding"))[0]
-        assert [one.scorers for one in found.others] == [("centroids",)]
-        assert found.all == [*found.others, *found.trees, *found.embedding]
-
-    def test_a_growable_model_has_a_ridge_decoder(self):
-        found = listed(growable=True)[0]
-        assert found.trees == [] and {one.decoder for one in found.embedding} == {"ridge"}
-
-    def test_the_usual_settings_come_first_and_then_those_with_one_change(self):
-        found = listed()[0].embedding
-        first = found[0]
-        names = ("n_components", "ridge", "normalize", "kernel", "decoder", "decoder_ridge")
-        assert [getattr(first, name) for name in names] == [30, 1.0, True, None, "ridge", 0.1]
-        assert (first.embedding.kernel_scale, first.embedding.leave_out) == (1.0, 0.5)
-
-        def changes(one):
-            own = [getattr(one, name) != getattr(first, name) for name in ("n_components", "ridge", "normalize")]
-            decoder = [one.decoder, one.decoder_ridge, one.embedding.leave_out]
-            usual_decoder = [first.decoder, first.decoder_ridge, first.embedding.leave_out]
-            kernel = (one.kernel, one.embedding.kernel_scale) != (first.kernel, first.embedding.kernel_scale)
-            return sum(own) + (decoder != usual_decoder) + kernel
-
-        counted = [min(2, changes(one)) for one in found]
-        assert counted == sorted(counted) and counted[:2] == [0, 1]
-
-    def test_the_same_seed_gives_the_same_list(self):
-        assert listed()[0] == listed()[0]
-        assert listed(random_state=1)[0].embedding != listed()[0].embedding
-
-
-@pytest.mark.parametrize("budget", [False, True])
-class TestEveryList:
+    @pytest.mark.parametrize("effort", EFFORTS)
     @pytest.mark.parametrize("multiclass", [False, True])
-    def test_no_candidate_comes_twice(self, budget, multiclass):
-        data = replace(DATA, multiclass=multiclass)
-        found = listed(data, budget, scorers=("trees", "centroids", "embedding"))[0].all
-        assert len(set(found)) == len(found) and len(found) <= MOST + 4
+    def test_no_alternative_comes_twice_and_the_usual_one_is_the_same(self, effort, multiclass):
+        found, recipe = listed(effort, replace(DATA, multiclass=multiclass))
+        for axis in found:
+            assert len(set(axis.values)) == len(axis.values) >= 1
+            assert all(len(value) == len(axis.names) for value in axis.values)
+        assert usual(recipe, found) == usual(recipe, listed(0, replace(DATA, multiclass=multiclass))[0])
 
-    def test_a_candidate_is_one_scorer_without_open_settings(self, budget):
-        found, recipe = listed(budget=budget, scorers=("trees", "centroids", "embedding"))
-        for one in found.all:
-            assert len(one.scorers) == 1 and one.blend == (1.0,) and not is_open(one)
-            assert not budget or one.scorers != ("embedding",) or one.n_components != "auto"
-            kept = {"method", "regressor", "growable", "calibrate", "threshold", "seed"}
-            assert all(getattr(one, name) == getattr(recipe, name) for name in kept)
+    def test_more_effort_is_more_alternatives(self):
+        sizes = [[len(axis.values) for axis in listed(effort)[0]] for effort in EFFORTS]
+        assert all(a <= b <= c for a, b, c in zip(*sizes, strict=True)) and sizes[0] != sizes[1] != sizes[2]
 
-    def test_rows_of_unit_length_are_not_scaled(self, budget):
+    @pytest.mark.parametrize("effort", EFFORTS)
+    def test_rows_of_unit_length_are_not_scaled(self, effort):
         X, y = blobs()
         unit = examples(X / np.linalg.norm(X, axis=1, keepdims=True), y)
-        for data, scalings in ((examples(X, y), {True, False}), (unit, {False})):
-            assert {one.normalize for one in listed(data, budget, scorers="embedding")[0].embedding} == scalings
+        for data, scalings in ((examples(X, y), [True, False]), (unit, [False])):
+            assert values(listed(effort, data)[0], "normalize") == scalings
 
-    def test_logistic_decoders_are_tried_with_one_label_a_row_and_where_they_are_quick(self, budget):
-        def has_logistic(data):
-            given = {"scorers": "embedding", "normalize": False}
-            return any(one.decoder == "logistic" for one in listed(data, budget, **given)[0].embedding)
+    def test_logistic_decoders_are_tried_with_one_label_a_row_and_where_they_are_quick(self):
+        def has_logistic(data, effort=2):
+            return "logistic" in values(listed(effort, data)[0], "decoder")
 
         n = 10**6
         Y = sparse.csr_array((np.ones(n, np.float32), np.arange(n) % 1000, np.arange(n + 1)), shape=(n, 1000))
         X = as_rows(sparse.csr_array((n, 2000), dtype=np.float32))
         assert not has_logistic(Examples(X, Y, np.arange(1000), multiclass=True))
-        assert has_logistic(examples(*blobs())) and not has_logistic(DATA)
+        one = examples(*blobs())
+        assert has_logistic(one) and not has_logistic(one, 0) and not has_logistic(DATA)
+
+    @pytest.mark.parametrize("effort", EFFORTS)
+    def test_an_embedding_of_features_is_not_transposed_and_labels_are_not_scaled(self, effort):
+        found = listed(effort, method="pca")[0]
+        assert "transpose" not in values(found, "decoder") and values(found, "label_power") == [0.0]
+
+    def test_labels_are_scaled_where_that_makes_a_difference(self):
+        rows, more = several()
+        data = examples(rows, np.where(more.sum(axis=1, keepdims=True) == 0, 1, more))
+        assert set(values(listed(data=data)[0], "row_power")) == {0.0, 0.5}
+        alike = examples(np.eye(12), np.arange(12) % 4)
+        assert values(listed(data=alike)[0], "label_power") == values(listed(data=alike)[0], "row_power") == [0.0]
+        growable = listed(data=data, growable=True)[0]
+        assert values(growable, "row_power") == [0.0] and set(values(growable, "decoder")) == {"ridge"}
+
+    def test_no_rank_is_larger_than_the_data_allow(self):
+        for effort in EFFORTS:
+            assert values(listed(effort)[0], "n_components") == [30]
+        assert max(values(listed(2, examples(*words(3000, 2000, 5000)))[0], "n_components")) == 1000
 
 
-class TestWithoutABudget:
-    def test_the_rank_comes_from_the_spectrum(self):
-        assert {one.n_components for one in listed(budget=False)[0].embedding} == {"auto"}
-
-    def test_there_are_few_kernels_and_the_usual_ridge(self):
-        found = listed(budget=False)[0].embedding
-        assert {one.kernel for one in found} == {None, "gaussian"} and {one.ridge for one in found} == {1.0}
-
-    def test_a_trial_has_one_tree(self):
-        found = listed(budget=False, trees=TreeSettings(n_trees=3))[0]
-        assert found.n_trees == (1,) and {one.trees.n_trees for one in found.trees} == {1}
-
-
-SETTLED = Recipe(
-    scorers=("trees", "embedding"),
-    blend=(0.5, 0.5),
-    embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.0),
-    trees=TreeSettings(n_trees=1, pairs=1e6, cost=1.0, power=3.0),
-)
-
-
-class TestOpen:
-    @pytest.mark.parametrize("name", ["decoder", "kernel", "decoder_ridge", "normalize", "ridge", "blend"])
-    def test_a_parameter_is(self, name):
-        assert is_open(replace(SETTLED, **{name: "auto"}))
-
-    @pytest.mark.parametrize("name", ["kernel_scale", "label_power", "row_power"])
-    def test_a_setting_of_the_embedding_is_where_there_is_one(self, name):
-        opened = SETTLED.with_embedding(**{name: "auto"})
-        assert is_open(opened) and not is_open(replace(opened, scorers=("trees",), blend=(1.0,)))
-
-    def test_what_is_left_out_is_not_by_itself(self):
-        opened = SETTLED.with_embedding(leave_out="auto")
-        assert not is_open(opened) and usual(opened).embedding.leave_out == 0
-
-    @pytest.mark.parametrize("name", ["cost", "power"])
-    def test_a_setting_of_the_trees_is_where_there_are_trees(self, name):
-        opened = SETTLED.with_trees(**{name: "auto"})
-        assert is_open(opened) and not is_open(replace(opened, scorers=("embedding",), blend=(1.0,)))
-
-    def test_a_rank_from_the_spectrum_is_not(self):
-        assert not is_open(SETTLED) and not is_open(replace(SETTLED, n_components="auto"))
-
+class TestUsual:
+    @settings(deadline=None)
     @given(RECIPES)
     def test_usual_values_leave_nothing_open_and_change_nothing_that_was_given(self, recipe):
-        found = usual(recipe)
-        assert not is_open(found) and usual(found) == found
-        for field in fields(Recipe):
-            if field.name not in ("embedding", "trees") and getattr(recipe, field.name) != "auto":
-                assert getattr(found, field.name) == getattr(recipe, field.name)
-        for part in ("embedding", "trees"):
-            for field in fields(getattr(recipe, part)):
-                given = getattr(getattr(recipe, part), field.name)
-                assert given == "auto" or getattr(getattr(found, part), field.name) == given
-
-
-class TestPenalties:
-    def test_a_linear_decoder_has_one_and_a_kernel_several(self):
-        found = [one for one in listed()[0].embedding if one.decoder == "ridge"]
-        of = {
-            kernel is None: {one.decoder_ridge for one in found if one.kernel == kernel}
-            for kernel in (None, "gaussian")
-        }
-        assert of[True] == {0.1} and of[False] == {0.03, 0.1, 0.3, 1.0}
+        if recipe.trees.n_trees == "auto" or recipe.trees.pairs == "auto":
+            recipe = recipe.with_trees(n_trees=3, pairs=1e4)  # presets give these
+        recipe = recipe.with_embedding(proposes=True)
+        for effort in EFFORTS:
+            found = usual(recipe, axes(DATA, recipe, effort))
+            assert open_settings(found) == []
+            for field in fields(Recipe):
+                if field.name not in ("embedding", "trees") and getattr(recipe, field.name) != "auto":
+                    assert getattr(found, field.name) == getattr(recipe, field.name)
+            for part in ("embedding", "trees"):
+                for field in fields(getattr(recipe, part)):
+                    given = getattr(getattr(recipe, part), field.name)
+                    assert given == "auto" or getattr(getattr(found, part), field.name) == given

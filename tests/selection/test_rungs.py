@@ -1,7 +1,6 @@
-"""Rungs of a search: nested sets of rows to fit on, and rows to measure on that are never fitted to."""
+"""Rungs of a search: rows to fit on, and rows to measure on that are never fitted to."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +10,17 @@ from scipy import sparse
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import MemoryRows
-from rembrandt.selection.rungs import FEW, FOLDS, FROM_DISK, GROWTH, MOST_HELD, SHORT, rungs_of
+from rembrandt.selection.rungs import (
+    FEW,
+    FEW_HELD,
+    FIRST,
+    FOLDS,
+    FROM_DISK,
+    GROWTH,
+    MOST_HELD,
+    SAMPLE,
+    rungs_of,
+)
 
 
 class OnDisk(MemoryRows):
@@ -21,10 +30,12 @@ class OnDisk(MemoryRows):
         return 1, 1
 
 
-def rows(n, weighted=False, kind=MemoryRows):
+def rows(n, weighted=False, kind=MemoryRows, labels=50, seed=0):
+    """Rows with one of the labels each, in some order."""
+    rng = np.random.default_rng(seed)
     weights = (np.arange(n) % 5 > 0).astype(float) if weighted else None
-    Y = sparse.csr_array((n, 1), dtype=np.float32)
-    return Examples(kind(np.empty((n, 1))), Y, np.arange(1), False, weights)
+    Y = sparse.csr_array((np.ones(n, np.float32), rng.integers(0, labels, n), np.arange(n + 1)), shape=(n, labels))
+    return Examples(kind(np.arange(n, dtype=np.float64)[:, None]), Y, np.arange(labels), False, weights)
 
 
 def check_splits(data, rung):
@@ -35,50 +46,106 @@ def check_splits(data, rung):
         assert data.weights is None or data.weights[used].all(), "rows without weight are not used"
 
 
+def same(first, second):
+    pairs = zip(first, second, strict=True)
+    return all(np.array_equal(a, b) for one, two in pairs for a, b in zip(one.fit, two.fit, strict=True))
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.integers(100, 40_000), st.booleans(), st.integers(0, 5), st.sampled_from([50, 500, 2000]))
-def test_rows_are_split_once_and_rungs_are_nested(n, weighted, seed, first):
+@given(st.integers(100, 40_000), st.booleans(), st.integers(0, 5), st.booleans())
+def test_rows_are_split_once_and_rungs_are_nested(n, weighted, seed, short):
     data = rows(n, weighted)
-    found = rungs_of(data, seed, first=first)
-    assert [rung.work for rung in found] == sorted(rung.work for rung in found)
+    found = rungs_of(data, seed, short)
+    last = found[-1]
+    everything = n if data.weights is None else int(data.weights.sum())
+    assert [rung.last for rung in found] == [False] * (len(found) - 1) + [True]
+    assert last.rows + len(last.held[0]) == everything and last.labels is None
+    assert len(last.held[0]) == min(MOST_HELD, round(everything / 6))
+    assert len(last.fit) == (FOLDS if everything <= FEW else 1)
     for rung in found:
         check_splits(data, rung)
-    for low, high in pairwise(found):
-        assert np.isin(low.fit[0], high.fit[0]).all() and np.isin(low.held[0], high.held[0]).all()
-        assert high.work <= (GROWTH + 1) * low.work
-        assert not np.isin(high.held[0], low.fit[0]).any()
-    everything = n if data.weights is None else int(data.weights.sum())
-    assert len(found[-1].fit[0]) >= everything - MOST_HELD - 1
-    assert found[0].rows >= min(first, found[-1].rows)
-    again = rungs_of(data, seed, first=first)
-    assert [rung.fit[0].tolist() for rung in again] == [rung.fit[0].tolist() for rung in found]
-    assert not np.array_equal(rungs_of(data, seed + 1)[0].fit[0], found[0].fit[0])
+        assert rung.last or len(rung.held[0]) <= FEW_HELD
+        assert np.isin(rung.fit[0], last.fit[0]).all() and np.isin(rung.held[0], last.held[0]).all()
+    if short:
+        assert len(found) == 2 and (found[0].labels is None) == (last.rows <= 2 * SAMPLE)
+    else:
+        assert found[0].rows >= min(last.rows, FIRST / GROWTH)
+        assert [rung.work for rung in found] == sorted(rung.work for rung in found)
+    assert same(rungs_of(data, seed, short), found)
+    assert not same(rungs_of(data, seed + 1, short), found)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(100, 40_000), st.booleans(), st.integers(0, 5))
-def test_without_a_budget_there_is_one_rung(n, weighted, seed):
-    data = rows(n, weighted)
-    [rung] = rungs_of(data, seed, short=True)
-    check_splits(data, rung)
-    sample = np.concatenate([rung.fit[0], rung.held[0]])
-    everything = n if data.weights is None else int(data.weights.sum())
-    assert len(sample) == min(everything, SHORT)
-    assert len(rung.fit) == (FOLDS if len(sample) <= FEW else 1)
-    for fit, held in zip(rung.fit, rung.held, strict=True):
-        assert set(fit) | set(held) == set(sample)
+@settings(max_examples=10, deadline=None)
+@given(st.integers(20_000, 60_000), st.integers(50, 20_000), st.integers(0, 5), st.booleans())
+def test_a_sampled_rung_keeps_the_examples_of_its_labels(n, labels, seed, short):
+    data = rows(n, labels=labels, seed=seed)
+    *sampled, last = rungs_of(data, seed, short)
+    assert sampled
+    for rung in sampled:
+        chosen = data.Y[rung.fit[0]][:, rung.labels]
+        assert (np.diff(chosen.indptr) > 0).all(), "every row has one of the labels"
+        assert (np.diff(data.Y[rung.held[0]][:, rung.labels].indptr) > 0).all()
+        before = np.bincount(data.Y[last.fit[0]].indices, minlength=labels)[rung.labels]
+        after = np.asarray(chosen.sum(axis=0)).ravel()
+        assert (after == before).all(), "no example of the labels is left out"
+
+
+def test_common_labels_do_not_make_a_rung_long():
+    n = 60_000
+    data = rows(n)
+    Y = sparse.csr_array(np.ones((n, 2), dtype=np.float32))
+    first = rungs_of(replace(data, Y=Y, classes=np.arange(2)), 0, short=True)[0]
+    assert first.rows == 2 * SAMPLE and len(first.held[0]) == FEW_HELD
+
+
+def test_labels_that_few_rows_have_are_no_sample():
+    """One label has nearly all rows: without it, nothing is left to fit on or to measure on."""
+    n = 30_000
+    column = np.zeros(n, dtype=int)
+    column[:100] = np.arange(1, 101)
+    Y = sparse.csr_array((np.ones(n, np.float32), column, np.arange(n + 1)), shape=(n, 101))
+    for seed in range(6):
+        data = replace(rows(n), Y=Y, classes=np.arange(101))
+        for rung in rungs_of(data, seed, short=True):
+            check_splits(data, rung)
+            assert rung.rows >= SAMPLE / 2 and len(rung.held[0]) >= 100
+
+
+def test_rows_without_labels_are_not_used():
+    data = rows(1000)
+    few = replace(data, Y=sparse.csr_array(sparse.diags_array((np.arange(1000) % 3 > 0).astype(np.float32)) @ data.Y))
+    few.Y.eliminate_zeros()
+    for rung in rungs_of(few, 0, short=True):
+        assert (np.concatenate([*rung.fit, *rung.held]) % 3 > 0).all()
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("kind", ["equal rows", "groups"])
+@pytest.mark.parametrize("n", [600, 30_000])
+def test_related_rows_stay_on_one_side(n, kind, short):
+    which = np.random.default_rng(0).integers(0, n // 4, n)
+    data = rows(n)
+    if kind == "groups":
+        data = replace(data, groups=which)
+    else:
+        data = replace(data, X=MemoryRows(sparse.csr_array(np.sin(which)[:, None])))
+    for rung in rungs_of(data, 0, short):
+        check_splits(data, rung)
+        for fit, held in zip(rung.fit, rung.held, strict=True):
+            assert not np.isin(which[fit], which[held]).any()
 
 
 def test_few_rows_end_in_several_splits():
-    last = rungs_of(rows(3000), 0)[-1]
-    assert len(last.fit) == FOLDS and str(last) == "4 splits of 2,500 rows"
-    first = rungs_of(rows(30_000), 0)[0]
-    assert len(first.fit) == 1 and str(first) == "2,888 rows"
+    first, last = rungs_of(rows(3000), 0, short=True)
+    assert len(last.fit) == FOLDS and str(last) == "3 splits of 2,500 rows"
+    assert str(first) == "2,500 rows" and last.work == 7500
+    first = rungs_of(rows(30_000), 0, short=True)[0]
+    assert str(first).endswith(" labels")
 
 
 @pytest.mark.parametrize("kind", [MemoryRows, OnDisk])
 def test_of_rows_on_disk_a_part_is_used(kind):
     data = rows(150_000, kind=kind)
-    last = rungs_of(data, 0)[-1]
-    assert last.rows == (FROM_DISK if kind is OnDisk else 150_000 - MOST_HELD)
-    check_splits(replace(data, X=MemoryRows(np.empty((150_000, 1)))), last)
+    last = rungs_of(data, 0, short=True)[-1]
+    assert last.rows == (FROM_DISK if kind is OnDisk else 150_000) - MOST_HELD
+    check_splits(data, last)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import memory
@@ -12,17 +12,17 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import fit_model
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.scorers.blend import Blend, collect
 from rembrandt.selection import trial as module
-from rembrandt.selection.trial import FEWEST, Measures, Trial, calibration_trial, mean
-from tests.estimators.problems import blobs, examples, skewed, words
+from rembrandt.selection.trial import FEATURES, FEWEST_DIRECTIONS, Measures, Trial, mean
+from tests.estimators.problems import examples, words
 
 USUAL = Recipe(
     scorers=("embedding",),
-    blend=(1.0,),
     n_components=8,
     normalize=True,
     embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, power=3.0),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0),
 )
 PLAIN = USUAL.with_embedding(leave_out=0.0)
 EMBEDDINGS = {
@@ -30,6 +30,7 @@ EMBEDDINGS = {
     "kernel": replace(USUAL, kernel="gaussian").with_embedding(kernel_scale=0.5),
     "transpose": replace(PLAIN, n_components=3, normalize=False, decoder="transpose"),
     "logistic": replace(PLAIN, decoder="logistic", decoder_ridge=0.0),
+    "discriminant": replace(USUAL, decoder="discriminant"),
     "center": PLAIN.with_embedding(center=True),
 }
 OTHERS = {name: replace(USUAL, scorers=(name,)) for name in ("trees", "centroids")}
@@ -45,8 +46,9 @@ def trial(fit=None, held=None, **more):
 
 
 def expected(fit, held, recipe):
-    """Measure a model that is fitted by itself."""
-    labels = fit_model(fit, recipe).top_k(held.X[:], 5)[0]
+    """Measure a scorer that is fitted by itself."""
+    [scorer] = fit_model(fit, recipe).scorers.values()
+    labels = scorer.top(scorer.prepare(held.X[:]), 5)[0]
     p = tuple(precision_at_k(held.Y, labels, k) for k in (1, 3, 5))
     return p, p[0] if held.multiclass else (p[0] + ndcg_at_k(held.Y, labels, 5)) / 2
 
@@ -63,17 +65,21 @@ class TestMeasures:
         assert_allclose(found.p, p, atol=1e-6)
         assert found.quality == pytest.approx(quality, abs=1e-6)
 
-    @pytest.mark.parametrize("name", EMBEDDINGS)
-    @pytest.mark.parametrize("power", [2.0, 3.0])
-    def test_blends_are_measured_as_their_models(self, name, power):
-        candidate, fit, held = EMBEDDINGS[name], texts(), texts(300, 1)
+    @pytest.mark.parametrize("multiclass", [False, True])
+    def test_candidates_of_held_out_rows_are_those_of_the_model(self, multiclass):
+        """What the blend learns from is what a model of the same rows gives it."""
+        fit, held = (replace(data, multiclass=multiclass) for data in (texts(), texts(300, 1)))
         one = trial(fit, held)
-        trees = one.scorer(OTHERS["trees"]).variant(power=power)
-        grid = [(0.0, 1.0), (0.3, 0.7), (1.0, 0.0)]
-        found = one.measure_blends([trees, one.scorer(candidate)], grid)
-        for weights, measures in zip(grid, found, strict=True):
-            recipe = replace(candidate, scorers=("trees", "embedding"), blend=weights).with_trees(power=power)
-            assert_allclose(measures.p, expected(fit, held, recipe)[0], atol=1e-6)
+        names = ("trees", "centroids", "embedding")
+        scorers = {name: one.scorer(replace(USUAL, scorers=(name,))) for name in names}
+        found = one.candidates(scorers)
+        model = fit_model(fit, replace(USUAL, scorers=names))
+        rows = {name: scorer.prepare(held.X[:]) for name, scorer in model.scorers.items()}
+        wanted = collect(model.scorers, rows, model.log_counts, 50)
+        assert_array_equal(found.labels, wanted.labels)
+        blend = Blend.fixed(names)
+        assert_allclose(blend.log_odds(found), blend.log_odds(wanted), rtol=1e-3, atol=1e-3)
+        assert_allclose(found.log_counts, wanted.log_counts)
 
     @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
     def test_weights_of_rows_count(self, name):
@@ -138,7 +144,7 @@ class TestShared:
 
     def test_an_embedding_serves_all_decoders(self, embedded):
         one = trial()
-        for candidate in (USUAL, EMBEDDINGS["kernel"], EMBEDDINGS["logistic"], replace(USUAL, decoder_ridge=1.0)):
+        for candidate in (USUAL, EMBEDDINGS["kernel"], EMBEDDINGS["discriminant"], replace(USUAL, decoder_ridge=1.0)):
             one.scorer(candidate)
         assert embedded == [8]
         for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):
@@ -147,6 +153,8 @@ class TestShared:
         for changes in ({"label_power": 0.5}, {"row_power": 0.5}):
             one.scorer(USUAL.with_embedding(**changes))
         assert embedded == [8, 8, 8, 9, 8, 8]
+        one.scorer(replace(USUAL, decoder="logistic"))  # the rows that stop it have no weight in its embedding
+        assert len(embedded) == 7
 
     def test_the_order_of_candidates_changes_nothing(self):
         wanted = [
@@ -169,23 +177,24 @@ class TestShared:
         assert embedded == []
 
 
-class TestCalibration:
-    def test_most_rows_are_fitted_to_and_the_rest_calibrate(self):
-        data = examples(*skewed())
-        recipe = replace(PLAIN, calibrate=True, threshold="macro", growable=True)
-        model = calibration_trial(data, recipe)
-        held = model.settings["calibration"]["n_examples"]
-        assert model.n_train + held == data.n and held == round(data.n / 6)
-        assert model.blend.calibration is not None and np.shape(model.threshold) == (30,)
-        assert model.embedding.moments is None, "a trial is not updated"
+class TestSize:
+    """Trials on some of the labels are smaller, in proportion."""
 
-    def test_nothing_is_fitted_where_nothing_is_to_be_learned(self):
-        assert calibration_trial(examples(*skewed()), PLAIN) is None
-        few = examples(*skewed(n=FEWEST - 1))
-        assert calibration_trial(few, replace(PLAIN, calibrate=True)) is None
+    def test_of_some_labels_an_embedding_has_fewer_directions_and_random_features(self):
+        fit, held = examples(*words(600, 200, 500)), examples(*words(100, 200, 500, 1))
+        wide = replace(USUAL, n_components=150, kernel="gaussian").with_embedding(n_random_features=FEATURES + 50)
+        for share, rank, features in (
+            (1.0, 150, FEATURES + 50),
+            (0.6, 90, FEATURES),
+            (0.01, FEWEST_DIRECTIONS, FEATURES),
+        ):
+            scorer = Trial(fit, held, fit.n, share=share).scorer(wide)
+            assert scorer.projection.shape[1] == rank
+            assert scorer.decoder.fourier.size == rank + features
 
-    def test_a_rank_that_is_too_large_for_the_part_is_reduced(self):
-        X, y = blobs(n=110, classes=104, d=120)
-        data = examples(X, sparse.csr_array(np.eye(104, dtype=np.float32)[y]))
-        model = calibration_trial(data, replace(PLAIN, n_components=100, calibrate=True))
-        assert model.settings["rank"] <= 110 - round(110 / 6)
+    @pytest.mark.parametrize("full", [False, True])
+    def test_a_trial_that_is_not_full_has_one_tree(self, full):
+        fit, held = texts(), texts(300, 1)
+        found = Trial(fit, held, fit.n, full=full).scorer(OTHERS["trees"])
+        wanted = fit_model(fit, OTHERS["trees"].with_trees(n_trees=2 if full else 1)).scorers["trees"]
+        assert found.nbytes == wanted.nbytes

@@ -27,6 +27,7 @@ from rembrandt.serve.limits import Limits
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>"  # the title of the first label
 SETTINGS: dict[str, Any] = {
+    "scorers": ("embedding",),
     "n_components": 12,
     "decoder": "ridge",
     "decoder_ridge": 0.01,
@@ -84,10 +85,9 @@ def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of two scorers, neither of which is an embedding."""
+    """A model without an embedding."""
     path = tmp_path_factory.mktemp("served") / "fast"
-    weights = {"trees": 0.75, "centroids": 0.25}
-    RembrandtClassifier("fast", scorers=weights, random_state=0).fit_dataset(documents).save(path)
+    RembrandtClassifier("fast", random_state=0).fit_dataset(documents).save(path)
     return path
 
 

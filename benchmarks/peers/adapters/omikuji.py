@@ -2,26 +2,20 @@
 
 from itertools import pairwise
 
-import numpy as np
 import omikuji
 
-from benchmarks.peers.harness import Adapter, main, padded, pairs
+from benchmarks.peers.harness import Adapter, main, padded
 
 
 class Omikuji(Adapter):
-    def prepare(self, train, test):
-        kept = np.flatnonzero(np.diff(train.X.indptr))  # omikuji cannot read rows without features
-        X, labels = train.X[kept], train.rows("Y")
-        with (self.folder / "train.txt").open("w") as file:
-            file.write(f"{X.shape[0]} {X.shape[1]} {train.Y.shape[1]}\n")
-            for row, features in zip(kept, pairs(X), strict=True):
-                file.write(f"{','.join(map(str, labels[row].tolist()))} {features}\n")
+    def read(self):
+        return str(self.data / "train.txt")  # omikuji reads it during the fit
 
     def fit(self, train):
         parameters = omikuji.Model.default_hyper_param()
         for name, value in self.settings.items():
             setattr(parameters, name, value)
-        self.model = omikuji.Model.train_on_data(str(self.folder / "train.txt"), parameters, self.threads)
+        self.model = omikuji.Model.train_on_data(train, parameters, self.threads)
 
     def save(self):
         self.model.save(str(self.model_folder))

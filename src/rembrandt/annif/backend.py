@@ -77,7 +77,7 @@ class RembrandtBackend(AnnifLearningBackend):
             allowed = np.flatnonzero(subjects >= 0)
             k = min(int(params["limit"]), len(allowed))
             restricted = None if len(allowed) == len(subjects) else allowed
-            best, _, scores = classifier.device_model().top_probabilities(rows[known], k, restricted)
+            best, scores = classifier.device_model().top_k(rows[known], k, restricted)
             scores = scores * (1 - _STEP * np.arange(k))
         found = best >= 0
         where = np.repeat(known, found.sum(axis=1)), subjects[best[found]]

@@ -39,27 +39,30 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
-    settings, trials = classifier.settings_, classifier.selection_
+    settings = classifier.settings_
     lines = [f"Scorers: {recipe_words(settings)}."]
     if settings.get("rank_reason"):
         lines.append(f"Rank {settings['rank']:,}: {settings['rank_reason']}.")
-    chosen = (trial["quality"] for trial in trials if trial["outcome"] == "chosen")
-    return lines + [f"Chosen in {len(trials)} trials on held-out examples, where it reached {q:.1%}." for q in chosen]
+    blends = sorted(settings["blends"], key=lambda each: (len(each["scorers"]), -each["quality"]))
+    if blends:
+        reached = ", ".join(f"{' + '.join(each['scorers'])} {each['p@1']:.1%}" for each in blends)
+        lines.append(f"P@1 on held-out examples: {reached}.")
+    return lines
 
 
 def recipe_words(facts: Mapping[str, Any]) -> str:
-    """Describe a recipe in a few words: its scorers with their weights and settings."""
+    """Describe a recipe in a few words: its scorers with their settings."""
     settings, trees = facts["embedding"], facts["trees"]
     parts = [f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"]
     parts += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
     parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
     parts += ["rows of unit length"] if facts["normalize"] else []
     parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
-    parts += [f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)]
+    powers = [f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)]
+    parts += [f"labels scaled by {', '.join(powers)}"] if powers else []
     words = {"embedding": f" ({', '.join(parts)})"}
-    words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g}, power {trees['power']:g})"
-    scorers = zip(facts["scorers"], facts["blend"], strict=True)
-    return "; ".join(f"{name}{'' if share == 1 else f' {share:.0%}'}{words.get(name, '')}" for name, share in scorers)
+    words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g})"
+    return "; ".join(f"{name}{words.get(name, '')}" for name in facts["scorers"])
 
 
 def show_measures(console: Console, measured: Measured) -> None:

@@ -32,9 +32,10 @@ def explain(
     rows: Annotated[int, option("Number of examples.", min=1)] = 10,
     console: Console,
 ) -> None:
-    """Print what each word adds to the score of a label.
+    """Print what each word adds to the log-odds of a label.
 
-    A score is exactly the sum of what an empty example gets and what the words of the example add.
+    Log-odds are exactly the sum of what an empty example gets, what the words of the example add, and what the
+    comparison with its other labels adds.
     """
     from rembrandt.explore.explain import explain as explain_examples
 
@@ -52,6 +53,7 @@ def explain(
         for column, entry in zip((each.column for each in explanations), explained, strict=True):
             parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
             sum_of = ", ".join([f"base {entry['base']:.3f}", *parts, f"the rest {entry['rest']:+.3f}"])
+            sum_of += f", comparison {entry['comparison']:+.3f}"
             console.say(f"  {saved.shown(column)}: {entry['score']:.3f} = {sum_of}")
     console.result({"model": str(model), "file": file, "explanations": documents})
 

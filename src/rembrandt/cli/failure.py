@@ -20,7 +20,7 @@ FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 # Parameters of the library whose options have another name.
 ALIASES = {
     **{"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"},
-    **{"pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"},
+    **{"pairs": "tree_pairs", "cost": "tree_cost"},
 }
 LOWERING = ("n_components", "n_random_features", "rows", "max_features")  # parameters that lower the use of memory
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass

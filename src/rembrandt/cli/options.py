@@ -62,8 +62,6 @@ def as_words(group: Any) -> list[str]:
 
 
 def _word(given: Any) -> str:
-    if isinstance(given, dict):
-        return ",".join(f"{name}={_word(weight)}" for name, weight in given.items())
     if isinstance(given, list | tuple):
         return ("-" if isinstance(given[0], int) else ",").join(map(str, given))
     return f"{given:g}" if isinstance(given, float) and float(f"{given:g}") == given else str(given)
@@ -102,13 +100,8 @@ def value(text: Any) -> Any:
 
 
 def scorer_names(text: str) -> Any:
-    """Parse ``auto``, ``trees,embedding`` or, with weights, ``trees=0.25,embedding=0.75``."""
-    if text == "auto":
-        return text
-    parts = [part.strip().partition("=") for part in text.split(",")]
-    if not any(equals for _, equals, _ in parts):
-        return tuple(name for name, _, _ in parts)
-    return {name: value(weight) for name, _, weight in parts}
+    """Parse ``auto`` or ``trees,embedding``."""
+    return text if text == "auto" else tuple(part.strip() for part in text.split(","))
 
 
 def candidates(text: str) -> Any:

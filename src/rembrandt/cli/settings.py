@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 # These names are the library's; importing them would slow down every command.
 Preset = Literal["fast", "balanced", "best"]
-Decoder = Literal["auto", "transpose", "ridge", "logistic"]
+Decoder = Literal["auto", "transpose", "ridge", "discriminant", "logistic"]
 Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
 
 # Options that are fields of EmbeddingSettings, and of TreeSettings under another name.
 EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "label_power", "row_power", "n_iter")
-TREES = {"n_trees": "n_trees", "pairs": "tree_pairs", "cost": "tree_cost", "power": "tree_power"}
+TREES = {"n_trees": "n_trees", "pairs": "tree_pairs", "cost": "tree_cost"}
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,16 @@ class Settings:
     preset: Annotated[Preset, option("Trade training time for accuracy.", MODEL)] = "balanced"
     budget: Annotated[Any, parsed("Search this long for settings: 90s, 5m, 1h.", MODEL, "TIME", seconds)] = None
     scorers: Annotated[
-        Any, parsed("trees, centroids, embedding; NAME=WEIGHT fixes the blend.", MODEL, "auto|NAMES", scorer_names)
+        Any, parsed("trees, centroids, embedding, separated by commas.", MODEL, "auto|NAMES", scorer_names)
     ] = "auto"
     n_components: options.Components = "auto"
     method: options.Method = "rembrandt"
     ridge: Annotated[Any, parsed("Ridge penalty of the embedding's regression.", MODEL, "R|auto")] = "auto"
     decoder: Annotated[Decoder, option("From the embedding to labels.", MODEL)] = "auto"
     kernel: Annotated[Kernel, option("Kernel of the decoder.", MODEL)] = "auto"
-    calibrate: Annotated[bool, flag("--calibrate", "Calibrate probabilities on held-out examples.", MODEL)] = False
     threshold: Annotated[
         Any, parsed("Least probability of predicted labels; micro, macro: for the best F1.", MODEL, "P|micro|macro")
-    ] = 0.5
+    ] = "micro"
     growable: Annotated[bool, flag("--growable", "Keep what rembrandt update needs.", MODEL)] = False
     seed: options.Seed = 0
     device: options.Device = "cpu"
@@ -47,13 +46,12 @@ class Settings:
     normalize: Annotated[Literal["auto", "yes", "no"], option("Scale examples to unit length.", ADVANCED)] = "auto"
     kernel_scale: Annotated[Any, parsed("Bandwidth, in median distances of examples.", ADVANCED, "R|auto")] = "auto"
     n_random_features: Annotated[int | None, option("Random features of the kernel.", ADVANCED, metavar="N")] = None
+    label_power: Annotated[Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")] = "auto"
+    row_power: Annotated[Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")] = "auto"
     leave_out: Annotated[Any, parsed("Share of own labels hidden from the decoder.", ADVANCED, "R|auto")] = "auto"
-    label_power: Annotated[Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")] = 0.0
-    row_power: Annotated[Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")] = 0.0
     n_trees: Annotated[Any, parsed("Number of trees.", ADVANCED, "N|auto")] = "auto"
     tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
     tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
-    tree_power: Annotated[Any, parsed("Power of the hinge in a tree's probability.", ADVANCED, "R|auto")] = "auto"
     n_iter: options.PowerIterations = 1
 
     def parameters(self) -> dict[str, Any]:
@@ -67,7 +65,7 @@ class Settings:
             "random_state": found.pop("seed"),
             "kernel": None if self.kernel == "none" else self.kernel,
             "normalize": {"auto": "auto", "yes": True, "no": False}[self.normalize],
-            "embedding": None if embedding == EmbeddingSettings() else embedding,
+            "embedding": None if embedding == EmbeddingSettings(label_power="auto", row_power="auto") else embedding,
             "trees": None if trees == TreeSettings() else trees,
         }
         check(found)
@@ -75,14 +73,13 @@ class Settings:
 
     def with_recipe(self, recipe: Recipe) -> Settings:
         """Return the options that fit this recipe."""
-        weights = dict(zip(recipe.scorers, recipe.weights, strict=True))
-        chosen: dict[str, Any] = {"budget": None, "scorers": weights if len(weights) > 1 else recipe.scorers}
-        if "embedding" in weights:
+        chosen: dict[str, Any] = {"budget": None, "scorers": recipe.scorers}
+        if "embedding" in recipe.scorers:
             chosen |= {name: getattr(recipe, name) for name in ("n_components", "ridge", "decoder", "decoder_ridge")}
             names = ("kernel_scale", "leave_out", "label_power", "row_power")
             chosen |= {name: getattr(recipe.embedding, name) for name in names}
             chosen |= {"kernel": recipe.kernel or "none", "normalize": "yes" if recipe.normalize else "no"}
-        if "trees" in weights:
+        if "trees" in recipe.scorers:
             chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
         return replace(self, **chosen)
 

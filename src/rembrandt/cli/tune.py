@@ -60,11 +60,10 @@ def tune(
     if watcher.last is None:
         console.say("There was nothing to choose: all settings are given, or there are too few examples.")
     else:
-        document |= {name: getattr(watcher.last, name) for name in ("seconds", "ended", "untried")}
+        document |= {name: getattr(watcher.last, name) for name in ("seconds", "ended")}
         console.say("")
         show_trials(console, trials)
-        untried = f", {watcher.last.untried} candidates were not tried" if watcher.last.untried else ""
-        console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}{untried}.")
+        console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}.")
         console.say(f"Chosen: {_best(watcher.last)}.")
     if output is not None:
         classifier.save(output, force=force, extra=fit_facts(known, seconds))
@@ -87,8 +86,7 @@ class Watcher:
             return
         if before is not None and before.best is not None:
             print(f"Best so far: {_best(before)}", file=sys.stderr)
-        rung = f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}"
-        print(f"{rung}, {progress.candidates} candidates", file=sys.stderr, flush=True)
+        print(f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}", file=sys.stderr, flush=True)
 
 
 def _best(progress: Progress) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.hinge import squared_hinge
+from rembrandt.linalg.hinge import Arrays, Pool, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
@@ -18,6 +19,10 @@ from rembrandt.recipe import TreeSettings
 Array = NDArray[Any]
 Part = tuple[Array, Array, Array, Array]  # of some nodes: where their weights end, features, values, biases
 Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases
+
+
+PIECE = 64  # nodes fitted by one call, at most
+MANY = 16  # pools from which on each is the work of one thread
 
 
 @dataclass(frozen=True)
@@ -40,25 +45,49 @@ class Nodes:
         return np.argsort(self.parent, kind="stable")
 
     def pieces(self) -> list[Array]:
-        """Cut the nodes, in `order`, into pieces of work."""
+        """Cut the nodes, in `order`, into pieces of work: siblings, which learn from the same pool."""
         order = self.order
-        return [order[nodes] for nodes in spans(self.size, int(np.clip(self.size // 64, 1, 64)))]
+        cuts = np.flatnonzero(np.diff(self.parent[order], prepend=-1, append=-1))
+        return [
+            order[first:last][piece] for first, last in pairwise(cuts.tolist()) for piece in spans(last - first, PIECE)
+        ]
 
     def fit(self, X: sparse.csr_array, pieces: Sequence[Array], report: Report = silent) -> list[Part]:
         """Fit the nodes of each piece on the threads of this process."""
-        rows, pools, s = self.rows, self.pools, self.settings
-        size = sum(map(len, pieces))
+        s, size, done = self.settings, sum(map(len, pieces)), list[int]()
         found: dict[int, Part] = {}
-        space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
-        lists = (rows.indptr, rows.indices), (pools.indptr, pools.indices), self.parent
-        data = (X.indptr, X.indices, X.data), self.costs, *lists
+        space = Workspace(lambda: (np.full(X.shape[1], -1, dtype=np.int32), np.empty(X.shape[0], dtype=np.int32)))
 
-        def fit(number: int, nodes: Array) -> None:
-            with space.borrowed() as position:
-                found[number] = squared_hinge(*data, nodes, s.passes, s.tolerance, s.threshold, position)
-            report(f"{size:,} tree nodes", sum(len(pieces[done]) for done in list(found)), size)
+        def fit(number: int, nodes: Array, pool: Pool, features: Array, positives: Arrays) -> None:
+            ends, local, values, biases = squared_hinge(
+                pool, positives, np.arange(len(nodes)), s.passes, s.tolerance, s.threshold
+            )
+            found[number] = (ends, features[local], values, biases)
+            done.append(len(nodes))
+            report(f"{size:,} tree nodes", sum(done), size)
 
-        for_each(fit, enumerate(pieces))
+        def siblings(group: list[tuple[int, Array]], on_threads: bool = False) -> None:
+            parent = self.parent[group[0][1][0]]
+            rows = self.pools.indices[self.pools.indptr[parent] : self.pools.indptr[parent + 1]]
+            with space.borrowed() as (position, local):
+                pool, features = compact_pool((X.indptr, X.indices, X.data), rows, self.costs[rows], position)
+                local[rows] = np.arange(len(rows))
+                own = [self.rows[nodes] for _, nodes in group]
+                work = [
+                    (*piece, pool, features, (A.indptr, local[A.indices])) for piece, A in zip(group, own, strict=True)
+                ]
+            if on_threads:
+                for_each(fit, work)
+            else:
+                for piece in work:
+                    fit(*piece)
+
+        groups = [list(group) for _, group in groupby(enumerate(pieces), lambda piece: self.parent[piece[1][0]])]
+        if len(groups) < MANY:
+            for group in groups:
+                siblings(group, on_threads=True)
+        else:
+            for_each(siblings, ((group,) for group in groups))
         return [found[number] for number in range(len(pieces))]
 
     def joined(self, parts: list[Part], n_features: int) -> Weights:

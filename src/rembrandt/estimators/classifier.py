@@ -41,9 +41,10 @@ from rembrandt.recipe import (
 )
 from rembrandt.scorers.protocol import Array
 from rembrandt.selection import Choice, Watch, choose, unwatched
-from rembrandt.selection.trial import calibration_trial
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.updating import refit_due, updatable_scorer, update_model
+
+EFFORT = {"fast": 0, "balanced": 1, "best": 2}  # of the search for settings
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:
@@ -59,24 +60,25 @@ class RembrandtClassifier(Prediction):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
-    centroids. A blend combines their scores. Whatever is "auto" is filled in by the preset or chosen on held-out
-    training examples.
+    centroids. A blend, learned on held-out training examples, turns their scores into probabilities. Whatever is "auto"
+    is chosen on held-out examples too.
 
     Parameters
     ----------
     preset : {"fast", "balanced", "best"}, default="balanced"
-        Trade training time for accuracy. "fast" uses one tree of sparse classifiers; "balanced" uses the embedding and
-        chooses its decoder; "best" uses several trees and the embedding, and up to 5,000 labels chooses their blend.
-    scorers : "auto", tuple of {"trees", "centroids", "embedding"}, or mapping, default="auto"
-        The scorers of the model. A mapping from names to weights fixes the blend.
+        Trade training time for accuracy. "fast" has trees and centroids; "balanced" adds the embedding; "best" has more
+        trees and tries more settings. Held-out examples decide which scorers a model keeps.
+    scorers : "auto" or tuple of {"trees", "centroids", "embedding"}, default="auto"
+        The scorers that a model may have.
     n_components : int or "auto", default="auto"
         Rank of the embedding. "auto" keeps the directions that hold nearly all of the spectrum.
     method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
         Method of the embedding, as in `LabelEmbedder`.
     ridge : float or "auto", default="auto"
         Strength of the regression behind the embedding, relative to the mean squared length of a feature.
-    decoder : {"transpose", "ridge", "logistic", "auto"}, default="auto"
-        From the embedding to scores: its transpose, least squares, or softmax and independent logistic regression.
+    decoder : {"transpose", "ridge", "discriminant", "logistic", "auto"}, default="auto"
+        From the embedding to scores: its transpose, least squares, linear discriminant analysis (for one label a row),
+        or softmax and independent logistic regression.
     decoder_ridge : float or "auto", default="auto"
         Penalty of the decoder, relative to the mean squared length of a mapped example; for "logistic" of an example
         with whitened features. A linear "ridge" decoder hardly needs one, and "auto" does not try several for it.
@@ -95,11 +97,9 @@ class RembrandtClassifier(Prediction):
         How texts become features; ``TextFeatures()`` by default.
     growable : bool, default=False
         Keep what `partial_fit` needs: 4 D² bytes for D mapped features (4 MB for 1,000, 64 MB for 4,000).
-    calibrate : bool, default=False
-        Learn on held-out examples how probable a score is. Costs one more fit.
-    threshold : float, "micro" or "macro", default=0.5
+    threshold : float, "micro" or "macro", default="micro"
         Probability from which `predict` returns a label, where rows have several. "micro" and "macro" choose it on
-        held-out examples for the best F1, of all labels together or of each label. Costs one more fit.
+        held-out examples for the best F1, of all labels together or of each label.
     budget : float, default=None
         Seconds to search for whatever is "auto" by successive halving. The fit comes after the search.
     random_state : int, RandomState instance or None, default=None
@@ -163,7 +163,7 @@ class RembrandtClassifier(Prediction):
     def __init__(
         self,
         preset: Preset = "balanced",
-        scorers: Auto | ScorerName | tuple[ScorerName, ...] | Mapping[ScorerName, float] = "auto",
+        scorers: Auto | ScorerName | tuple[ScorerName, ...] = "auto",
         n_components: int | Auto = "auto",
         method: Method = "rembrandt",
         ridge: float | Auto = "auto",
@@ -176,8 +176,7 @@ class RembrandtClassifier(Prediction):
         trees: TreeSettings | None = None,
         text: TextFeatures | None = None,
         growable: bool = False,
-        calibrate: bool = False,
-        threshold: Threshold = 0.5,
+        threshold: Threshold = "micro",
         budget: float | None = None,
         random_state: Any = None,
         device: str = "cpu",
@@ -197,7 +196,6 @@ class RembrandtClassifier(Prediction):
         self.trees = trees
         self.text = text
         self.growable = growable
-        self.calibrate = calibrate
         self.threshold = threshold
         self.budget = budget
         self.random_state = random_state
@@ -282,7 +280,8 @@ class RembrandtClassifier(Prediction):
         X = data.texts if data.X is None else data.X
         examples, _ = own._read(X, lambda: dataset_targets(data), data.weights, report)
         recipe = resolve(own.get_params(deep=False), examples)
-        return choose(examples, recipe, self.budget, place_for(self.device, examples.X), report, watch)
+        place = place_for(self.device, examples.X)
+        return choose(examples, recipe, EFFORT[self.preset], self.budget, place, report, watch)
 
     @available_if(_can_update)
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
@@ -375,25 +374,20 @@ class RembrandtClassifier(Prediction):
     ) -> Self:
         data, text = self._read(X, read, sample_weight, report)
         place = place_for(self.device, data.X)
-        resolved = resolve(self.get_params(deep=False), data)
+        resolved = resolve(self.get_params(deep=False), data) if recipe is None else recipe
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(data))
 
         def search() -> Choice:
-            return choose(data, resolved, self.budget, place, report, watch)
+            return choose(data, resolved, EFFORT[self.preset], self.budget, place, report, watch)
 
         with place.session():
-            if recipe is None:
-                choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
-            else:
-                choice = Choice(recipe)
-            tried = calibration_trial(data, choice.recipe, place, report)
-            model = fit_model(data, choice.recipe, place, report, checkpoints)
-        warn_if_fewer(model.settings.get("rank", np.inf), choice.recipe.n_components)
-        if tried is not None:  # the calibration of the trial holds for the model of all examples
-            settings = model.settings | {"calibration": tried.settings["calibration"]}
-            model = replace(model, blend=tried.blend, threshold=tried.threshold, settings=settings)
-        self.model_ = replace(model, text=text, joined=self._joined)
+            choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
+            # What was learned on held-out examples goes with the fit on all examples.
+            model = fit_model(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints)
+        warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
+        learned = {"blends": choice.blends, "calibration_error": choice.calibration_error}
+        self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | learned)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.label_titles_, self.extra_ = None, {}, {}

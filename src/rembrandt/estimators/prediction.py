@@ -88,7 +88,7 @@ class Prediction(ClassifierMixin, Estimator):
         labels : ndarray of shape (n_samples, k)
             Labels, best first; None where fewer than ``k`` labels remain.
         scores : ndarray of shape (n_samples, k)
-            Their scores; -inf where there is no label.
+            Their probabilities; 0 where there is no label.
         """
         if k < 1:
             raise SettingsError(f"k={k} must be at least 1", "k")
@@ -127,7 +127,7 @@ class Prediction(ClassifierMixin, Estimator):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Compute the scores of all labels.
+        """Compute the log-odds of all labels.
 
         Parameters
         ----------
@@ -137,9 +137,9 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
-            Scores; for two classes (n_samples,), the score of the second minus that of the first.
+            Log-odds; for two classes (n_samples,), those of the second minus those of the first.
         """
-        scores = self.device_model().scores(self.rows(X))
+        scores = self.device_model().log_odds(self.rows(X))
         return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Array:

@@ -1,7 +1,8 @@
-"""Why a label got its score: the contribution of every feature, exactly.
+"""Why a label got its log-odds: the contribution of every feature, exactly.
 
-A score is a sum over the scorers of a model, and every scorer says what its score is for an empty row and what each
-feature of the row adds: ``score = base + Σ contributions``.
+Log-odds are a sum over the scorers of a model, and every scorer says what its likelihood is for an empty row and what
+each feature of the row adds. What a comparison with the other labels of the row adds belongs to no single feature:
+``score = base + Σ contributions + comparison``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,8 +17,10 @@ from rembrandt.explore.explanation import Explanation
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
-from rembrandt.scorers.explanations import Contributions
+from rembrandt.scorers.blend import LARGEST, log_odds
+from rembrandt.scorers.explanations import Contributions, secant
 
+Array = NDArray[Any]
 Columns = NDArray[np.int64]
 
 
@@ -40,7 +43,7 @@ def explain(
     Returns
     -------
     list of list of Explanation
-        For every row the explanations of its labels. Their scores are those of ``predict_topk``.
+        For every row the explanations of its labels. Their scores are log-odds.
 
     Examples
     --------
@@ -64,24 +67,37 @@ def explain_columns(
 ) -> list[Explanation]:
     """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that is given."""
     entries = as_csr(row)
-    base, values = explain_row(classifier.model_, entries, columns)
+    (base, values), comparison = explain_row(classifier.model_, entries, columns)
     located = None if text is None or classifier.text_ is None else classifier.text_.locate([text])
     labels = classifier.classes_[columns].tolist()
     return [
-        Explanation(label, column, float(base[j]), entries.indices, values[:, j], names, text, located)
+        Explanation(
+            label, column, float(base[j]), entries.indices, values[:, j], float(comparison[j]), names, text, located
+        )
         for j, (label, column) in enumerate(zip(labels, columns.tolist(), strict=True))
     ]
 
 
-def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> Contributions:
-    """Join the explanations of the scorers, weighted by the blend."""
-    blended = len(model.scorers) > 1
-    parts = {name: scorer.explain(row, labels, likelihood=blended) for name, scorer in model.scorers.items()}
-    if not blended:
-        return next(iter(parts.values()))
-    weights = model.blend.weights
-    base, values = (np.sum([weights[name] * part[i] for name, part in parts.items()], axis=0) for i in (0, 1))
-    return Contributions(base, values)
+def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> tuple[Contributions, Array]:
+    """Return what the features of a row add to the log-odds of ``labels``, and what comparison with the row adds.
+
+    A scorer's part of the log-odds is a function g of its likelihood p. From the likelihood ``p₀`` of an empty row it
+    changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p − p₀`` is a sum over the features. The end
+    point is the feature that the blend has seen, so rounding and the limits of likelihoods are part of the sum.
+    """
+    ascending, order = np.unique(labels, return_inverse=True)
+    found = model.features_at(row, ascending)
+    base = model.blend.bias + model.blend.count * found.log_counts[0, order].astype(np.float64)
+    values, comparison = np.zeros((row.nnz, len(labels))), np.zeros(len(labels))
+    for name, scorer in model.scorers.items():
+        weights, features = np.array(model.blend.weights[name]), found.features[name][0, order].astype(np.float64)
+        part = scorer.explain(row, labels, likelihood=True)
+        empty = np.clip(part.base, -LARGEST, LARGEST)
+        start, end = weights[0] * empty + weights[1] * log_odds(empty), features[:, :2] @ weights[:2]
+        added = part.values * secant(start, end, part.values.sum(axis=0), np.zeros(len(labels)))
+        base, values = base + end - added.sum(axis=0), values + added
+        comparison = comparison + features[:, 2:] @ weights[2:]
+    return Contributions(base, values), comparison
 
 
 def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """The score of one label for one row as an exact sum: ``score = base + contributions.sum()``.
+    """The log-odds of one label for one row as an exact sum: ``score = base + contributions.sum() + comparison``.
 
     Parameters
     ----------
@@ -24,11 +24,13 @@ class Explanation:
     column : int
         Its column in the model.
     base : float
-        The score of an empty row.
+        The log-odds of an empty row.
     features : ndarray of shape (n_entries,)
         Columns of the features that the row has.
     contributions : ndarray of shape (n_entries,)
-        What each of them adds to the score.
+        What each of them adds to the log-odds.
+    comparison : float
+        What the comparison with the other labels of the row adds.
     names : sequence of str, optional
         Names of all features; None for numbered and for hashed features.
     text : str, optional
@@ -42,14 +44,15 @@ class Explanation:
     base: float
     features: Array
     contributions: Array
+    comparison: float = 0.0
     names: Sequence[str] | None = None
     text: str | None = None
     occurrences: TermSpans | None = None
 
     @cached_property
     def score(self) -> float:
-        """The score that is explained."""
-        return float(self.base + self.contributions.sum())
+        """The log-odds that are explained."""
+        return float(self.base + self.contributions.sum() + self.comparison)
 
     def top(self, k: int = 10) -> list[tuple[str, float]]:
         """Return the ``k`` features with the largest contributions, positive or negative.
@@ -103,15 +106,17 @@ class Explanation:
         Returns
         -------
         dict
-            ``label``, ``score``, ``base``, ``words`` (each with ``word``, ``contribution`` and ``spans``) and ``rest``.
+            ``label``, ``score``, ``base``, ``comparison``, ``words`` (each with ``word``, ``contribution`` and
+            ``spans``) and ``rest``.
         """
         shown = self._largest(k)
         words = [
             {"word": word, "contribution": contribution, "spans": self.spans(int(feature))}
             for (word, contribution), feature in zip(self.top(k), self.features[shown], strict=True)
         ]
-        rest = float(self.score - self.base - self.contributions[shown].sum())
-        return {"label": self.label, "score": self.score, "base": self.base, "words": words, "rest": rest}
+        rest = float(self.contributions.sum() - self.contributions[shown].sum())
+        facts = {"label": self.label, "score": self.score, "base": self.base, "comparison": self.comparison}
+        return facts | {"words": words, "rest": rest}
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
         """Return start and end of each occurrence of a feature in the text."""

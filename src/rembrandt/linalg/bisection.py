@@ -10,7 +10,8 @@ from scipy import sparse
 from rembrandt.linalg.threads import Workspace, for_each
 
 Array = NDArray[Any]
-ROUNDS = 12  # of two-means per cut; the last ones change little
+ROUNDS = 12  # of two-means per cut, at most
+STILL = 0.01  # part of the rows that change sides in the last round
 
 
 def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
@@ -24,8 +25,8 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
     space = Workspace(lambda: np.zeros(A.shape[1], dtype=np.float32))
 
     def halve(start: int, middle: int, stop: int, seed: int) -> None:
-        with space.borrowed() as between:
-            _halve(A.indptr, A.indices, A.data, order[start:stop], middle - start, seed, between)
+        with space.borrowed() as centre:
+            _halve(A.indptr, A.indices, A.data, order[start:stop], middle - start, seed, centre)
 
     for level in range(depth):
         middle = (bounds[:-1] + bounds[1:] + 1) // 2
@@ -38,56 +39,82 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, between: Array) -> None:
-    """Reorder ``rows`` in place so that the first ``left`` are one half; ``between`` is work space of zeros."""
+def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, centre: Array) -> None:
+    """Reorder ``rows`` in place so that the first ``left`` are one half; ``centre`` is work space of zeros.
+
+    With a the sum of one half and t that of all rows, a row's inner products with both give its products with either
+    half, and their sums give the squared lengths: ``aᵀa = Σ xᵀa`` over the rows of the half. So a round reads every row
+    once, and adds the few that change sides.
+    """
     m = rows.shape[0]
     one = (seed * 7919) % m  # arbitrary first centres
-    other = (one + m // 2) % m
-    side = np.zeros(m, np.bool_)
-    farther = np.empty(m, np.float32)
-    _add(indptr, indices, data, rows[one], np.float32(1), between)
-    _add(indptr, indices, data, rows[other], np.float32(-1), between)
+    _add(indptr, indices, data, rows[one], np.float32(1), centre)
+    _add(indptr, indices, data, rows[(one + m // 2) % m], np.float32(-1), centre)
+    with_half, with_all = np.empty(m, np.float32), np.empty(m, np.float32)
+    _dots(indptr, indices, data, rows, centre, with_half)
+    side = _nearest(with_half, left)
+    _forget(indptr, indices, rows, centre)
+    for r in range(m):
+        _add(indptr, indices, data, rows[r], np.float32(1), centre)
+    _dots(indptr, indices, data, rows, centre, with_all)
+    for r in range(m):
+        if not side[r]:
+            _add(indptr, indices, data, rows[r], np.float32(-1), centre)
     for _ in range(ROUNDS):
+        _dots(indptr, indices, data, rows, centre, with_half)
+        aa = at = tt = 0.0
         for r in range(m):
-            nearness = np.float32(0)
-            for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
-                nearness += data[at] * between[indices[at]]
-            farther[r] = -nearness
-        found = np.zeros(m, np.bool_)
-        found[np.argsort(farther, kind="mergesort")[:left]] = True
-        if (found == side).all():
-            break
+            tt += with_all[r]
+            if side[r]:
+                aa += with_half[r]
+                at += with_all[r]
+        to_half, to_rest = _inverse_root(aa), _inverse_root(tt - 2 * at + aa)
+        found = _nearest(to_half * with_half - to_rest * (with_all - with_half), left)
+        changed = 0
+        for r in range(m):
+            if found[r] != side[r]:
+                _add(indptr, indices, data, rows[r], np.float32(1 if found[r] else -1), centre)
+                changed += 1
         side = found
-        _towards(indptr, indices, data, rows, side, between)
-    _forget(indptr, indices, rows, between)
+        if changed <= STILL * m:
+            break
+    _forget(indptr, indices, rows, centre)
     rows[:] = np.concatenate((rows[side], rows[~side]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _towards(indptr: Array, indices: Array, data: Array, rows: Array, side: Array, between: Array) -> None:
-    """Set ``between`` to the mean direction of one side minus that of the other."""
-    lengths = np.zeros(2)
-    for s in range(2):
-        _forget(indptr, indices, rows, between)
-        for r in range(rows.shape[0]):
-            if side[r] == (s == 0):
-                _add(indptr, indices, data, rows[r], np.float32(1), between)
-        for r in range(rows.shape[0]):  # each column once: it is zeroed after it was counted
-            for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
-                lengths[s] += between[indices[at]] ** 2
-                between[indices[at]] = 0
+def _nearest(nearness: Array, left: int) -> Array:
+    """Mark the ``left`` rows with the largest values, the first ones among equal values."""
+    limit = np.partition(nearness, nearness.shape[0] - left)[nearness.shape[0] - left]
+    found = nearness > limit
+    missing = left - found.sum()
+    for r in range(nearness.shape[0]):
+        if missing > 0 and nearness[r] == limit:
+            found[r] = True
+            missing -= 1
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _inverse_root(square: float) -> Any:
+    return np.float32(1 / np.sqrt(square)) if square > 1e-12 else np.float32(0)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def _dots(indptr: Array, indices: Array, data: Array, rows: Array, centre: Array, out: Array) -> None:
     for r in range(rows.shape[0]):
-        length = lengths[0] if side[r] else -lengths[1]
-        if length != 0:
-            _add(indptr, indices, data, rows[r], np.float32(np.sign(length) / np.sqrt(abs(length))), between)
+        total = np.float32(0)
+        for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
+            total += data[at] * centre[indices[at]]
+        out[r] = total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _forget(indptr: Array, indices: Array, rows: Array, between: Array) -> None:
+def _forget(indptr: Array, indices: Array, rows: Array, centre: Array) -> None:
     """Set the columns of ``rows`` to zero."""
     for r in rows:
         for at in range(indptr[r], indptr[r + 1]):
-            between[indices[at]] = 0
+            centre[indices[at]] = 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

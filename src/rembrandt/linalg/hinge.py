@@ -1,10 +1,17 @@
-"""One linear classifier for each label by dual coordinate descent, each with its own examples and features.
+"""One linear classifier for each label of a pool of examples, by dual coordinate descent.
 
 The squared hinge loss with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²``. A label
-has weights only for features of its positive examples. Its examples are copied with those features alone, so that an
-example costs the few non-zeros that it shares. Every pass visits the examples in a new random order: one by one when
-they fit in the cache, otherwise in runs of neighbours, because a row that follows in memory costs a tenth of one that
-does not. Neighbours should be unrelated, so rows are expected in random order.
+has weights only for features of its positive examples, so an example costs the few non-zeros that it shares.
+
+Almost all negatives end just inside their margin with nearly the same multiplier. So descent starts from one multiplier
+for all negatives, ``αᵢ = t Cᵢ``, and one for all positives, the best two in closed form from sums over the pool. The
+margins of all examples follow from the columns of the label's features. Only the examples whose gradient is then large
+become *active*, with multipliers of their own; the others stay one coordinate, ``t``. After a few passes over the
+active examples the margins are computed again, and more may become active.
+
+Every pass visits the examples in a new random order: one by one when they fit in the cache, otherwise in runs of
+neighbours, because a row that follows in memory costs a tenth of one that does not. Neighbours should be unrelated, so
+rows are expected in random order.
 """
 
 from typing import Any
@@ -15,45 +22,96 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
+Pool = tuple[Arrays, Arrays, Array, Array]
 
-IN_CACHE = 4096  # rows that are visited one by one; more are visited in runs
-RUN = 16
-ASIDE = np.float32(0.2)  # a row this far beyond its margin is skipped until the end, whatever the other rows' margins
+IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
+RUN = 512
+ROUND = 4  # passes over the active examples before the margins of all are computed again
+ACTIVE = np.float32(1 / 3)  # of the tolerance: the gradient at which an example becomes active
+SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple[Pool, Array]:
+    """Copy the ``rows`` of X over the features that they have; return the pool and those features.
+
+    A pool has CSR arrays, CSC arrays, sums of the columns times ``costs`` with the sum of the costs at the end, and the
+    costs. ``position`` is work space, a -1 for each feature, and is restored.
+    """
+    indptr, indices, data = X
+    m = rows.shape[0]
+    starts = np.zeros(m + 1, np.int64)
+    for r in range(m):
+        starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
+    size = starts[m]
+    columns, values = np.empty(size, np.int32), np.empty(size, np.float32)
+    own = np.empty(min(size, position.shape[0]), np.int32)
+    width = fill = 0
+    for r in range(m):
+        for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
+            f = position[indices[at]]
+            if f < 0:
+                f, own[width] = width, indices[at]
+                position[indices[at]] = f
+                width += 1
+            columns[fill], values[fill] = f, data[at]
+            fill += 1
+    tops = np.zeros(width + 1, np.int64)
+    for at in range(size):
+        tops[columns[at] + 1] += 1
+    for f in range(width):
+        position[own[f]] = -1
+        tops[f + 1] += tops[f]
+    members, entries = np.empty(size, np.int32), np.empty(size, np.float32)
+    sums, next_ = np.zeros(width + 1, np.float32), tops[:-1].copy()
+    for r in range(m):
+        sums[width] += costs[r]
+        for at in range(starts[r], starts[r + 1]):
+            f = columns[at]
+            members[next_[f]], entries[next_[f]] = r, values[at]
+            sums[f] += costs[r] * values[at]
+            next_[f] += 1
+    return ((starts, columns, values), (tops, members, entries), sums, costs), own[:width].copy()
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
-    X: Arrays, costs: Array, positives: Arrays, pools: Arrays, pool_of: Array, labels: Array,
-    passes: int, tolerance: float, threshold: float, position: Array,
-) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    pool: Pool, positives: Arrays, labels: Array, passes: int, tolerance: float, threshold: float
+) -> tuple[Array, Array, Array, Array]:
     """Fit ``labels``; return where the weights of each end, their features, their values, and the biases.
 
-    ``X`` are the row starts, columns and values of the examples; ``positives`` the starts and rows of every label, and
-    ``pools`` the starts and rows of every pool. A label learns from all rows of its pool, which include its positives.
-    ``costs`` are the Cᵢ of the rows. Weights below ``threshold`` are dropped. ``position`` is work space, a -1 for each
-    feature, and is restored.
+    ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``, or when all
+    gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool.
     """
-    indptr, indices = X[:2]
-    n = indptr.shape[0] - 1
+    starts, columns = pool[0][:2]
+    m, d = starts.shape[0] - 1, pool[2].shape[0] - 1
     ends, bias = np.zeros(labels.shape[0], np.int64), np.zeros(labels.shape[0], np.float32)
     features, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     kept = 0
-    mark = np.zeros(n, np.bool_)
-    own = np.empty(position.shape[0], np.int32)
+    sign, position, own = np.full(m, -1, np.float32), np.full(d, -1, np.int32), np.empty(d, np.int32)
+    state, lists = np.empty((m, 4), np.float32), np.empty((3, m), np.int32)
+    ends_of, margin = np.zeros(m + 1, np.int64), np.empty(m, np.float32)
     for number, label in enumerate(labels):
         mine = positives[1][positives[0][label] : positives[0][label + 1]]
-        pool = pools[1][pools[0][pool_of[label]] : pools[0][pool_of[label] + 1]]
-        mark[mine] = True
         width = 0
         for i in mine:
-            for at in range(indptr[i], indptr[i + 1]):
-                if position[indices[at]] < 0:
-                    position[indices[at]] = width
-                    own[width] = indices[at]
+            sign[i] = 1
+            for at in range(starts[i], starts[i + 1]):
+                if position[columns[at]] < 0:
+                    position[columns[at]] = width
+                    own[width] = columns[at]
                     width += 1
-        rows, lengths = _restricted(X, pool, position)
-        w, b = _solve(rows, lengths, mark[pool], costs[pool], width, passes, tolerance)
-        mark[mine] = False
+        w = _solve(
+            pool,
+            mine,
+            sign,
+            own[:width],
+            position,
+            passes,
+            tolerance,
+            (state, lists[0], lists[1], lists[2], ends_of, margin),
+        )
+        sign[mine] = -1
         for f in range(width):
             position[own[f]] = -1
             if abs(w[f]) > threshold:
@@ -62,89 +120,180 @@ def squared_hinge(
                     values = np.concatenate((values, np.empty(kept, np.float32)))
                 features[kept], values[kept] = own[f], w[f]
                 kept += 1
-        ends[number], bias[number] = kept, b
+        ends[number], bias[number] = kept, w[width]
     return ends, features[:kept].copy(), values[:kept].copy(), bias
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _restricted(X: Arrays, pool: Array, position: Array) -> tuple[tuple[Array, Array, Array], Array]:
-    """The rows of ``pool`` with the features that have a ``position``, as CSR arrays, and ``1 + xᵀx`` of each."""
-    indptr, indices, data = X
-    m = pool.shape[0]
-    starts, lengths = np.zeros(m + 1, np.int64), np.empty(m, np.float32)
-    room = 0
-    for i in pool:
-        room += indptr[i + 1] - indptr[i]
-    local, shares = np.empty(room, np.int32), np.empty(room, np.float32)
-    fill = 0
-    for r in range(m):
-        total = np.float32(1)
-        for at in range(indptr[pool[r]], indptr[pool[r] + 1]):
-            f = position[indices[at]]
-            if f >= 0:
-                local[fill], shares[fill] = f, data[at]
-                total += data[at] * data[at]
-                fill += 1
-        starts[r + 1], lengths[r] = fill, total
-    return (starts, local, shares), lengths
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _solve(
-    rows: Arrays, lengths: Array, positive: Array, costs: Array, width: int, passes: int, tolerance: float
-) -> tuple[Array, Any]:
-    """Weights and bias of one label; the bias is the weight of a constant feature."""
-    starts, local, shares = rows
-    m = starts.shape[0] - 1
-    w, b = np.zeros(width, np.float32), np.float32(0)
-    alpha, order, rest = np.zeros(m, np.float32), np.arange(m, dtype=np.int32), np.empty(m, np.int32)
-    blocks = np.empty(m, np.int32)
-    active, highest = m, np.float32(np.inf)
-    state = np.uint64(0x9E3779B97F4A7C15)
-    for _ in range(passes):
-        run = 1 if active <= IN_CACHE else RUN
-        n_blocks = (active + run - 1) // run
-        for q in range(n_blocks):
-            # Fisher-Yates with a step of xorshift for each draw.
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            r = np.int64((state >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
-            blocks[q] = blocks[r]
-            blocks[r] = q
-        top, low = np.float32(-np.inf), np.float32(np.inf)
-        kept = 0
-        for q in range(n_blocks):
-            for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
-                i = order[s]
-                y = np.float32(1) if positive[i] else np.float32(-1)
-                dot = b
-                for at in range(starts[i], starts[i + 1]):
-                    dot += shares[at] * w[local[at]]
-                a, inverse = alpha[i], np.float32(0.5) / costs[i]
-                gradient = y * dot - np.float32(1) + a * inverse
-                projected = gradient
-                if a == 0:
-                    if gradient > highest:  # far beyond its margin: skipped until the end
-                        continue
-                    projected = min(gradient, np.float32(0))
+    pool: Pool, mine: Array, sign: Array, own: Array, position: Array, passes: int, tolerance: float, space: Any
+) -> Array:
+    """Weights of one label over ``own`` features, and its bias, the weight of a constant feature."""
+    (starts, columns, values), (tops, members, entries), sums, costs = pool
+    state, order, rest, blocks, ends, margin = space  # state: sign, 1 / 2C, 1 / curvature and multiplier of active rows
+    m, width = starts.shape[0] - 1, own.shape[0]
+    ours, others = np.zeros(width + 1, np.float32), np.empty(width + 1, np.float32)
+    for i in mine:
+        ours[width] += costs[i]
+        for at in range(starts[i], starts[i + 1]):
+            ours[position[columns[at]]] += costs[i] * values[at]
+    for f in range(width):
+        others[f] = sums[own[f]] - ours[f]
+    others[width] = sums[-1] - ours[width]
+    t, u = _two_multipliers(ours, others)
+    w = u * ours - t * others
+    waiting = np.ones(m, np.bool_)  # rows that are not active
+    local, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)  # active rows, over the features `own`
+    size = used = 0
+    random = np.uint64(0x9E3779B97F4A7C15)
+    converged = False
+    while used < passes:
+        margin[:] = w[width]
+        for f in range(width):
+            for at in range(tops[own[f]], tops[own[f] + 1]):
+                margin[members[at]] += w[f] * entries[at]
+        before, bounds = size, (t, u, tolerance)
+        size, local, shares = _activate(
+            pool, sign, position, bounds, margin, waiting, (state, ends), size, (local, shares), others
+        )
+        if converged and size == before:
+            break
+        converged = False
+        curvature = np.float32(0.5) * others[width]
+        for f in range(width + 1):
+            curvature += others[f] * others[f]
+        active = size
+        for s in range(size):
+            order[s] = s
+        for number in range(min(ROUND, passes - used)):
+            used += 1
+            run = 1 if active <= IN_CACHE else RUN
+            random = _shuffle(blocks, (active + run - 1) // run, random)
+            kept, spread = _sweep(w, (state, ends, local, shares), blocks, run, order, active, rest, tolerance)
+            if others[width] > 0:  # a step for all waiting rows together
+                gradient = (np.float32(0.5) * t - np.float32(1)) * others[width]
+                for f in range(width + 1):
+                    gradient -= others[f] * w[f]
+                new = max(t - gradient / curvature, np.float32(0))
+                for f in range(width + 1):
+                    w[f] += (t - new) * others[f]
+                t = new
+            order, rest, active = rest, order, kept
+            if spread <= tolerance:
+                converged = number == 0
+                break
+    return w
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def _activate(
+    pool: Pool,
+    sign: Array,
+    position: Array,
+    bounds: Any,
+    margin: Array,
+    waiting: Array,
+    rows: Any,
+    size: int,
+    entries: Any,
+    others: Array,
+) -> tuple[int, Array, Array]:
+    """Give waiting rows with large gradients multipliers of their own; return how many have, and their entries."""
+    (starts, columns, values), _, _, costs = pool
+    (t, u, tolerance), (state, ends), (local, shares) = bounds, rows, entries
+    width = others.shape[0] - 1
+    for i in range(starts.shape[0] - 1):
+        if not waiting[i]:
+            continue
+        multiplier = t
+        if sign[i] > 0:
+            multiplier = u
+        else:
+            gradient = np.float32(0.5) * t - np.float32(1) - margin[i]
+            if abs(gradient) <= ACTIVE * tolerance or (t == 0 and gradient > 0):
+                continue
+        waiting[i] = False
+        fill = ends[size]
+        if fill + starts[i + 1] - starts[i] > local.shape[0]:
+            more = local.shape[0] + starts[i + 1] - starts[i]
+            local = np.concatenate((local, np.empty(more, np.int32)))
+            shares = np.concatenate((shares, np.empty(more, np.float32)))
+        length = np.float32(1)
+        for at in range(starts[i], starts[i + 1]):
+            f = position[columns[at]]
+            local[fill], shares[fill] = f, values[at]
+            fill += f >= 0  # without a branch, which would often be mispredicted
+        share = costs[i] if sign[i] < 0 else np.float32(0)
+        others[width] -= share
+        for at in range(ends[size], fill):
+            length += shares[at] * shares[at]
+            others[local[at]] -= share * shares[at]
+        state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
+        state[size, 2] = 1 / (length + state[size, 1])
+        size += 1
+        ends[size] = fill
+    return size, local, shares
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _shuffle(blocks: Array, n: int, random: Any) -> Any:
+    """Put ``0…n-1`` in random order: Fisher-Yates with a step of xorshift for each draw; return the new state."""
+    for q in range(n):
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        r = np.int64((random >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
+        blocks[q] = blocks[r]
+        blocks[r] = q
+    return random
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def _sweep(
+    w: Array, rows: Any, blocks: Array, run: int, order: Array, active: int, rest: Array, tolerance: float
+) -> tuple[int, Any]:
+    """Go once through the active rows; return how many are left for the next pass, and the spread of the gradients."""
+    state, ends, local, shares = rows
+    top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[-1]
+    for q in range((active + run - 1) // run):
+        for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
+            i = order[s]
+            dot = b
+            for at in range(ends[i], ends[i + 1]):
+                dot += shares[at] * w[local[at]]
+            y, a = state[i, 0], state[i, 3]
+            gradient = y * dot - np.float32(1) + a * state[i, 1]
+            if a == 0:
+                gradient = min(gradient, np.float32(0))
+            top, low = max(top, gradient), min(low, gradient)
+            if abs(gradient) > SETTLED * tolerance:  # others are skipped until the next round
                 rest[kept] = i
                 kept += 1
-                top, low = max(top, projected), min(low, projected)
-                if abs(projected) > np.float32(1e-6):
-                    new = max(a - gradient / (lengths[i] + inverse), np.float32(0))
-                    step = (new - a) * y
-                    alpha[i] = new
-                    b += step
-                    for at in range(starts[i], starts[i + 1]):
-                        w[local[at]] += step * shares[at]
-        order, rest = rest, order
-        active = kept
-        if top - low <= tolerance:
-            if active == m:
-                break
-            active, highest = m, np.float32(np.inf)
-            order[:] = np.arange(m)
-        else:
-            highest = min(top, ASIDE) if top > 0 else np.float32(np.inf)
-    return w, b
+                new = max(a - gradient * state[i, 2], np.float32(0))
+                step = (new - a) * y
+                state[i, 3] = new
+                b += step
+                for at in range(ends[i], ends[i + 1]):
+                    w[local[at]] += step * shares[at]
+    w[-1] = b
+    return kept, top - low
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _two_multipliers(ours: Array, others: Array) -> tuple[Any, Any]:
+    """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives, given both sums of ``Cᵢxᵢ``."""
+    nn = pp = np_ = 0.0
+    for f in range(ours.shape[0]):
+        nn += np.float64(others[f]) * others[f]
+        pp += np.float64(ours[f]) * ours[f]
+        np_ += np.float64(others[f]) * ours[f]
+    n, p = np.float64(others[-1]), np.float64(ours[-1])  # sums of costs
+    a, c = nn + n / 2, pp + p / 2
+    both = a * c - np_ * np_
+    if both > 1e-12 * a * c:
+        t, u = (c * n + np_ * p) / both, (a * p + np_ * n) / both
+        if t >= 0 and u >= 0:
+            return np.float32(t), np.float32(u)
+    if p > 0:  # a valid start, if not the best
+        return np.float32(0), np.float32(p / c)
+    return np.float32(n / a if n > 0 else 0), np.float32(0)

@@ -23,11 +23,10 @@ from rembrandt.linalg.sparse import Matrix, csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.blend import Blend, union
+from rembrandt.scorers.blend import LONG, Blend, Candidates, collect, probabilities
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 
-CANDIDATES = 100  # labels that each scorer proposes for a row, at least
 VECTORS = 50  # directions of label vectors that are derived from label weights
 
 
@@ -59,6 +58,11 @@ class Model:
         """Columns of the labels by name."""
         return LabelIndex(self.classes.tolist())
 
+    @cached_property
+    def log_counts(self) -> Array:
+        """``log(1 + examples)`` of each label."""
+        return np.log1p(self.label_counts).astype(np.float32)
+
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""
@@ -88,97 +92,75 @@ class Model:
     def top_k(
         self, X: Matrix, k: int, allowed: Labels | None = None, worth: Array | None = None, report: Report = silent
     ) -> tuple[Labels, Array]:
-        """Return the ``k`` best labels of each row and their scores, best first; ties by label index.
+        """Return the ``k`` best labels of each row and their probabilities, best first; ties by label index.
 
-        ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the score -inf. With
-        ``worth`` (c,) the score is the probability of a label times its worth.
+        ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the probability 0. With
+        ``worth`` (c,) labels are ranked by probability × worth, which is then returned instead.
         """
-        n = X.shape[0]
+        n, more = X.shape[0], k if worth is None else max(k, LONG)  # rare labels are far down the lists
+        permitted = np.zeros(self.n_labels + 1, dtype=np.bool_)
+        permitted[slice(-1) if allowed is None else allowed] = True  # the last stands for no label
         parts: list[Any] = [(np.empty((0, k), np.int64), np.empty((0, k), np.float32))]
         for rows in self._blocks(n):
             report("predicting", rows.start, n)
-            parts.append(self._best(self._prepared(X[rows]), k, allowed, worth))
+            found = collect(self.scorers, self._prepared(X[rows]), self.log_counts, more, allowed)
+            scores = self._probabilities(found)
+            if worth is not None:
+                scores = scores * worth[found.labels]
+            labels = np.where(permitted[found.labels], found.labels, -1)
+            labels, scores = rank(labels, np.where(labels < 0, -np.inf, scores))
+            short = ((0, 0), (0, max(0, k - labels.shape[1])))
+            scores = np.where(labels < 0, 0, scores).astype(np.float32)
+            parts.append((np.pad(labels, short, constant_values=-1)[:, :k], np.pad(scores, short)[:, :k]))
         report("predicting", n, n)
         labels, scores = (np.vstack(each) for each in zip(*parts, strict=True))
         return labels, scores
 
-    def top_probabilities(self, X: Matrix, k: int, allowed: Labels | None = None) -> tuple[Labels, Array, Array]:
-        """Return the ``k`` best labels of each row, their scores and their probabilities."""
-        parts: list[Any] = [tuple(np.empty((0, k), dtype) for dtype in (np.int64, np.float32, np.float32))]
+    def features_at(self, X: Matrix, labels: Labels) -> Candidates:
+        """Return what the blend sees of the given labels (m, ascending) of each row."""
+        same = np.broadcast_to(labels, (X.shape[0], len(labels)))
+        return collect(self.scorers, self._prepared(X), self.log_counts, labels=same)
+
+    def probabilities(self, X: Matrix) -> Array:
+        """Return the probabilities of all labels, n × c; with one label a row they sum to one."""
+        parts = [np.empty((0, self.n_labels), dtype=np.float32)]
+        for rows in self._blocks(X.shape[0]):
+            found = self._all(X[rows])
+            P = self._probabilities(found)
+            if self.multiclass:  # what is left for labels that are not listed is shared among them
+                listed = found.listed
+                rest = np.maximum(0, 1 - np.where(listed, P, 0).sum(axis=1, keepdims=True))
+                others = np.where(listed, 0, P)
+                total = others.sum(axis=1, keepdims=True)
+                P = np.where(listed, P, others * (rest / np.maximum(total, 1e-300)))
+            parts.append(P.astype(np.float32))
+        return np.vstack(parts)
+
+    def log_odds(self, X: Matrix) -> Array:
+        """Return the log-odds of all labels, n × c."""
+        parts = [np.empty((0, self.n_labels), dtype=np.float32)]
+        return np.vstack(parts + [self.blend.log_odds(self._all(X[rows])) for rows in self._blocks(X.shape[0])])
+
+    def label_sets(self, X: Matrix) -> sparse.csr_array:
+        """Return the candidates of each row whose probability reaches the threshold, as a 0/1 matrix."""
+        threshold = np.broadcast_to(self.threshold, self.n_labels)
+        parts: list[Any] = [sparse.csr_array((0, self.n_labels), dtype=np.int8)]
         for block in self._blocks(X.shape[0]):
-            rows = self._prepared(X[block])
-            labels, scores = self._best(rows, k, allowed, None)
-            parts.append((labels, scores, self._probabilities_at(rows, labels)))
-        labels, scores, probabilities = (np.vstack(each) for each in zip(*parts, strict=True))
-        return labels, scores, probabilities
+            found = collect(self.scorers, self._prepared(X[block]), self.log_counts, LONG)
+            chosen = found.given & (self._probabilities(found) >= threshold[found.labels])
+            ends = np.append(0, np.cumsum(chosen.sum(axis=1)))
+            entries = (np.ones(ends[-1], dtype=np.int8), found.labels[chosen], ends)
+            parts.append(sparse.csr_array(entries, shape=(len(chosen), self.n_labels)))
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def _prepared(self, X: Matrix) -> dict[str, Any]:
         return {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
 
-    def _best(self, rows: dict[str, Any], k: int, allowed: Labels | None, worth: Array | None) -> tuple[Labels, Array]:
-        if len(self.scorers) == 1 and worth is None:
-            [(name, scorer)] = self.scorers.items()
-            return scorer.top(rows[name], k, allowed)
-        proposed = [self.scorers[name].top(rows[name], max(k, CANDIDATES), allowed)[0] for name in rows]
-        labels = proposed[0] if len(proposed) == 1 else union(proposed)
-        scores = self.blend(self._likelihoods(rows, labels))
-        if worth is not None:
-            scores = self.blend.probability(scores) * worth.astype(scores.dtype)[labels]
-        labels, scores = rank(labels, np.where(labels < 0, -np.inf, scores))
-        short = ((0, 0), (0, max(0, k - labels.shape[1])))
-        labels = np.pad(labels, short, constant_values=-1)[:, :k]
-        return labels, np.pad(scores, short, constant_values=-np.inf)[:, :k]
+    def _all(self, X: Matrix) -> Candidates:
+        return self.features_at(X, np.arange(self.n_labels))
 
-    def _likelihoods(self, rows: dict[str, Any], labels: Labels | None) -> dict[str, Array]:
-        """Return the likelihoods of the given labels of each row, or of all labels, by each scorer."""
-        found = {}
-        for name, scorer in self.scorers.items():
-            if labels is None:
-                found[name] = scorer.likelihood(rows[name], scorer.all(rows[name]))
-            else:
-                likelihood = scorer.likelihood(rows[name], scorer.at(rows[name], labels))
-                found[name] = np.where(labels < 0, likelihood.dtype.type(0), likelihood)
-        return found
-
-    def scores(self, X: Matrix) -> Array:
-        """Return the scores of all labels, n × c: of the only scorer, or blended."""
-        if len(self.scorers) == 1:
-            return np.vstack([self._first.all(self._first.prepare(X[rows])) for rows in self._blocks(X.shape[0])])
-        return np.vstack([self.blended(X[rows]) for rows in self._blocks(X.shape[0])])
-
-    def blended(self, X: Matrix) -> Array:
-        """Return the blended scores of all labels, n × c, from which probabilities are computed."""
-        return self.blend(self._likelihoods(self._prepared(X), None))
-
-    def probabilities(self, X: Matrix) -> Array:
-        """Return the probabilities of all labels, n × c; with one label a row they sum to one."""
-        parts = [self._probabilities(self._prepared(X[rows])) for rows in self._blocks(X.shape[0])]
-        return np.vstack(parts) if parts else np.empty((0, self.n_labels), dtype=np.float32)
-
-    def _probabilities(self, rows: dict[str, Any]) -> Array:
-        P = self.blend.probability(self.blend(self._likelihoods(rows, None)))
-        return np.asarray(P / P.sum(axis=1, keepdims=True)) if self.multiclass else P
-
-    def probabilities_at(self, X: Matrix, labels: Labels) -> Array:
-        """Return the probabilities of the given labels (n × m) of each row; 0 where the label is -1."""
-        parts = [self._probabilities_at(self._prepared(X[rows]), labels[rows]) for rows in self._blocks(X.shape[0])]
-        return np.vstack(parts) if parts else np.empty(labels.shape, dtype=np.float32)
-
-    def _probabilities_at(self, rows: dict[str, Any], labels: Labels) -> Array:
-        if self.multiclass:
-            P = np.take_along_axis(self._probabilities(rows), np.maximum(labels, 0), axis=1)
-        else:
-            P = self.blend.probability(self.blend(self._likelihoods(rows, labels)))
-        return np.where(labels < 0, P.dtype.type(0), P)
-
-    def label_sets(self, X: Matrix) -> sparse.csr_array:
-        """Return the labels of each row whose probability reaches the threshold, as a 0/1 matrix."""
-        empty: Any = sparse.csr_array((0, self.n_labels), dtype=np.int8)
-        parts: list[Any] = [
-            sparse.csr_array(self.blend.probability(self.blended(X[rows])) >= self.threshold, dtype=np.int8)
-            for rows in self._blocks(X.shape[0])
-        ]
-        return sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
+    def _probabilities(self, found: Candidates) -> Array:
+        return probabilities(self.blend.log_odds(found), found.listed, self.n_labels, self.multiclass)
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""

@@ -41,9 +41,7 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
     }
     if model.text is not None:
         arrays |= _named("text", model.text.to_arrays())
-    own, metadata["blend"] = model.blend.arrays()
-    arrays |= _named("blend", own)
-    metadata["scorers"] = {}
+    metadata["blend"], metadata["scorers"] = model.blend.to_json(), {}
     for name, scorer in model.scorers.items():
         own, metadata["scorers"][name] = scorer.arrays()
         arrays |= _named(name, own)
@@ -84,7 +82,7 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
         scorers={
             name: _SCORERS[name].from_arrays(_own(name, arrays), facts) for name, facts in metadata["scorers"].items()
         },
-        blend=Blend.from_arrays(_own("blend", arrays), metadata["blend"]),
+        blend=Blend.from_json(metadata["blend"]),
         label_counts=checked("label_counts", arrays, (c,), "iuf", 0),
         n_train=positive(metadata["n_train"], int, or_zero=True),
         threshold=float(threshold[0]) if len(threshold) == 1 else checked("threshold", arrays, (c,)),
@@ -99,7 +97,9 @@ def _check_fit(model: Model) -> None:
     shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
     if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
         raise ModelError("its scorers and its labels do not fit together")
-    if not isinstance(model.multiclass, bool) or not model.blend.weights.keys() >= model.scorers.keys():
+    if not any(scorer.proposes for scorer in model.scorers.values()):
+        raise ModelError("none of its scorers proposes labels")
+    if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.scorers.keys():
         raise ModelError("its description does not fit its scorers")
     widths = [] if model.joined is None else [positive(width, int) for width in model.joined.widths]
     if model.text is not None and not widths:

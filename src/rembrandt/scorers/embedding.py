@@ -18,15 +18,19 @@ from rembrandt.decoders.moments import Moments
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.ranking import Ranker
 from rembrandt.errors import ModelError, SettingsError
-from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.linalg.blocks import Block, as_numpy, spans
+from rembrandt.linalg.cluster_search import paired_scores
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
+from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.scorers.shortlist import Shortlist, default_size
+from rembrandt.scorers.shortlist import Shortlist, default_size, joined_columns
 from rembrandt.storage.arrays import Arrays, checked, positive
 
 SHORTLIST_ROWS = 1 << 13  # rows that search the index at a time
+FEW = 20  # one in as many labels is scored by itself; more are scored by one product
+PART = 64  # rows scored by one call
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class EmbeddingScorer(Scorer):
     moments: Moments | None = None  # of the training rows, for updates
     index: Shortlist | None = None
     shortlist: int | None = None  # labels of the index that are scored for each row
+    proposes: bool = True  # whether it searches all labels; otherwise it scores what other scorers propose
     place: Place = field(default=CPU, compare=False)
 
     @property
@@ -125,7 +130,12 @@ class EmbeddingScorer(Scorer):
     def at(self, rows: Projected, labels: Labels) -> Array:
         if self.shortlist is not None and self.index is not None:
             return self.index.scores(rows.features, labels)
-        return np.where(labels < 0, -np.inf, np.take_along_axis(rows.scores, np.maximum(labels, 0), axis=1))
+        if not self.place.on_host or FEW * labels.shape[1] > self.n_labels:
+            return np.where(labels < 0, -np.inf, np.take_along_axis(rows.scores, np.maximum(labels, 0), axis=1))
+        Phi, out = rows.features, np.empty(labels.shape, dtype=rows.features.dtype)
+        parts = spans(len(labels), PART)
+        for_each(paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts))
+        return out
 
     def all(self, rows: Projected) -> Array:
         return rows.scores
@@ -149,6 +159,11 @@ class EmbeddingScorer(Scorer):
         return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property
+    def _by_label(self) -> Array:
+        """The weights and the bias of each label, c × (D + 1)."""
+        return joined_columns(self.decoder)
+
+    @cached_property
     def _ranker(self) -> Ranker:
         return self.place.ranker(self.decoder.weights, self.decoder.bias)
 
@@ -161,7 +176,7 @@ class EmbeddingScorer(Scorer):
         arrays, facts = self.decoder.arrays()
         arrays |= {"projection": as_numpy(self.projection), "vectors": as_numpy(self.vectors)}
         arrays["singular_values"] = as_numpy(self.singular_values)
-        facts["normalize"] = self.normalize
+        facts |= {"normalize": self.normalize, "proposes": self.proposes}
         if self.moments is not None:
             arrays |= {"moments.mean": self.moments.mean, "moments.scatter": self.moments.scatter}
             facts["moments_total"] = self.moments.total
@@ -191,4 +206,5 @@ class EmbeddingScorer(Scorer):
             bool(facts["normalize"]),
             moments=moments,
             index=None if clusters is None else Shortlist.from_clusters(decoder, clusters),
+            proposes=bool(facts["proposes"]),
         )

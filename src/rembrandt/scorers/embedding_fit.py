@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
 from rembrandt.decoders.decoder import Decoder
+from rembrandt.decoders.discriminant import fit_discriminant
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic, stopping_rows
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import fit_ridge
@@ -17,6 +18,7 @@ from rembrandt.decoders.transpose import fit_transpose
 from rembrandt.embeddings import Embedding, embed
 from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
 from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap, draw
 from rembrandt.linalg.blocks import Block, as_numpy, in_rows
@@ -26,7 +28,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.storage.arrays import Arrays, checked
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
-RIDGE_FLOPS = 1e11  # n (D + k)²: what a Gram matrix of mapped features may cost
+USUAL_FEATURES = 2000  # of a kernel
 MOST_LEVERAGE = 0.9  # of an example on its own prediction
 
 
@@ -120,6 +122,7 @@ def fit_embedding_scorer(
         bool(recipe.normalize),
         embedded.regressor,
         moments,
+        proposes=recipe.embedding.proposes is not False,
     )
     return scorer, facts | {"residual": e.residual, "iterations": e.iterations}
 
@@ -187,8 +190,9 @@ def fit_decoder(
     with place.session():
         H = leave_out(embedded, H, data, recipe, place)
         fourier = fourier_map(H, recipe)
-        if recipe.decoder == "ridge":
-            return fit_ridge(place.statistics(H, data.Y, fourier, data.weights, report), recipe.decoder_ridge)
+        if recipe.decoder in ("ridge", "discriminant"):
+            found = place.statistics(H, data.Y, fourier, data.weights, report)
+            return closed_form(found, recipe, data.multiclass)
         width = H.shape[1] if fourier is None else fourier.size
         settings = LogisticSettings(
             multiclass=data.multiclass,
@@ -198,6 +202,15 @@ def fit_decoder(
             seed=recipe.seed,
         )
         return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints, stopping)
+
+
+def closed_form(statistics: RidgeStatistics, recipe: Recipe, multiclass: bool) -> Decoder:
+    """Fit a decoder that is a function of sums over the rows."""
+    if recipe.decoder == "ridge":
+        return fit_ridge(statistics, recipe.decoder_ridge)
+    decoder = fit_discriminant(statistics, recipe.decoder_ridge, multiclass)
+    # A softmax needs the scores of all labels.
+    return decoder if recipe.embedding.proposes is not False else replace(decoder, link="sigmoid")
 
 
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
@@ -221,13 +234,9 @@ def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
     """Draw the random features of the kernel of ``recipe``, if it has one."""
     if recipe.kernel is None:
         return None
-    return draw(recipe.kernel, H, n_random_features(recipe, *H.shape), recipe.embedding.kernel_scale, recipe.seed)
+    return draw(recipe.kernel, H, n_random_features(recipe), recipe.embedding.kernel_scale, recipe.seed)
 
 
-def n_random_features(recipe: Recipe, n: int, k: int) -> int:
-    """Return the number asked for, or what two cores map and factor in seconds."""
-    if recipe.embedding.n_random_features is not None:
-        return recipe.embedding.n_random_features
-    if recipe.decoder == "logistic":
-        return 2000
-    return int(np.clip((RIDGE_FLOPS / n) ** 0.5 - k, 1000, 4000))
+def n_random_features(recipe: Recipe) -> int:
+    """Return the number asked for, or the usual one."""
+    return recipe.embedding.n_random_features or USUAL_FEATURES

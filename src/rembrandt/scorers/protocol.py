@@ -25,6 +25,11 @@ class Scorer(Protocol):
     def n_features(self) -> int: ...
 
     @property
+    def proposes(self) -> bool:
+        """Whether `top` is fast enough for every row; otherwise the scorer ranks what others propose."""
+        return True
+
+    @property
     def nbytes(self) -> int:
         """Size of the arrays."""
         return sum(array.nbytes for array in self.arrays()[0].values())

@@ -41,7 +41,7 @@ class Shortlist:
     @classmethod
     def build(cls, decoder: Decoder, report: Report = silent) -> "Shortlist":
         """Cluster the columns of ``decoder``."""
-        joined = _joined(decoder)
+        joined = joined_columns(decoder)
         return cls(decoder, kmeans(joined, n_clusters(len(joined)), report=report).astype(np.int32))
 
     @classmethod
@@ -55,7 +55,7 @@ class Shortlist:
 
     @cached_property
     def layout(self) -> "_Layout":
-        joined = _joined(self.decoder)
+        joined = joined_columns(self.decoder)
         sizes = np.bincount(self.clusters)
         centres = cluster_means(joined, self.clusters)
         squares = np.einsum("ij,ij->i", joined, joined).astype(np.float64)
@@ -130,7 +130,7 @@ class _Layout:
             merge_best(Phi[rows] @ columns[:, :-1].T, columns[:, -1], self.labels[at], rows, best, scores)
 
 
-def _joined(decoder: Decoder) -> Array:
+def joined_columns(decoder: Decoder) -> Array:
     """Return the decoder's columns as rows, each with its bias, c × (D + 1)."""
     size = decoder.weights.nbytes
     if 3 * size > memory.available():

@@ -1,33 +1,34 @@
-"""Rungs of a search: increasing numbers of training examples, and held-out examples for each."""
+"""Rungs of a search: training examples in increasing number, and held-out examples for each."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rembrandt.data.examples import Examples
-from rembrandt.data.splits import draw_rows
-
-Rows = NDArray[np.int64]
+from rembrandt.data.examples import Examples, duplicate_groups
+from rembrandt.data.splits import Rows, draw_rows
 
 GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is kept
-FIRST = 2000  # rows to fit on at the first rung, at least
+FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
+SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
-FEWEST_HELD, MOST_HELD = 1000, 4000
-FOLDS, FEW = 4, 6000  # with fewer rows the last rung averages several splits
+MOST_HELD = 4000
+FEW_HELD = 2000  # of a rung before the last
+FOLDS, FEW = 3, 6000  # with fewer rows the blend is learned on several splits
 FROM_DISK = 100_000  # rows of a store that are used, at most
-SHORT = 12_000  # rows of a search without a budget
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Rows to fit on and rows to measure on, one pair for each split."""
+    """Rows to fit on and rows to measure on, one pair for each split; with ``labels``, these labels alone."""
 
     fit: list[Rows]
     held: list[Rows]
+    labels: Rows | None = None
+    last: bool = False  # whether what is fitted is of full size
 
     def __str__(self) -> str:
-        return f"{self.rows:,} rows" if len(self.fit) == 1 else f"{len(self.fit)} splits of {self.rows:,} rows"
+        some = "" if self.labels is None else f" and {len(self.labels):,} labels"
+        return f"{self.rows:,} rows{some}" if len(self.fit) == 1 else f"{len(self.fit)} splits of {self.rows:,} rows"
 
     @property
     def rows(self) -> int:
@@ -39,29 +40,50 @@ class Rung:
         return sum(map(len, self.fit))
 
 
-def rungs_of(
-    data: Examples, seed: int, short: bool = False, first: int = FIRST, fewest_held: int = FEWEST_HELD, few: int = FEW
-) -> list[Rung]:
-    """Return the rungs for ``data``; smaller ones are subsets of larger ones. ``short``: a single one."""
+def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
+    """Return the rungs for ``data``; with ``short`` two at most, otherwise as many as a search with a budget climbs.
+
+    The last rung fits on all rows that are not held out. A smaller one has a sample of the labels and of the rows that
+    have them, so that labels keep about as many examples as they have.
+    """
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
-    if short:
-        sample = counted[draw_rows(len(counted), 1.0, seed, most=SHORT)[1]]
-        folds = range(FOLDS if len(sample) <= few else 1)
-        splits = [draw_rows(len(sample), HELD_OUT, seed + 1 + fold) for fold in folds]
-        return [Rung([sample[fit] for fit, _ in splits], [sample[held] for _, held in splits])]
-    fit, held = _cut(counted, seed, FROM_DISK if data.X.resident()[0] < data.n else len(counted))
-    sizes = [len(fit)]
-    while sizes[0] >= GROWTH * first:
-        sizes.insert(0, sizes[0] // GROWTH)
-    rungs = [Rung([np.sort(fit[:size])], [np.sort(held[: max(fewest_held, size // 2)])]) for size in sizes]
-    if len(fit) <= few:
-        splits = [(fit, held), *(_cut(counted, seed + i, len(counted)) for i in range(1, FOLDS))]
-        rungs.append(Rung([np.sort(part) for part, _ in splits], [np.sort(part) for _, part in splits]))
-    return rungs
+    counted = counted[np.diff(data.Y.indptr)[counted] > 0]  # rows without labels cannot be measured on
+    on_disk = data.X.resident()[0] < data.n
+    rng = np.random.default_rng(seed + 1)
+    if on_disk:
+        counted = np.sort(rng.permutation(counted)[:FROM_DISK])
+    groups = (
+        None if on_disk and data.groups is None else duplicate_groups(data.X[counted], _taken(data.groups, counted))
+    )
+    splits = [
+        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + fold, MOST_HELD, groups)]
+        for fold in range(FOLDS if len(counted) <= FEW else 1)
+    ]
+    last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
+    if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
+        return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
+    sizes: list[int] = [SAMPLE] if short else []
+    size = last.rows
+    while not short and size >= GROWTH * FIRST:
+        size //= GROWTH
+        sizes.insert(0, size)
+    return [*(_sampled(data, last, size, seed) for size in sizes), last]
 
 
-def _cut(counted: Rows, seed: int, most: int) -> tuple[Rows, Rows]:
-    """Return rows to fit on and held-out rows, both in random order."""
-    order = counted[np.random.default_rng(seed + 1).permutation(len(counted))]
-    held = min(MOST_HELD, max(1, round(HELD_OUT * len(order))))
-    return order[held : held + most], order[:held]
+def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
+    """Return a rung of about ``size`` of the rows of ``last``, with the labels that most of their examples are in."""
+    rng, fit, held = np.random.default_rng(seed + 2), last.fit[0], last.held[0]
+    share = size / len(fit)
+    labels = np.sort(rng.permutation(data.n_labels)[: max(2, round(data.n_labels * share))])
+    member = np.zeros(data.n_labels, dtype=bool)
+    member[labels] = True
+    mine = np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr]) > 0
+    rows, measured = fit[mine[fit]], held[mine[held]]
+    if 2 * len(rows) < size:  # most rows have other labels, which are common
+        return Rung([np.sort(rng.permutation(fit)[:size])], [np.sort(rng.permutation(held)[:FEW_HELD])])
+    rows = np.sort(rng.permutation(rows)[: 2 * size])
+    return Rung([rows], [np.sort(rng.permutation(measured)[:FEW_HELD])], labels)
+
+
+def _taken(groups: Rows | None, rows: Rows) -> Rows | None:
+    return None if groups is None else groups[rows]

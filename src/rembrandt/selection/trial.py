@@ -6,39 +6,33 @@ from typing import Any
 import numpy as np
 
 from rembrandt.data.examples import Examples
-from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.place import CPU, Place
-from rembrandt.fitting import check_memory, fit_model
-from rembrandt.linalg.ranking import rank
+from rembrandt.fitting import check_memory, fit_scorer
+from rembrandt.linalg.blocks import spans
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg, precision
-from rembrandt.model.model import CANDIDATES, Model
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
-from rembrandt.scorers.blend import union
-from rembrandt.scorers.centroids import fit_centroids
+from rembrandt.scorers.blend import LONG, Candidates, collect
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import (
     Embedded,
+    closed_form,
     embed_labels,
     fit_decoder,
     fourier_map,
+    hold_out,
     leave_out,
     n_random_features,
 )
-from rembrandt.scorers.protocol import Labels, Scorer
-from rembrandt.scorers.tree_fit import fit_trees
-
-Weights = tuple[float, ...]
+from rembrandt.scorers.protocol import Array, Labels, Scorer
 
 KS = (1, 3, 5)
-ROWS = 512  # held-out rows scored at a time
-RANK, FEATURES, EPOCHS = 300, 1000, 10  # of a trial, at most
-HELD_OUT, MOST_HELD = 1 / 6, 3000  # for calibration
-ENTRIES = 1 << 28  # scores of held-out rows, at most
 FEWEST = 100  # examples: with fewer, held-out examples say nothing
+ROWS = 512  # held-out rows scored at a time
+FEWEST_DIRECTIONS = 50  # of an embedding of some of the labels
+FEATURES, EPOCHS = 1000, 10  # of a trial that is not of full size, at most
 
 
 @dataclass(frozen=True)
@@ -48,128 +42,114 @@ class Measures:
     p: tuple[float, float, float]
     quality: float
 
+    def facts(self) -> dict[str, float]:
+        """Return the measures as JSON."""
+        return {**{f"p@{k}": p for k, p in zip(KS, self.p, strict=True)}, "quality": self.quality}
+
 
 class Trial:
-    """One split of examples into a part to fit on and a part to measure on; what candidates share is fitted once."""
+    """One split of examples into a part to fit on and a part to measure on; what candidates share is fitted once.
 
-    def __init__(self, fit: Examples, held: Examples, n: int, place: Place = CPU) -> None:
-        """``n`` is the number of all training examples."""
+    ``full`` fits as many trees as the model will have, otherwise one.
+    """
+
+    def __init__(
+        self, fit: Examples, held: Examples, n: int, place: Place = CPU, full: bool = True, share: float = 1.0
+    ) -> None:
+        """``n`` is the number of all training examples, and ``share`` that of the labels that are used."""
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
-        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # with the rank asked for
+        self.full, self.share = full, share
+        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # by ridge and scalings, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
-    def scorer(self, candidate: Recipe) -> Scorer:
+    def scorer(self, candidate: Recipe, report: Report = silent) -> Scorer:
         """Fit the only scorer of ``candidate``."""
-        fit = self.fit
         if candidate.scorers == ("embedding",):
             return self._embedding_scorer(candidate)
-        check_memory(fit, candidate, self.place)
-        if candidate.scorers == ("trees",):
-            pairs = candidate.trees.pairs * fit.n / self.n
-            return fit_trees(
-                fit.X, fit.Y, replace(candidate.trees, pairs=pairs), candidate.seed, fit.weights, place=self.place
-            )
-        return fit_centroids(fit.X, fit.Y, fit.weights)
-
-    def is_embedded(self, candidate: Recipe) -> bool:
-        """Whether an embedding for the candidate exists, of its rank or a larger one."""
-        known = self._embedded.get(_embedding_key(candidate))
-        return known is not None and known[0] >= self._rank(candidate)
+        check_memory(self.fit, candidate, self.place)
+        pairs = candidate.trees.pairs * self.fit.n / self.n
+        sized = candidate.with_trees(pairs=pairs, n_trees=candidate.trees.n_trees if self.full else 1)
+        return fit_scorer(candidate.scorers[0], self.fit, sized, self.place, report)[0]
 
     def embed(self, candidate: Recipe) -> Embedded:
         """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
-        key, asked = _embedding_key(candidate), self._rank(candidate)
-        if not self.is_embedded(candidate):
+        asked = self._rank(candidate)
+        e = candidate.embedding
+        logistic = candidate.decoder == "logistic"  # the rows that stop it have no weight in the embedding
+        key = candidate.ridge, candidate.normalize, e.label_power, e.row_power, logistic
+        known = self._embedded.get(key)
+        if known is None or known[0] < asked:
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-            self._embedded[key] = asked, embed_labels(fit, recipe, self.place)
+            self._embedded = {key: (asked, embed_labels(hold_out(fit, recipe)[1], recipe, self.place))}
             self._statistics = None
         return self._embedded[key][1]
 
     def _rank(self, candidate: Recipe) -> int:
-        limit = largest_rank(self.fit.n, self.fit.X.shape[1] + 1, self.fit.n_labels)
-        return min(limit, RANK if candidate.n_components == "auto" else candidate.n_components)
+        asked = max(min(FEWEST_DIRECTIONS, candidate.n_components), round(self.share * candidate.n_components))
+        return int(min(largest_rank(self.fit.n, self.fit.X.shape[1] + 1, self.fit.n_labels), asked))
 
     def _scaled(self, candidate: Recipe) -> Examples:
         return replace(self.fit, X=self.fit.X.normalized()) if candidate.normalize else self.fit
 
     def _embedding_scorer(self, candidate: Recipe) -> EmbeddingScorer:
         embedded = self.embed(candidate).truncated(self._rank(candidate))
-        fit, place = self._scaled(candidate), self.place
-        features = min(n_random_features(candidate, self.n, self._rank(candidate)), FEATURES)
-        recipe = replace(candidate, n_components=self._rank(candidate)).with_embedding(
-            n_random_features=features, max_epochs=min(candidate.embedding.max_epochs, EPOCHS)
-        )
+        fit, place, recipe = self._scaled(candidate), self.place, replace(candidate, n_components=self._rank(candidate))
+        features = n_random_features(candidate)
+        epochs = candidate.embedding.max_epochs
+        if self.share < 1:
+            features, epochs = min(features, FEATURES), min(epochs, EPOCHS)
+        recipe = recipe.with_embedding(n_random_features=features, max_epochs=epochs)
         check_memory(fit, recipe, place)
         H = embedded.project(fit.X, place)
-        if recipe.decoder == "ridge":
-            alike = replace(recipe, decoder_ridge=0.0)
+        if recipe.decoder in ("ridge", "discriminant"):
+            alike = replace(recipe, decoder="ridge", decoder_ridge=0.0)
             if self._statistics is None or self._statistics[0] != alike:
                 with place.session():
                     H = leave_out(embedded, H, fit, recipe, place)
                     found = place.statistics(H, fit.Y, fourier_map(H, recipe), fit.weights)
                 self._statistics = alike, found
-            decoder = fit_ridge(self._statistics[1], recipe.decoder_ridge)
+            decoder = closed_form(self._statistics[1], recipe, fit.multiclass)
         else:
-            decoder = fit_decoder(embedded, H, fit, recipe, place)
+            decoder = fit_decoder(embedded, H, fit, recipe, place, stopping=hold_out(fit, recipe)[0])
         e = embedded.embedding
         return EmbeddingScorer(
-            embedded.projection, decoder, e.V, e.sigma, bool(candidate.normalize), embedded.regressor, place=place
+            embedded.projection,
+            decoder,
+            e.V,
+            e.sigma,
+            bool(candidate.normalize),
+            embedded.regressor,
+            place=place,
+            proposes=recipe.embedding.proposes is not False,
         )
 
     def measure(self, scorer: Scorer) -> Measures:
         """Measure a scorer by itself."""
         found = [scorer.top(scorer.prepare(X), max(KS))[0] for _, X in self.held.X.blocks(ROWS)]
-        return self._measures(np.vstack(found))
+        return measures(self.held, np.vstack(found))
 
-    def measure_blends(self, scorers: list[Scorer], grid: list[Weights]) -> list[Measures]:
-        """Measure the blends of several scorers with each of the weights."""
-        found: dict[Weights, list[Labels]] = {weights: [] for weights in grid}
-        for _, X in self.held.X.blocks(ROWS):
-            rows = [scorer.prepare(X) for scorer in scorers]
-            labels = union([s.top(own, CANDIDATES)[0] for s, own in zip(scorers, rows, strict=True)])
-            given = labels >= 0
-            likely = [
-                np.where(given, s.likelihood(own, s.at(own, labels)), 0) for s, own in zip(scorers, rows, strict=True)
-            ]
-            for weights in grid:
-                scores = sum(weight * one for weight, one in zip(weights, likely, strict=True))
-                found[weights].append(rank(labels, np.where(given, scores, -np.inf))[0][:, : max(KS)])
-        return [self._measures(_stacked(found[weights])) for weights in grid]
-
-    def _measures(self, labels: Labels) -> Measures:
-        found = hits(self.held.Y, labels)
-        p1, p3, p5 = (precision(found, k) for k in KS)
-        if self.held.multiclass:
-            return Measures((p1, p3, p5), p1)
-        gains = ndcg(found, np.diff(self.held.Y.indptr), max(KS))
-        return Measures((p1, p3, p5), (p1 + float(gains.mean())) / 2)
+    def candidates(self, scorers: dict[str, Scorer]) -> Candidates:
+        """Return the candidates of the held-out rows, scored by every scorer."""
+        log_counts = np.log1p(np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)).astype(np.float32)
+        parts = []
+        for rows in spans(self.held.n, min([ROWS, *(scorer.block_rows for scorer in scorers.values())])):
+            prepared = {name: scorer.prepare(self.held.X[rows]) for name, scorer in scorers.items()}
+            parts.append(collect(scorers, prepared, log_counts, LONG))
+        return Candidates.joined(parts)
 
 
-def _embedding_key(candidate: Recipe) -> Any:
-    """Candidates with the same key share an embedding."""
-    s = candidate.embedding
-    return candidate.ridge, candidate.normalize, s.label_power, s.row_power, s.label_ridge, s.projection_ridge
+def measures(held: Examples, labels: Labels) -> Measures:
+    """Measure the ranked labels of held-out rows."""
+    found: Array = hits(held.Y, labels)
+    p1, p3, p5 = (precision(found, k) for k in KS)
+    if held.multiclass:
+        return Measures((p1, p3, p5), p1)
+    gains = ndcg(found, np.diff(held.Y.indptr), max(KS))
+    return Measures((p1, p3, p5), (p1 + float(gains.mean())) / 2)
 
 
-def mean(measures: list[Measures]) -> Measures:
+def mean(found: list[Measures]) -> Measures:
     """Average over several splits."""
-    p1, p3, p5 = np.mean([each.p for each in measures], axis=0).tolist()
-    return Measures((p1, p3, p5), float(np.mean([each.quality for each in measures])))
-
-
-def calibration_trial(data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Model | None:
-    """Fit to most examples and calibrate on the rest; None where nothing is to be learned or examples are few."""
-    if not (recipe.calibrate or isinstance(recipe.threshold, str)) or data.n < FEWEST:
-        return None
-    most = int(np.clip(ENTRIES // data.n_labels, 200, MOST_HELD))
-    fit, held = (data.take(part) for part in draw_rows(data.n, HELD_OUT, recipe.seed + 2, most=most))
-    if recipe.n_components != "auto":
-        limit = largest_rank(fit.n, fit.X.shape[1] + 1, fit.n_labels)
-        recipe = replace(recipe, n_components=min(recipe.n_components, limit))
-    return fit_model(fit, replace(recipe, growable=False), place.in_memory(), report, held=held)
-
-
-def _stacked(parts: list[Labels]) -> Labels:
-    """Stack blocks of labels whose widths may differ, filled up with -1."""
-    return np.vstack([np.pad(p, ((0, 0), (0, max(KS) - p.shape[1])), constant_values=-1) for p in parts])
+    p1, p3, p5 = np.mean([each.p for each in found], axis=0).tolist()
+    return Measures((p1, p3, p5), float(np.mean([each.quality for each in found])))

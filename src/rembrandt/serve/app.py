@@ -214,7 +214,7 @@ class Service:
             "n_features": served.n_features,
             "n_train": served.classifier.n_train_,
             "rank": served.classifier.settings_.get("rank"),
-            "scorers": served.classifier.model_.blend.weights,
+            "scorers": list(served.classifier.model_.scorers),
             "takes": "texts" if served.takes_texts else "vectors",
         }
 

@@ -76,17 +76,13 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     model, allowed = served.classifier.device_model(), _allowed(served, jobs[0].request)
     k = min(max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed))
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        if any(job.request.probabilities for job in jobs):
-            columns, scores, probabilities = model.top_probabilities(rows, k, allowed)
-        else:
-            columns, scores = model.top_k(rows, k, allowed)
+        columns, scores = model.top_k(rows, k, allowed)
     if (columns[:, 0] < 0).any() or not np.isfinite(scores[columns >= 0]).all():
         raise RequestError(422, "a score is not finite: the values of this vector are too large for the model")
     results, start = [], 0
     for job in jobs:
         own = slice(start, start := start + job.n_rows)
-        values = (probabilities if job.request.probabilities else scores)[own]
-        results.append(_documents(job, rows[own], columns[own], values))
+        results.append(_documents(job, rows[own], columns[own], scores[own]))
     return results
 
 

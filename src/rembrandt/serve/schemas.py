@@ -31,7 +31,6 @@ class PredictRequest(BaseModel):
         default=_ABSENT, min_length=1, max_length=MAX_LABELS, description="Predict these labels only; names or titles."
     )
     exclude: list[str] = Field(default=[], max_length=MAX_LABELS, description="Never predict these labels.")
-    probabilities: bool = Field(default=False, description="Return probabilities as scores.")
     explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
 
     @model_validator(mode="after")
@@ -58,22 +57,21 @@ class SuggestRequest(BaseModel):
         return cls.model_validate({name: values[-1] for name, values in fields.items()})
 
     def as_predict_request(self) -> PredictRequest:
-        return PredictRequest.model_construct(
-            texts=[self.text], top_k=self.limit, threshold=self.threshold, probabilities=True
-        )
+        return PredictRequest.model_construct(texts=[self.text], top_k=self.limit, threshold=self.threshold)
 
 
 class Word(BaseModel):
     word: str
-    contribution: float = Field(description="What it adds to the score.")
+    contribution: float = Field(description="What it adds to the log-odds.")
     spans: list[tuple[int, int]] = Field(description="Its occurrences in the text: start and end in code points.")
 
 
 class Explanation(BaseModel):
-    """``score = base + the words' contributions + rest``."""
+    """Log-odds of the label: ``score = base + comparison + the words' contributions + rest``."""
 
     score: float
-    base: float = Field(description="The score of an empty text.")
+    base: float = Field(description="The log-odds of an empty text.")
+    comparison: float = Field(description="What the comparison with the other labels of the text adds.")
     words: list[Word] = Field(description="The words with the largest contributions.")
     rest: float = Field(description="The contribution of all other words.")
     segments: list[tuple[int, int, float]] = Field(description="Segments of the text: start, end, contribution.")
@@ -121,7 +119,7 @@ class ModelSummary(BaseModel):
     n_features: int
     n_train: int
     rank: int | None = Field(description="Dimensions of the label embedding; null if the model has none.")
-    scorers: dict[str, float] = Field(description="Weight of each part of the score: trees, centroids, embedding.")
+    scorers: list[str] = Field(description="The parts of the model: trees, centroids, embedding.")
     takes: str = Field(description="texts or vectors")
 
 

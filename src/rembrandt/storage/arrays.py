@@ -299,6 +299,13 @@ def checked(
     return array
 
 
+def finite(value: Any) -> float:
+    """Return a number from JSON that is not trusted, which must be finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
+    return float(value)
+
+
 def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
     is_number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)

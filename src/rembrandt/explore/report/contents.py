@@ -79,13 +79,14 @@ def gather(
             "n_test": known.n_examples,
             "texts": model.text is not None,
             "multiclass": model.multiclass,
-            "scorers": model.blend.weights,
+            "scorers": list(model.scorers),
+            "blends": classifier.settings_.get("blends", []),
             "top_k": max(KS),
         },
         "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
         "deciles": measured.decile_documents(),
-        "calibration": _calibration(classifier, measured, report),
+        "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),
         "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
         "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names),
@@ -111,11 +112,9 @@ def _metrics(classifier: RembrandtClassifier, measured: Measured, seed: int, rep
     ]
 
 
-def _calibration(classifier: RembrandtClassifier, measured: Measured, report: Report) -> dict[str, Any]:
-    rows = classifier.dataset_rows(measured.data, report)
-    predicted = classifier.device_model().probabilities_at(rows, measured.labels)
+def _calibration(measured: Measured) -> dict[str, Any]:
     given = measured.labels >= 0
-    bins = reliability(np.clip(predicted[given], 0, 1), hits(measured.data.Y, measured.labels)[given])
+    bins = reliability(measured.probabilities[given], hits(measured.data.Y, measured.labels)[given])
     return {"bins": [asdict(each) for each in bins], "error": calibration_error(bins)}
 
 
@@ -172,6 +171,7 @@ def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str],
                 "right": each.column in true,
                 "score": each.score,
                 "base": each.base,
+                "comparison": each.comparison,
                 "words": [[word, round(value, 5)] for word, value in each.top(12)],
                 "segments": [[start, stop, round(value, 5)] for start, stop, value in each.segments()],
             }

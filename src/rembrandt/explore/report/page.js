@@ -58,8 +58,7 @@ const model = data.model;
 const metric = Object.fromEntries(data.metrics.map((each) => [each.name, each]));
 const kind = model.texts ? "texts" : "examples";
 const scorerNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding" };
-const scorers = Object.entries(model.scorers).map(([name, weight]) =>
-  Object.keys(model.scorers).length > 1 ? `${scorerNames[name]} (${per(weight, 0)})` : scorerNames[name]);
+const scorers = model.scorers.map((name) => scorerNames[name]);
 document.getElementById("lead").textContent =
   `A model with ${count(model.n_labels)} labels, trained on ${count(model.n_train)} ${kind} ` +
   `and evaluated on ${count(model.n_test)} other ${kind}. Its scores come from ${scorers.join(" and ")}.`;
@@ -413,7 +412,8 @@ function explained(example, number) {
     const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
     sum.replaceChildren(make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
       ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
-      ` and ${signed(prediction.score - prediction.base - listed)} for all other words`);
+      ` and ${signed(prediction.score - prediction.base - prediction.comparison - listed)} for all other words,`,
+      ` and ${signed(prediction.comparison)} for the comparison with other labels`);
   }
   if (example.predictions.length) show(example.predictions[0]);
   redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });

@@ -47,7 +47,7 @@ export async function classify(root, state) {
     results.setAttribute("aria-busy", "true");
     try {
       const body = texts ? { texts: [text] } : { vectors: [parseVector(text)] };
-      const answer = await api.predict({ ...body, top_k: state.top, explain: true, probabilities: true }, controller.signal);
+      const answer = await api.predict({ ...body, top_k: state.top, explain: true }, controller.signal);
       hideError();
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
@@ -127,7 +127,7 @@ function parseVector(text) {
 }
 
 function explanationOf(prediction, text) {
-  const { words, segments, base, rest, score } = prediction.explanation;
+  const { words, segments, base, comparison, rest, score } = prediction.explanation;
   const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
   const rows = words.slice(0, 8).map((word) =>
     h("tr", null, h("th", { scope: "row" }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, formatSigned(word.contribution))),
@@ -140,7 +140,7 @@ function explanationOf(prediction, text) {
     h(
       "p",
       { class: "quiet sum" },
-      `Score ${score.toFixed(3)} = ${base.toFixed(3)} for an empty text, plus the words above and ${formatSigned(others)} for all other words.`,
+      `Log-odds ${score.toFixed(3)} = ${base.toFixed(3)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
     ),
   ];
 }

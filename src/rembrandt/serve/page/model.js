@@ -1,6 +1,6 @@
 // Settings, measurements and spectrum of a model.
 import * as api from "./api.js";
-import { h, svg, formatCount, formatPercent } from "./dom.js";
+import { h, svg, formatCount } from "./dom.js";
 
 const SCORERS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
 
@@ -11,7 +11,7 @@ export async function model(root) {
     ["features", formatCount(facts.n_features)],
     ["training examples", formatCount(facts.n_train)],
     ...(facts.rank === null ? [] : [["dimensions", formatCount(facts.rank)]]),
-    ...Object.entries(facts.scorers).map(([name, weight]) => [`score from ${SCORERS[name]}`, formatPercent(weight)]),
+    ["scores from", facts.scorers.map((name) => SCORERS[name]).join(", ")],
   ];
   root.append(
     h(
