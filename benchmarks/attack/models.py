@@ -88,7 +88,7 @@ def _predictions(path: Path, texts: list[str]) -> Any:
         _each(
             lambda: classifier.predict(texts),
             lambda: classifier.predict_topk(texts, k=3, include=classifier.classes_[:2]),
-            lambda: [classifier.label_titles_.get(str(name)) for name in classifier.classes_],
+            lambda: list(classifier.label_names_),
         )
     return labels.tolist(), scores.tolist(), probabilities.tolist()
 

@@ -99,7 +99,7 @@ def test_with_one_prediction_per_row_only_precision_at_one_is_measured(data):
     n, c = sparse.load_npz(data / "Y_test.npz").shape
     one = np.full((n, 5), -1)
     one[:, 0] = np.arange(n) % c
-    assert set(scoring.means(scoring.Truth.load(data).terms(one))) == {"error", "p@1", "ndcg@1", "psp@1"}
+    assert set(scoring.means(scoring.Truth.load(data).terms(one))) == {"error", "p@1", "r@1", "f1@1", "ndcg@1", "psp@1"}
 
 
 def test_tables_show_the_best_in_bold_and_a_dash_for_missing_values():

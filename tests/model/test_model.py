@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.fitting import fit_model
 from rembrandt.linalg.ranking import top_k
+from rembrandt.model.ranked import predicted_sets
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend
 from tests.devices import PLACES
@@ -66,9 +67,9 @@ class TestTopK:
         model, X = fitted(names, multiclass=True)
         for scorer in model.scorers.values():
             monkeypatch.setattr(type(scorer), "block_rows", 7)
-        blocks = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), model.label_sets(X).toarray()
+        blocks = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), predicted_sets(model, X)[0]
         monkeypatch.undo()
-        whole = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), model.label_sets(X).toarray()
+        whole = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), predicted_sets(model, X)[0]
         assert_array_equal(blocks[0][0], whole[0][0])
         assert_allclose(blocks[0][1], whole[0][1], rtol=1e-4)
         for found, expected in zip(blocks[1:], whole[1:], strict=True):

@@ -28,6 +28,7 @@ LONG = 50  # labels of each scorer that may be predicted for a row, at least
 SMALLEST = 1e-4  # likelihood, and distance of it from 1, below which differences say nothing
 LARGEST = 5.0  # absolute likelihood of least-squares scores
 PENALTY = 1.0  # on the weights of standardised features
+FEWEST_TRUE = 20  # true labels that weights are learned from
 ITERATIONS, TOLERANCE = 50, 1e-8
 
 
@@ -178,8 +179,11 @@ def fit_blend(candidates: Candidates, true: Array, multiclass: bool) -> Blend:
     """Learn the weights by penalised logistic regression over the listed candidates of held-out rows.
 
     With one label a row the candidates of a row compete with each other and with "none of them": a conditional logit.
+    With few true labels among the candidates, the weights are fixed: held-out rows then have labels that others lack.
     """
     names, given = list(candidates.features), candidates.given & candidates.listed
+    if true[given].sum() < FEWEST_TRUE:
+        return Blend.fixed(names)
     columns = [candidates.features[name][given] for name in names] + [candidates.log_counts[given][:, None]]
     F = np.concatenate(columns, axis=1).astype(np.float64)
     mean, scale = F.mean(axis=0), np.maximum(F.std(axis=0), 1e-6)
