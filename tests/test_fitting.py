@@ -21,7 +21,7 @@ from rembrandt.metrics.hits import hits
 from rembrandt.model.ranked import indicator, predicted_sets
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend
-from rembrandt.selection import choose
+from rembrandt.selection import Choice, choose
 from tests.estimators.problems import blobs, directions, examples, skewed, words
 
 EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
@@ -214,3 +214,32 @@ class TestMemory:
             with pytest.raises(MemoryEstimateError, match="GiB is free"):
                 fit_model(data, recipe(*names), report=lambda stage, *_: stages.append(stage))
         assert stages == []
+
+
+class TestFirstTree:
+    """A tree that was fitted to nearly all rows for the blend is the first tree of the model."""
+
+    trees = TreeSettings(n_trees=2, pairs=4e4, cost=1.0)
+
+    def choice(self, n=5200):
+        data = texts(n=n)
+        return data, choose(data, recipe("trees", trees=self.trees))
+
+    def test_it_is_kept(self, monkeypatch):
+        monkeypatch.setattr("rembrandt.selection.halving.NEARLY_ALL", 0.8)
+        data, choice = self.choice()
+        again = Choice.from_arrays(*choice.arrays())  # as after an interruption
+        models = [
+            fit_model(data, each.recipe, each.blend, each.threshold, first_tree=each.first_tree)
+            for each in (choice, again)
+        ]
+        for model in models:
+            first, second = model.scorers["trees"].trees
+            own = choice.first_tree.trees[0].labels
+            assert_array_equal(first.labels.weights.toarray(), own.weights.toarray())
+            assert first.labels.weights.nnz != second.labels.weights.nnz
+        assert_array_equal(*(model.probabilities(data.X[:50]) for model in models))
+
+    @pytest.mark.parametrize("n", [400, 5200])
+    def test_one_of_too_few_rows_is_not(self, n):
+        assert self.choice(n)[1].first_tree is None

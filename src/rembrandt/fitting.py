@@ -16,6 +16,7 @@ from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_features
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.tree_fit import fit_trees
+from rembrandt.scorers.trees import Trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 
@@ -27,12 +28,16 @@ def fit_model(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    first_tree: Trees | None = None,
 ) -> Model:
-    """Fit the model that ``recipe`` describes; nothing in it may be "auto". Without a blend it has fixed weights."""
+    """Fit the model that ``recipe`` describes; nothing in it may be "auto". Without a blend it has fixed weights.
+
+    ``first_tree`` was fitted to nearly all examples already and becomes the first of several.
+    """
     facts: dict[str, Any] = recipe.to_json() | {"memory_estimate": check_memory(data, recipe, place)}
     scorers: dict[str, Scorer] = {}
     for name in recipe.scorers:
-        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints)
+        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_tree)
         facts |= found
     return Model(
         classes=data.classes,
@@ -53,10 +58,12 @@ def fit_scorer(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    first_tree: Trees | None = None,
 ) -> tuple[Scorer, dict[str, Any]]:
     """Fit one scorer of a recipe; also return facts about it."""
     if name == "trees":
-        return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, report, checkpoints, place), {}
+        work = report, checkpoints, place, first_tree
+        return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, *work), {}
     if name == "centroids":
         return fit_centroids(data.X, data.Y, data.weights, report), {}
     return fit_embedding_scorer(data, recipe, place, report, checkpoints)

@@ -105,8 +105,8 @@ class TreeSettings:
         Weights smaller than this are dropped.
     tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
-    passes : int, default=6
-        Maximum number of passes over the examples of a node.
+    passes : int, default=10
+        Maximum number of passes over the examples of a node; 6 with the preset "fast", unless settings are given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
     """
@@ -117,7 +117,7 @@ class TreeSettings:
     power: float = 3.0
     threshold: float = 0.05
     tolerance: float = 0.2
-    passes: int = 6
+    passes: int = 10
     beam: int = 10
 
 
@@ -170,12 +170,14 @@ class Recipe:
         return cls(**known)
 
 
-RANDOM_FEATURES = 1000, 4000  # the fewest and the most
+RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
-RIDGE_FLOPS = {"fast": 3e10, "balanced": 3e10, "best": 3e11}  # n D²: what a Gram matrix of random features may cost
+# Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature,
+# as the other parts of a fit do.
+RIDGE_FLOPS = {"fast": (1.5e10, 1.5e4), "balanced": (1.5e10, 1.5e4), "best": (1.5e11, 1.5e5)}
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
-    "fast": Recipe(("trees", "centroids"), trees=TreeSettings(n_trees=3, pairs=3e7)),
+    "fast": Recipe(("trees", "centroids"), trees=TreeSettings(n_trees=3, pairs=3e7, passes=6)),
     "balanced": Recipe(SCORERS, trees=TreeSettings(n_trees=3, pairs=3e7)),
     "best": Recipe(SCORERS, trees=TreeSettings(n_trees=5, pairs=3e8)),
 }
@@ -201,12 +203,17 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     Recipe
     """
     check(params)
-    own, trees = PRESETS[params["preset"]].trees, params["trees"] or TreeSettings()
+    own = PRESETS[params["preset"]].trees
+    trees = params["trees"] or own
     sizes = {name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"}
     embedding = params["embedding"] or EmbeddingSettings(label_power="auto", row_power="auto")
+    kernel = params["kernel"]
     if embedding.n_random_features is None:
-        affordable = (RIDGE_FLOPS[params["preset"]] / data.n) ** 0.5
+        least, each = RIDGE_FLOPS["best" if params["budget"] else params["preset"]]
+        # n D² for the Gram matrix and 2 c D² to solve for every label
+        affordable = ((least + each * data.X.nnz) / (data.n + 2 * data.n_labels)) ** 0.5
         embedding = replace(embedding, n_random_features=int(np.clip(affordable, *RANDOM_FEATURES)))
+        kernel = None if kernel == "auto" and affordable < RANDOM_FEATURES[0] else kernel
     scorers = _scorers(params, data)
     if embedding.proposes == "auto":
         searched = data.n_labels * (embedding.n_random_features or 0) <= SEARCHED
@@ -217,7 +224,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     threshold: Any = 0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
     recipe = Recipe(
         scorers=scorers,
-        **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"},
+        **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"} | {"kernel": kernel},
         embedding=embedding,
         trees=replace(trees, **sizes),
         growable=bool(params["growable"]),

@@ -150,3 +150,25 @@ class TestUsual:
                 for field in fields(getattr(recipe, part)):
                     given = getattr(getattr(recipe, part), field.name)
                     assert given == "auto" or getattr(getattr(found, part), field.name) == given
+
+
+class TestPromising:
+    axis = Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (3.0,)))
+
+    @pytest.mark.parametrize(
+        ("best", "tried", "expected"),
+        [
+            (1.0, [], [0.3, 0.1, 3.0]),
+            (1.0, [0.3], [0.3, 3.0]),
+            (0.3, [0.3], [0.1]),
+            (3.0, [0.3, 3.0], []),
+        ],
+    )
+    def test_one_peak_is_assumed(self, best, tried, expected):
+        known = [(value,) for value in tried]
+        found = {value for (value,) in self.axis.values[1:] if self.axis.promising((value,), (best,), known)}
+        assert found == set(expected)
+
+    def test_pairs_of_settings_are_all_tried(self):
+        pairs = Axis("embedding", ("label_power", "row_power"), ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5)))
+        assert all(pairs.promising(values, (0.0, 0.0), [(0.0, 0.0)]) for values in pairs.values)

@@ -119,13 +119,14 @@ class TestBudget:
     def test_one_setting_is_varied_at_a_time_and_the_best_value_kept(self, search):
         found, _ = search(1000)
         first = [one for one in found.trials if one["rung"] == 1]
-        assert [one["trees"]["cost"] for one in of("trees", first)] == [1.0, 0.3, 3.0, 0.1]
+        assert [one["trees"]["cost"] for one in of("trees", first)] in ([1.0, 0.3, 3.0], [1.0, 0.3, 0.1])
         own = of("embedding", first)
-        assert [one["decoder_ridge"] for one in own[:4]] == [0.1, 0.3, 0.03, 1.0]
-        assert {one["ridge"] for one in own[:4]} == {1.0} and {one["ridge"] for one in own[4:]} == {0.3, 3.0}
-        best = max(own[:4], key=lambda one: one["quality"])
+        tried = [one for one in own if one["ridge"] == 1.0]
+        assert tried == own[: len(tried)] and tried[0]["decoder_ridge"] == 0.1
+        assert {one["ridge"] for one in own[len(tried) :]} <= {0.3, 3.0}
+        best = max(tried, key=lambda one: one["quality"])
         usual = own[0]["quality"] >= best["quality"] - CHANCE
-        assert {one["decoder_ridge"] for one in own[4:]} == {0.1 if usual else best["decoder_ridge"]}
+        assert {one["decoder_ridge"] for one in own[len(tried) :]} == {0.1 if usual else best["decoder_ridge"]}
 
     def test_every_trial_says_what_became_of_it(self, search):
         found, _ = search(1000)
@@ -133,7 +134,7 @@ class TestBudget:
             name: [sum(one["rung"] == rung for one in of(name, found.trials)) for rung in (1, 2, 3)]
             for name in ("trees", "embedding")
         }
-        assert number == {"trees": [4, 2, 2], "embedding": [6, 2, 2]}  # a third goes on, and two at least
+        assert all(first >= 3 and rest == [2, 2] for first, *rest in number.values())  # a third goes on, two at least
         for one in found.trials:
             known = one["outcome"] in ("kept", "chosen", "not chosen", "not needed")
             assert known or one["outcome"].startswith("dropped: number")

@@ -11,13 +11,13 @@ from scipy import sparse
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import MemoryRows
 from rembrandt.selection.rungs import (
-    FEW,
+    ENOUGH_HELD,
     FEW_HELD,
     FIRST,
-    FOLDS,
     FROM_DISK,
     GROWTH,
     MOST_HELD,
+    MOST_SPLITS,
     SAMPLE,
     rungs_of,
 )
@@ -61,7 +61,7 @@ def test_rows_are_split_once_and_rungs_are_nested(n, weighted, seed, short):
     assert [rung.last for rung in found] == [False] * (len(found) - 1) + [True]
     assert last.rows + len(last.held[0]) == everything and last.labels is None
     assert len(last.held[0]) == min(MOST_HELD, round(everything / 6))
-    assert len(last.fit) == (FOLDS if everything <= FEW else 1)
+    assert len(last.fit) == min(MOST_SPLITS, -(-ENOUGH_HELD // (everything / 6)))
     for rung in found:
         check_splits(data, rung)
         assert rung.last or len(rung.held[0]) <= FEW_HELD
@@ -137,8 +137,8 @@ def test_related_rows_stay_on_one_side(n, kind, short):
 
 def test_few_rows_end_in_several_splits():
     first, last = rungs_of(rows(3000), 0, short=True)
-    assert len(last.fit) == FOLDS and str(last) == "3 splits of 2,500 rows"
-    assert str(first) == "2,500 rows" and last.work == 7500
+    assert len(last.fit) == 2 and str(last) == "2 splits of 2,500 rows"
+    assert str(first) == "2,500 rows" and last.work == 5000
     first = rungs_of(rows(30_000), 0, short=True)[0]
     assert str(first).endswith(" labels")
 

@@ -126,7 +126,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
         leverage = min(1.0, project.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n)
         if isinstance(project, CholeskyRidge) and engine.d <= OWN_LEVERAGE:
-            root = engine.asarray(project.inverse_root())
+            root = engine.asarray(project.inverse_root)
         worst = max(features, project, key=lambda solver: solver.residual / solver.poor)
         residual, iterations = worst.residual, max(features.iterations, project.iterations)
         if residual > worst.poor:

@@ -14,7 +14,7 @@ from rembrandt.linalg.transposed import Transposed
 Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
-VERY_SPARSE = 0.03  # density below which a Gram matrix is a sparse product
+VERY_SPARSE = 0.06  # density below which a Gram matrix is a sparse product
 
 
 class CpuEngine(Engine):

@@ -8,6 +8,7 @@ rows it needs a quarter of the iterations of a diagonal preconditioner.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,9 +56,13 @@ class CholeskyRidge:
         )
 
     def degrees_of_freedom(self, probes: Block) -> float:
-        """``trace(G (G + λI)⁻¹)``, the effective number of parameters."""
-        return float(array_namespace(self.gram).linalg.trace(self._solved(self.gram)))
+        """``trace(G (G + λI)⁻¹) = d − λ‖T‖²``, the effective number of parameters."""
+        xp = array_namespace(self.gram)
+        if self.strength == 0:  # columns without entries do not count
+            return float(xp.linalg.trace(self._solved(self.gram)))
+        return float(self.gram.shape[0] - self.strength * xp.sum(self.inverse_root**2))
 
+    @cached_property
     def inverse_root(self) -> Block:
         """``T`` with ``TTᵀ = (G + λI)⁻¹``: the leverage of a row x is ``‖xT‖²``."""
         lower = self.factor[0] if isinstance(self.factor, tuple) else self.factor

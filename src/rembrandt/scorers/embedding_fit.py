@@ -41,6 +41,11 @@ class Embedded:
     regressor: FittedRegressor | None = None
     leverages: NDArray[np.float32] | None = None  # of each training row, where that is cheap
 
+    @property
+    def size(self) -> int:
+        """Number of values in the largest arrays."""
+        return int(self.projection.shape[1] * (self.projection.shape[0] + self.embedding.V.shape[0]))
+
     def project(self, X: Rows, place: Place) -> Block:
         """Return rows in the embedding."""
         return place.project(X if self.regressor is None else as_rows(self.regressor(X[:])), self.projection)

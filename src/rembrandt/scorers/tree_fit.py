@@ -30,8 +30,12 @@ def fit_trees(
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     place: Place = CPU,
+    given: Trees | None = None,
 ) -> Trees:
-    """Fit ``settings.n_trees`` trees; one when there is nothing to cluster, as all would be equal."""
+    """Fit ``settings.n_trees`` trees; one when there is nothing to cluster, as all would be equal.
+
+    ``given`` is the first tree, if it was fitted already.
+    """
 
     def tree(number: int) -> Tree:
         def compute() -> Trees:
@@ -40,7 +44,7 @@ def fit_trees(
 
         return checkpoints.stage(f"tree-{number}", compute, Trees.arrays, Trees.from_arrays).trees[0]
 
-    first = tree(0)
+    first = tree(0) if given is None else given.trees[0]
     n_trees = settings.n_trees if len(first.levels) > 1 else 1
     return Trees((first, *(tree(number) for number in range(1, n_trees))), settings.power, settings.beam)
 

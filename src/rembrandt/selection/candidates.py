@@ -37,6 +37,15 @@ class Axis:
                 recipe = replace(recipe, **{name: value})
         return recipe
 
+    def promising(self, values: tuple[Any, ...], best: tuple[Any, ...], tried: list[tuple[Any, ...]]) -> bool:
+        """Whether a number may be better than the best one, if the quality has a single peak; else, always."""
+        if len(values) > 1:
+            return True
+        (value,), (peak,), (usual,) = values, best, self.values[0]
+        if peak != usual:
+            return bool((value - peak) * (peak - usual) > 0)
+        return not any((known - usual) * (value - known) > 0 for (known,) in tried)
+
     def open_in(self, recipe: Recipe) -> "Axis":
         """Return the alternatives that ``recipe`` leaves open: those that agree with what it gives."""
         given = [_setting(recipe, name) for name in self.names]
@@ -58,13 +67,13 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
         decodings += [("ridge", "gaussian", 2.0), ("ridge", "gaussian", 0.5), ("ridge", "laplacian", 1.0)]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0)]
     found = [
-        Axis("trees", ("cost",), tuple((cost,) for cost in ((1.0, 0.3, 3.0), (1.0, 0.3, 3.0, 0.1))[effort > 0])),
+        Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (3.0,))),
         Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
+        Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel
         Axis("embedding", ("decoder", "kernel", "kernel_scale"), tuple(decodings)),
-        Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),
         Axis("embedding", ("leave_out",), ((0.5,), (0.0,)) if effort else ((0.5,),)),
-        Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (0.03,), (1.0,)) if effort else ((0.1,),)),
+        Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (1.0,), (0.03,)) if effort else ((0.1,),)),
         Axis("embedding", ("ridge",), ((1.0,), (0.3,), (3.0,)) if effort == 2 else ((1.0,),)),
     ]
     return [axis.open_in(recipe) for axis in found]

@@ -21,12 +21,14 @@ from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
 from rembrandt.scorers.blend import Blend, Candidates
 from rembrandt.scorers.protocol import Array
+from rembrandt.scorers.trees import Trees
 from rembrandt.selection.blending import Blended, blends
 from rembrandt.selection.candidates import axes, usual
 from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
 from rembrandt.selection.trial import FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays
 
+NEARLY_ALL = 0.9  # of the examples: a tree that was fitted to them for the blend is kept
 MARGIN = 1.25  # factor on the expected time of a trial
 KEPT = 2  # candidates of each scorer that reach the next rung of a search with a budget, at least
 CHANCE = 0.001  # difference in quality below which the usual value, or fewer scorers, are preferred
@@ -65,12 +67,17 @@ class Choice:
     calibration_error: float | None = None
     seconds: float = 0.0
     ended: str = "there are too few examples to hold any out"
+    first_tree: Trees | None = None  # fitted to nearly all examples: the model fits the others alone
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the choice as arrays and JSON, for a checkpoint."""
         facts = vars(self) | {"recipe": self.recipe.to_json(), "blend": self.blend.to_json()}
         del facts["threshold"]
-        return {"threshold": np.atleast_1d(np.float64(self.threshold))}, facts
+        arrays: Arrays = {"threshold": np.atleast_1d(np.float64(self.threshold))}
+        if self.first_tree is not None:
+            own, facts["first_tree"] = self.first_tree.arrays()
+            arrays |= own
+        return arrays, facts
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Choice":
@@ -78,6 +85,8 @@ class Choice:
         threshold = arrays["threshold"]
         own: dict[str, Any] = {"threshold": float(threshold[0]) if len(threshold) == 1 else threshold}
         own |= {"recipe": Recipe.from_json(facts["recipe"]), "blend": Blend.from_json(facts["blend"])}
+        if facts["first_tree"] is not None:
+            own["first_tree"] = Trees.from_arrays(arrays, facts["first_tree"])
         return cls(**facts | own)
 
 
@@ -120,6 +129,7 @@ class _Search:
     number: int = 0
     splits: list[Trial] = field(default_factory=list)
     measured: dict[Recipe, Measures] = field(default_factory=dict)
+    before: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # fitted to the same rows already
     fitted: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # the best of each, per split
 
     def run(self) -> Choice:
@@ -157,12 +167,13 @@ class _Search:
         return self.budget - (self.now() - self.begun)
 
     def _begin(self, number: int, rung: Rung) -> None:
-        self.number, self.measured, self.fitted = number, {}, {}
+        full = rung.last and self.effort == 2  # otherwise with one tree, which ranks nearly as several do
+        same = number > 0 and not full and self.rungs[number - 1].fit[0] is rung.fit[0]
+        self.number, self.measured, self.before, self.fitted = number, {}, self.fitted if same else {}, {}
         part = self.data
         if rung.labels is not None:
             columns = rung.labels
             part = replace(part, Y=sparse.csr_array(part.Y[:, columns]), classes=part.classes[columns])
-        full = rung.last and self.effort == 2  # otherwise with one tree, which ranks nearly as several do
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
         self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, full, share) for a, b in pairs]
@@ -177,10 +188,14 @@ class _Search:
             if axis.scorer != name or name not in self.fitted:
                 continue
             base = self.fitted[name][0]
+            best, tried = axis.values[0], list[tuple[Any, ...]]()
             for values in axis.values[1:]:
                 one = axis.applied(base, values)
-                if one not in self.measured and self._has_time(one, until):
+                known = one in self.measured or not axis.promising(values, best, tried)
+                if not known and self._has_time(one, until):
                     self._try(one)
+                    tried.append(values)
+                    best = values if self.fitted[name][0] == one else best
 
     def _has_time(self, one: Recipe, until: float) -> bool:
         expected = self._expected([one], self.rungs[self.number])
@@ -202,7 +217,9 @@ class _Search:
         """Fit and measure a candidate; keep what was fitted if it is the best of its scorer."""
         begun, rung, name = self.now(), self.rungs[self.number], one.scorers[0]
         try:
-            scorers = [split.scorer(one) for split in self.splits]
+            before, fitted = self.before.get(name, (None, []))
+            scorers = fitted if before == one else []
+            scorers = scorers + [split.scorer(one) for split in self.splits[len(scorers) :]]
         except MemoryEstimateError as error:
             self.refusal = error
             return
@@ -276,9 +293,18 @@ class _Search:
             chosen.calibration_error,
             self.now() - self.begun if self.budget < inf else 0.0,
             ended,
+            self._first_tree() if "trees" in chosen.names else None,
         )
         self._tell(choice)
         return choice
+
+    def _first_tree(self) -> Trees | None:
+        """Return the tree of the last rung if it is one of several and saw nearly all examples."""
+        seen = self.rungs[self.number].rows
+        if len(self.splits) > 1 or seen < NEARLY_ALL * self.data.n or self.recipe.trees.n_trees == 1:
+            return None
+        trees: Trees = self.fitted["trees"][1][0]
+        return trees if len(trees.trees) == 1 and len(trees.trees[0].levels) > 1 else None
 
     def _tell(self, choice: Choice | None = None) -> None:
         """Report the progress."""

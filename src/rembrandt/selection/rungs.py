@@ -13,7 +13,7 @@ SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
-FOLDS, FEW = 3, 6000  # with fewer rows the blend is learned on several splits
+ENOUGH_HELD, MOST_SPLITS = 750, 3  # the blend is learned on several splits until as many rows are held out
 FROM_DISK = 100_000  # rows of a store that are used, at most
 
 
@@ -55,9 +55,10 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
     groups = (
         None if on_disk and data.groups is None else duplicate_groups(data.X[counted], _taken(data.groups, counted))
     )
+    n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (HELD_OUT * len(counted)))))
     splits = [
-        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + fold, MOST_HELD, groups)]
-        for fold in range(FOLDS if len(counted) <= FEW else 1)
+        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + split, MOST_HELD, groups)]
+        for split in range(n_splits)
     ]
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
     if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):

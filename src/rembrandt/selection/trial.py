@@ -32,6 +32,7 @@ KS = (1, 3, 5)
 FEWEST = 100  # examples: with fewer, held-out examples say nothing
 ROWS = 512  # held-out rows scored at a time
 FEWEST_DIRECTIONS = 50  # of an embedding of some of the labels
+KEPT, SMALL = 3, 3e7  # earlier embeddings that a trial keeps, and the numbers of one that is not too large for that
 FEATURES, EPOCHS = 1000, 10  # of a trial that is not of full size, at most
 
 
@@ -59,7 +60,7 @@ class Trial:
         """``n`` is the number of all training examples, and ``share`` that of the labels that are used."""
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
         self.full, self.share = full, share
-        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # by ridge and scalings, with the rank asked for
+        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # the last ones by their settings, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
     def scorer(self, candidate: Recipe, report: Report = silent) -> Scorer:
@@ -81,8 +82,9 @@ class Trial:
         if known is None or known[0] < asked:
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-            self._embedded = {key: (asked, embed_labels(hold_out(fit, recipe)[1], recipe, self.place))}
-            self._statistics = None
+            found = embed_labels(hold_out(fit, recipe)[1], recipe, self.place)
+            kept = list(self._embedded.items())[-KEPT:] if found.size <= SMALL else []
+            self._embedded = {**dict(kept), key: (asked, found)}
         return self._embedded[key][1]
 
     def _rank(self, candidate: Recipe) -> int:
