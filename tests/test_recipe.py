@@ -40,7 +40,8 @@ GIVEN = {
 
 
 def resolved(data=None, **given):
-    return resolve(PARAMETERS | given, examples(*several()) if data is None else data)
+    X, Y = several()
+    return resolve(PARAMETERS | given, examples(sparse.csr_array(X), Y) if data is None else data)
 
 
 class TestParameters:
@@ -59,6 +60,7 @@ class TestPresets:
     def test_each_has_its_scorers(self):
         found = {preset: resolved(preset=preset).scorers for preset in PRESETS}
         assert found == {"fast": ("trees", "centroids"), "balanced": SCORERS, "best": SCORERS}
+        assert resolved(examples(*several()), preset="fast").scorers == ("centroids", "embedding")  # dense features
 
     @pytest.mark.parametrize("preset", PRESETS)
     @pytest.mark.parametrize("budget", [None, 60.0])
@@ -95,7 +97,7 @@ class TestPresets:
             assert found.kernel == (None if n > 10_000 else "auto")  # a kernel would take too long
             return found.embedding.n_random_features
 
-        assert [features(n, "balanced") for n in (100, 10_000, 10**6)] == [4000, 1230, 1000]
+        assert [features(n, "balanced") for n in (100, 10_000, 10**6)] == [4000, 1224, 1000]
         assert features(10_000, "best") > features(10_000, "balanced")
         given = resolved(embedding=EmbeddingSettings(n_random_features=70)).embedding
         assert given.n_random_features == 70

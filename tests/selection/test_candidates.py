@@ -37,8 +37,7 @@ def listed(effort=2, data=DATA, **given):
 
 def values(found, name):
     """All values of a setting."""
-    [axis] = [axis for axis in found if name in axis.names]
-    return [value[axis.names.index(name)] for value in axis.values]
+    return [value[axis.names.index(name)] for axis in found if name in axis.names for value in axis.values]
 
 
 def open_settings(recipe):

@@ -390,8 +390,9 @@ class RembrandtClassifier(NamedPrediction):
         with place.session():
             choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
             # What was learned on held-out examples goes with the fit on all examples.
-            learned: Any = choice.blend, choice.threshold
-            model = fit_model(data, choice.recipe, *learned, place, report, checkpoints, choice.first_tree)
+            model = fit_model(
+                *(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints, choice.first_tree)
+            )
         warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
         facts = {"blends": choice.blends, "calibration_error": choice.calibration_error}
         self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | facts)
