@@ -49,8 +49,8 @@ Array = NDArray[Any]
 Scores = Callable[[Matrix], Array]
 
 
-OAA_GRID = vowpal.Grid((0.5, 1.0, 2.0, 4.0), (10, 20, 40, 80))
-TREE_GRID = vowpal.Grid((0.125, 0.25, 0.5, 1.0), (10, 20, 40, 80), bits=24, nodes_per_class=(4, 16, 64))
+OAA_GRID = vowpal.Grid((1.0, 2.0, 4.0), (10, 20, 40, 80, 120))
+TREE_GRID = vowpal.Grid((0.25, 0.5, 1.0), (10, 20, 40, 80), bits=24, nodes_per_class=(16, 64))
 QUICK_GRID = vowpal.Grid((0.5,), (1, 2))
 
 

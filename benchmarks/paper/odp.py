@@ -34,7 +34,7 @@ SOURCE = TextSource(
 )
 
 
-LIMIT = 2.0  # hours to tune and fit the LOMtree, whose trees have as many nodes as there are classes, or more
+LIMIT = 0.1  # hours to tune the LOMtree, whose trees have as many nodes as there are classes, or more
 GRID = vowpal.Grid((0.5, 1.0, 2.0), (1, 3), bits=26, nodes_per_class=(1, 4))
 
 
@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
         ),
         Table("Speed of prediction", "Predicting the best labels of all test examples.", (Column(RATE, ",.0f"),)),
         WEIGHT,
-        vowpal.tuning_table(LOMtree="tree"),
+        vowpal.tuning_table(LIMIT, LOMtree="tree"),
     ),
     on_own_files="Data: ODP, from {files}.",
     on_stand_in="**Stand-in data**: the data of the Open Directory Project is not public. This run uses `mesh`, names "

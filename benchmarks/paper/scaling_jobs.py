@@ -24,6 +24,7 @@ DROPPED = (0.9, 0.95, 0.97)  # shares of the n-grams
 K, SEEDS = 300, (0, 1, 2)
 SMALL_K = {"aloi": 50}
 OTHER_K = 100
+OTHER_RANKS = (100, 1000)  # of the logistic fits
 PAPER_K = 500  # of LSHTC, whose stand-in is nvd-versions
 
 
@@ -152,6 +153,8 @@ def plan(results: Results) -> Iterator[Job]:
             yield from choosing(name, method)
     yield from _final(results, METHODS, K, SEEDS[:1])
     yield from _final(results, ("RE", "CS"), K, SEEDS[1:])
+    yield from _difficulty(results)
+    yield from _final(results, ("CCA",), K, SEEDS[1:])
     for name in MAIN:
         yield Job("choose", name, OWN_RIDGE)
         yield Job("final", name, OWN_RIDGE, decoder="logistic")
@@ -161,24 +164,24 @@ def plan(results: Results) -> Iterator[Job]:
         yield from set_check(name)
     for name in (*OTHERS, *MAIN):
         yield automatic(name)
-    for share in DROPPED:
-        for method in ("RE", "CS"):
-            yield from choosing("mesh", method, share)
-            yield Job("difficulty", "mesh", method, decoder="logistic", dropped=share)
+    for k in OTHER_RANKS:
+        yield from _final(results, ("RE", "CS"), k, SEEDS[:1])
+    for k in OTHER_RANKS:
+        yield from _final(results, ("CCA", "PLST"), k, SEEDS[:1])
+    yield from _final(results, ("PLST",), K, SEEDS[1:])
     yield from _final(results, ("RE", "CS"), PAPER_K, SEEDS[:1], ("nvd-versions",))
     for method in ("RE", "CS"):  # does the logistic decoder want the same scaling?
         yield from (replace(job, decoder="logistic") for job in choosing("mesh", method))
-    yield from _final(results, ("CCA",), K, SEEDS[1:])
-    yield from _final(results, ("RE", "CS"), 100, SEEDS[:1])
+
+
+def _difficulty(results: Results) -> Iterator[Job]:
+    """Yield the fits of `mesh` without a share of its n-grams: first the choice of a scaling, then logistic ones."""
     for share in DROPPED:
         for method in ("RE", "CS"):
+            yield from choosing("mesh", method, share)
             best = results.best(choosing("mesh", method, share))
-            if best is not None:
-                yield Job("difficulty", "mesh", method, best, decoder="logistic", dropped=share)
-    yield from _final(results, ("RE", "CS"), 1000, SEEDS[:1])
-    yield from _final(results, ("PLST",), K, SEEDS[1:])
-    for k in (100, 1000):
-        yield from _final(results, ("CCA", "PLST"), k, SEEDS[:1])
+            for scaling in dict.fromkeys((UNSCALED, best or UNSCALED)):
+                yield Job("difficulty", "mesh", method, scaling, decoder="logistic", dropped=share)
 
 
 def _final(
