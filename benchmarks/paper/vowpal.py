@@ -161,7 +161,6 @@ def measure(
     if there is none, or if the final fit takes longer than the limit.
     """
     check_installed()
-    deadline = time.monotonic() + limit
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fit, held = train.split(HELD_OUT)
@@ -170,6 +169,7 @@ def measure(
             report("writing examples", done, len(files))
             write_examples(folder / part, data)
         report("writing examples", len(files), len(files))
+        deadline = time.monotonic() + limit
 
         def options(nodes: int) -> list[str]:
             return [REDUCTIONS[system], str(nodes * train.n_labels), "-b", str(grid.bits)]
