@@ -45,11 +45,12 @@ class Scale:
     k: int = 300
     classes: int | None = None  # at most; None means all
     epochs: int = 20
+    steps: int = 10  # of conjugate gradients at most
     tree: vowpal.Grid = GRID
 
 
 FULL = Scale()
-QUICK = Scale(50, 2000, 3, vowpal.Grid((0.5,), (1, 2)))
+QUICK = Scale(50, 2000, 3, tree=vowpal.Grid((0.5,), (1, 2)))
 
 
 def plan(request: Request, report: Report = silent) -> Plan:
@@ -67,6 +68,7 @@ def plan(request: Request, report: Report = silent) -> Plan:
             n_components=scale.k,
             kernel=None,
             max_epochs=scale.epochs,
+            max_iter=scale.steps,
         )
         for short in SYSTEMS
     ]
@@ -78,8 +80,8 @@ EXPERIMENT = Experiment(
     NAME,
     "ODP",
     "{n_train:,} training examples with {n_labels:,} classes, {n_test:,} test examples, {n_features:,} features. "
-    "Embeddings with {k} dimensions, decoded by logistic regression (LR) over all classes with early stopping on "
-    "held-out training rows, at most {epochs} epochs; seed {seed}.",
+    "Embeddings with {k} dimensions and at most {steps} conjugate gradient steps, decoded by logistic regression (LR) "
+    "over all classes with early stopping on held-out training rows, at most {epochs} epochs; seed {seed}.",
     plan,
     (
         Table(

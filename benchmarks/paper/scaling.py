@@ -132,6 +132,7 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
         leave_out=0.0,
         kernel_scale=1.0,
         n_random_features=min(RANDOM_FEATURES, 10 * most) if most else RANDOM_FEATURES,
+        max_iter=job.max_iter,
         max_epochs=EPOCHS.get(job.set, EPOCHS["mesh"]),
     )
     return Recipe(
