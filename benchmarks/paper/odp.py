@@ -45,12 +45,12 @@ class Scale:
     k: int = 300
     classes: int | None = None  # at most; None means all
     epochs: int = 20
-    steps: int = 10  # of conjugate gradients at most
     tree: vowpal.Grid = GRID
+    steps: int = 10  # of conjugate gradients at most
 
 
 FULL = Scale()
-QUICK = Scale(50, 2000, 3, tree=vowpal.Grid((0.5,), (1, 2)))
+QUICK = Scale(50, 2000, 3, vowpal.Grid((0.5,), (1, 2)))
 
 
 def plan(request: Request, report: Report = silent) -> Plan:
