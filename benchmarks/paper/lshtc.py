@@ -121,9 +121,9 @@ EXPERIMENT = Experiment(
             f"RE is Rembrandt, PLST the principal label space transformation. {CS_AND_PCA} {PROJECTION} The row "
             "`authors' script` has the settings of the authors' published script instead: ridge 128, 1.28·10⁻⁴ for the "
             "projection, two power iterations, at most 50 conjugate gradient steps, 4,000 Cauchy features. They "
-            "were chosen for LSHTC, which has many more rows; on a stand-in a projection with next to no ridge probably "
-            "fits its rows too closely. FastXML ({trees} trees) and LPSR with naive Bayes are the implementations "
-            "in `benchmarks/peers`.",
+            "were chosen for LSHTC, which has many more rows; on a stand-in a projection with next to no ridge "
+            "probably fits its rows too closely. FastXML ({trees} trees) and LPSR with naive Bayes are the "
+            "implementations in `benchmarks/peers`.",
             tuple(Column(metric, ".2f") for metric in PRECISIONS),
         ),
         Table("Speed of prediction", "Predicting the best labels of all test examples.", (Column(RATE, ",.0f"),)),
