@@ -26,9 +26,9 @@ def check_plotting() -> None:
 def write(folder: Path) -> list[Path]:
     """Write the report on the results in ``folder``; return the files, the text first."""
     document = read_results(folder / RESULTS)
-    text = folder / REPORT
-    text.write_text(markdown(document, scaling_lines(folder)), encoding="utf-8")
-    return [text, *draw(document, folder)]
+    text, scaling = folder / REPORT, scaling_lines(folder)
+    text.write_text(markdown(document, scaling), encoding="utf-8")
+    return [text, *draw(document, folder, scaling)]
 
 
 def scaling_lines(folder: Path) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ def _drawable(figure: Figure, rows: Rows) -> list[Panel]:
     return [panel for panel in figure.panels if any(row["metric"] == panel.metric for row in rows)]
 
 
-def draw(document: dict[str, Any], folder: Path) -> list[Path]:
+def draw(document: dict[str, Any], folder: Path, scaling: list[dict[str, Any]] | None = None) -> list[Path]:
     """Draw every figure that has points."""
     check_plotting()
     drawn = []
@@ -148,6 +148,9 @@ def draw(document: dict[str, Any], folder: Path) -> list[Path]:
             if isinstance(section, Figure) and (panels := _drawable(section, rows)):
                 drawn.append(folder / section.file)
                 _draw(panels, rows, drawn[-1])
+    if scaling and (points := scaling_report.curve(scaling)):
+        drawn.append(folder / scaling_report.IMAGE)
+        _draw([scaling_report.CURVE], points, drawn[-1])
     return drawn
 
 

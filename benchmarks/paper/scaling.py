@@ -28,7 +28,7 @@ from rembrandt import __version__
 from rembrandt.data.examples import Examples
 from rembrandt.decoders.logistic import stopping_rows
 from rembrandt.engines.place import Place, place_for
-from rembrandt.errors import RembrandtError
+from rembrandt.errors import RembrandtError, SettingsError
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--device", default="cpu", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto.")
     add("--minutes", type=float, default=float("inf"), metavar="M", help="Start no fit that would end later.")
     add("--stages", default="", metavar="NAMES", help=f"Only these, separated by commas: {', '.join(STAGES)}.")
+    add("--sets", default="", metavar="NAMES", help="Only these data sets, separated by commas; one process for each.")
     add("--rows", type=int, metavar="N", help="Use about N training rows of each set, to try the experiment.")
     add("--rank", type=int, metavar="K", help="Largest rank, to try the experiment.")
     given = parser.parse_args(arguments)
@@ -70,12 +71,16 @@ def run(given: argparse.Namespace) -> int:
     place = place_for(given.device)
     results = Results(given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank})
     about = {"machine": described(machine(place.device)), "device": place.device}
-    stages = [stage for stage in given.stages.split(",") if stage]
+    stages, sets = ([name for name in names.split(",") if name] for names in (given.stages, given.sets))
     names = [SUBSET] if stages == ["stopping"] else [*MAIN, SUBSET, *OTHERS]
+    unknown = [name for name in sets if name not in names]
+    if unknown:
+        raise SettingsError(f"this experiment has no data set {unknown[0]!r}; choose from {', '.join(names)}")
+    names = [name for name in names if not sets or name in sets]
     failed = skipped = 0
     with Store(names, given.data, given.cache or given.output / "cache", given.rows) as store:
         for job in plan(results):
-            if job in results or (stages and job.stage not in stages):
+            if job in results or job.set not in names or (stages and job.stage not in stages):
                 continue
             elapsed = time.perf_counter() - began
             if elapsed + (results.seconds(job.kind) or GUESS) > 60 * given.minutes:
@@ -127,6 +132,7 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
         leave_out=0.0,
         kernel_scale=1.0,
         n_random_features=min(RANDOM_FEATURES, 10 * most) if most else RANDOM_FEATURES,
+        max_iter=job.max_iter,
         max_epochs=EPOCHS.get(job.set, EPOCHS["mesh"]),
     )
     return Recipe(

@@ -30,6 +30,7 @@ from rembrandt.progress import Report, silent
 REDUCTIONS = {"OAA": "--oaa", "LOMtree": "--log_multi"}
 HELD_OUT = 0.1
 MOST_PASSES, MOST_NODES = 160, 256
+HOURS = 0.3  # of a search, on sixteen cores
 RATE, PASSES, NODES, EDGE = "learning rate", "passes", "nodes per class", "at an edge"
 
 
@@ -45,16 +46,17 @@ class Grid:
     bits: int = 22  # of the hash table of weights: large enough to avoid collisions
     nodes_per_class: tuple[int, ...] = (1,)
 
-    def beyond(self, best: "Setting") -> "Grid | None":
+    def beyond(self, tried: list["Setting"], n_held: int) -> "Grid | None":
         """Return the values next to the best setting that are outside of this grid; None if it is not at an edge."""
+        best = min(tried)
         rates, passes, nodes = set[float](), set[int](), set[int]()
         if len(self.rates) > 1:
-            rates |= {best.rate * 2} if best.rate == max(self.rates) else set()
-            rates |= {best.rate / 2} if best.rate == min(self.rates) else set()
-        if best.passes == max(self.passes) and 2 * best.passes <= MOST_PASSES:
+            rates |= {best.rate * 2} if at_edge(tried, "rate", max(self.rates), n_held) else set()
+            rates |= {best.rate / 2} if at_edge(tried, "rate", min(self.rates), n_held) else set()
+        if at_edge(tried, "passes", max(self.passes), n_held) and 2 * best.passes <= MOST_PASSES:
             passes.add(2 * best.passes)
-        if len(self.nodes_per_class) > 1 and best.nodes == max(self.nodes_per_class) and 4 * best.nodes <= MOST_NODES:
-            nodes.add(4 * best.nodes)
+        if len(self.nodes_per_class) > 1 and 4 * best.nodes <= MOST_NODES:
+            nodes |= {4 * best.nodes} if at_edge(tried, "nodes", max(self.nodes_per_class), n_held) else set()
         if not (rates or passes or nodes):
             return None
         return replace(
@@ -80,6 +82,18 @@ class Setting(NamedTuple):
     nodes: int
 
 
+def at_edge(tried: list[Setting], name: str, edge: float, n_held: int) -> bool:
+    """Return whether the best setting needs a value at the edge of its list.
+
+    It does not if a setting with another value is as good within a standard error of the error on held-out rows: more
+    passes lower the error of a convex loss for ever, but less and less.
+    """
+    best = min(tried)
+    chance = math.sqrt(max(0.0, best.error * (1 - best.error)) / n_held)
+    others = [setting.error for setting in tried if getattr(setting, name) != edge]
+    return getattr(best, name) == edge and all(error > best.error + chance for error in others)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The error on the test rows, the chosen settings, and the seconds of the final fit."""
@@ -89,10 +103,10 @@ class Outcome:
     passes: int
     nodes_per_class: int
     seconds: float
-    at_edge: bool  # whether the limit of passes or nodes ended the search
+    at_edge: bool  # whether the limit of passes, nodes or time ended the search
 
 
-def tuning_table(**grids: str) -> Table:
+def tuning_table(hours: float = HOURS, **grids: str) -> Table:
     """Return the table of chosen settings; ``grids`` maps each system to the setting that holds its grid."""
     tried = "; ".join(
         f"for {system} learning rates {{{grid}[rates]}}, passes {{{grid}[passes]}}, nodes per class "
@@ -102,9 +116,10 @@ def tuning_table(**grids: str) -> Table:
     return Table(
         "Chosen settings of Vowpal Wabbit",
         f"Chosen by the error on held-out training rows. Tried were {tried}. A LOMtree has as many nodes as the number "
-        "of classes that it is given; nodes per class multiplies that number. A search extends a list while the "
-        f"best value is at its edge, up to {MOST_PASSES} passes and {MOST_NODES} nodes per class. Where `{EDGE}` is 1, "
-        "the search ended at an edge, and a wider one may find a better value.",
+        "of classes that it is given; nodes per class multiplies that number. A search extends a list while the best "
+        "value is at its edge and no other value is as good within a standard error of the held-out error, up to "
+        f"{MOST_PASSES} passes and {MOST_NODES} nodes per class and for {60 * hours:g} minutes. Where `{EDGE}` is 1, "
+        "the search ended at an edge or at this limit, and a wider one may find a better value.",
         (Column(RATE, "g"), Column(PASSES, "g"), Column(NODES, "g"), Column(EDGE, "g")),
     )
 
@@ -115,14 +130,17 @@ def check_installed() -> None:
         raise SkippedError("Vowpal Wabbit is not installed; install it with pip install 'rembrandt[bench]'")
 
 
-def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, hours: float = 4.0) -> Step:
-    """Return the step that measures the error of a system and its chosen settings, skipped after some hours."""
+def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, hours: float = HOURS) -> Step:
+    """Return the step that measures the error of a system and its chosen settings.
+
+    The search ends after some hours. If nothing was fitted by then, the step is skipped.
+    """
 
     def run(report: Report) -> list[Row]:
         try:
-            found = measure(system, train, test, grid, report, time.monotonic() + 3600 * hours)
+            found = measure(system, train, test, grid, report, 3600 * hours)
         except subprocess.TimeoutExpired as error:
-            raise SkippedError(f"tuning and fitting it was stopped after the limit of {hours:g} hours") from error
+            raise SkippedError(f"no fit ended within the limit of {60 * hours:g} minutes") from error
         return [
             Row(experiment, system, ERROR, 100 * found.error, found.seconds),
             Row(experiment, system, RATE, found.rate),
@@ -135,11 +153,12 @@ def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid
 
 
 def measure(
-    system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent, deadline: float = math.inf
+    system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent, limit: float = math.inf
 ) -> Outcome:
     """Choose settings on a part of ``train``, fit all of it with them, and measure the error on ``test``.
 
-    Raises `subprocess.TimeoutExpired` where that takes longer than until ``deadline``, a time of `time.monotonic`.
+    The search ends after ``limit`` seconds with the best setting found by then. Raises `subprocess.TimeoutExpired`
+    if there is none, or if the final fit takes longer than the limit.
     """
     check_installed()
     with tempfile.TemporaryDirectory() as name:
@@ -150,6 +169,7 @@ def measure(
             report("writing examples", done, len(files))
             write_examples(folder / part, data)
         report("writing examples", len(files), len(files))
+        deadline = time.monotonic() + limit
 
         def options(nodes: int) -> list[str]:
             return [REDUCTIONS[system], str(nodes * train.n_labels), "-b", str(grid.bits)]
@@ -158,18 +178,22 @@ def measure(
             rate, nodes, passes = candidate
             model = folder / f"{rate}-{nodes}" / "model"
             model.parent.mkdir()
-            _train(folder / "fit", model, [*options(nodes), "--save_per_pass"], rate, max(passes), deadline)
             saved = {number: model.with_name(f"{model.name}.{number}") for number in passes}
+            try:
+                _train(folder / "fit", model, [*options(nodes), "--save_per_pass"], rate, max(passes), deadline)
+            except subprocess.TimeoutExpired:
+                late.append(candidate)
+                saved = {number: file for number, file in saved.items() if file.exists()}
             found = [
-                Setting(_error(file, folder / "held", held, deadline), rate, number, nodes)
-                for number, file in saved.items()
+                Setting(_error(file, folder / "held", held), rate, number, nodes) for number, file in saved.items()
             ]
             shutil.rmtree(model.parent)  # the models of all passes may fill the disk
             return found
 
         tried: list[Setting] = []
+        late: list[object] = []  # candidates that the limit of time has stopped
         more: Grid | None = grid
-        while more is not None:
+        while more is not None and not late:
             known = {setting[1:] for setting in tried}
             candidates = [
                 (rate, nodes, more.passes)
@@ -181,15 +205,19 @@ def measure(
                     report(f"tuning {system}", done, len(candidates))
                     tried += found
             report(f"tuning {system}", len(candidates), len(candidates))
+            if not tried:
+                raise subprocess.TimeoutExpired("vw", limit)
             grid = grid.joined(more)
-            more = grid.beyond(min(tried))
+            more = grid.beyond(tried, held.n_examples)
         _, rate, passes, nodes = min(tried)
         begin = time.perf_counter()
-        _train(folder / "train", folder / "model", options(nodes), rate, passes, deadline)
+        _train(folder / "train", folder / "model", options(nodes), rate, passes, time.monotonic() + limit)
         seconds = time.perf_counter() - begin
-        error = _error(folder / "model", folder / "test", test, deadline)
-        at_edge = passes == max(grid.passes) or nodes == max(grid.nodes_per_class) > 1
-        return Outcome(error, rate, passes, nodes, seconds, at_edge)
+        error = _error(folder / "model", folder / "test", test)
+        edge = bool(late) or at_edge(tried, "passes", max(grid.passes), held.n_examples)
+        if len(grid.nodes_per_class) > 1:
+            edge |= at_edge(tried, "nodes", max(grid.nodes_per_class), held.n_examples)
+        return Outcome(error, rate, passes, nodes, seconds, edge)
 
 
 def write_examples(path: Path, data: Dataset) -> None:
@@ -214,14 +242,14 @@ def _train(data: Path, model: Path, options: list[str], rate: float, passes: int
     cache.unlink(missing_ok=True)
 
 
-def _error(model: Path, file: Path, data: Dataset, deadline: float) -> float:
+def _error(model: Path, file: Path, data: Dataset) -> float:
     output = model.with_name(f"{model.name}.predicted")
-    _call(["-t", "-i", str(model), "-d", str(file), "-p", str(output)], deadline)
+    _call(["-t", "-i", str(model), "-d", str(file), "-p", str(output)])
     predicted: NDArray[np.int64] = np.loadtxt(output, dtype=np.int64, ndmin=1)[:, None] - 1
     return 1 - float(precision_at_k(data.Y, predicted, 1))
 
 
-def _call(arguments: list[str], deadline: float) -> None:
+def _call(arguments: list[str], deadline: float = math.inf) -> None:
     command = [sys.executable, "-m", "vowpalwabbit", "--quiet", *arguments]
     left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=left)

@@ -1,6 +1,7 @@
 """The experiment on scaling: the order of its fits, what it keeps, and what it measures."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from benchmarks.paper.scaling import main, measure
 from benchmarks.paper.scaling_data import Prepared
 from benchmarks.paper.scaling_jobs import UNSCALED, Job, Results, choosing, plan, read_lines, scalings
-from benchmarks.paper.scaling_report import sections
+from benchmarks.paper.scaling_report import curve, sections
 from scipy import sparse
 
 from benchmarks.paper import scaling, scaling_jobs
@@ -18,6 +19,7 @@ from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError
 
 SETTINGS = {"rembrandt": "0", "rows": None, "rank": None}
+MEASURED = {"seconds": 1.0, "held": {"p@1": 0.5, "n": 10}, "test": {"p@1": 0.5, "n": 10}}
 
 
 def problem(labels_each: int = 1) -> Prepared:
@@ -83,6 +85,28 @@ def test_the_report_shows_every_part(finished: Path) -> None:
     assert len(titles) == 5 and "| nvd-versions | RE |" in said and "| bibtex |" in said and "97 %" in said
 
 
+def test_the_figure_over_difficulty_has_every_fit(finished: Path) -> None:
+    points = {(point["system"], round(point["at"])) for point in curve(read_lines(finished / "scaling.jsonl"))}
+    shown = {("RE, β = 0", 100), ("RE, chosen β", 100), ("RE, β = 0", 3), ("RE, chosen β", 3)}
+    assert points == shown | {("CS, β = 0", 3), ("CS, chosen β", 3)}
+
+
+def test_other_numbers_of_steps_are_shown_apart(finished: Path) -> None:
+    lines = read_lines(finished / "scaling.jsonl")
+    job = Job("final", "mesh", "RE", decoder="logistic", seed=7, max_iter=4)
+    said = "\n".join(sections([*lines, {**asdict(job), "key": job.key, "machine": "m", "device": "cpu", **MEASURED}]))
+    assert said.count("| mesh | RE | 0 / 0 | 300 | 4 |") == 1 and "| mesh | RE | 0 / 0 | 300 | 10 |" in said
+
+
+def test_only_some_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(scaling, "Store", Store)
+    monkeypatch.setattr(scaling, "measure", lambda *_: MEASURED)
+    assert main(["--output", str(tmp_path), "--sets", "mesh", "--stages", "choose"]) == 0
+    assert {line["set"] for line in read_lines(tmp_path / "scaling.jsonl")[1:]} == {"mesh"}
+    assert main(["--output", str(tmp_path), "--sets", "mush"]) == 1
+    assert "no data set 'mush'" in capsys.readouterr().err
+
+
 def test_no_time_means_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(scaling, "Store", Store)
     monkeypatch.setattr(scaling, "measure", None)
@@ -94,7 +118,7 @@ def test_a_failure_is_reported_and_tried_again(tmp_path: Path, monkeypatch: pyte
     def fail(job: Job, *_: Any) -> dict[str, Any]:
         if job.method == "CS":
             raise ValueError("no memory")
-        return {"seconds": 1.0, "held": {"p@1": 0.5, "n": 10}, "test": {"p@1": 0.5, "n": 10}}
+        return MEASURED
 
     monkeypatch.setattr(scaling, "Store", Store)
     monkeypatch.setattr(scaling, "measure", fail)

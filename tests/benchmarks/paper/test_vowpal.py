@@ -66,5 +66,28 @@ def test_a_limit_of_time_skips_it(small: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(vowpal, "_train", late)
     data = aloi.read(Request(small), aloi.QUICK)
     step = vowpal.step("odp", "LOMtree", data.train, data.test, aloi.QUICK_GRID, hours=2)
-    with pytest.raises(SkippedError, match="limit of 2 hours"):
+    with pytest.raises(SkippedError, match="limit of 120 minutes"):
         step.run(silent)
+
+
+def test_a_limit_of_time_keeps_the_best_setting_so_far(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float) -> None:
+        for number in range(1, 4):  # three passes are saved, then the time is over
+            model.with_name(f"{model.name}.{number}").touch()
+        if data.name == "fit":
+            raise subprocess.TimeoutExpired("vw", 1)
+
+    monkeypatch.setattr(vowpal, "check_installed", lambda: None)
+    monkeypatch.setattr(vowpal, "_train", train)
+    monkeypatch.setattr(vowpal, "_error", lambda model, *_: 1 / int(model.suffix[1:] or 1))
+    data = aloi.read(Request(small), aloi.QUICK)
+    found = vowpal.measure("OAA", data.train, data.test, vowpal.Grid((0.5,), (1, 2, 3, 4)), limit=60)
+    assert found.passes == 3 and found.at_edge
+
+
+def test_an_edge_that_gains_nothing_is_not_widened() -> None:
+    grid = vowpal.Grid((1.0, 2.0), (5, 10))
+    tried = [vowpal.Setting(0.200, 1.0, 5, 1), vowpal.Setting(0.199, 1.0, 10, 1), vowpal.Setting(0.198, 2.0, 10, 1)]
+    assert grid.beyond(tried, 1000) is None  # the standard error is 0.013
+    wider = grid.beyond(tried, 10**7)
+    assert wider is not None and wider.passes == (10, 20) and wider.rates == (2.0, 4.0)
