@@ -50,7 +50,7 @@ Scores = Callable[[Matrix], Array]
 
 
 OAA_GRID = vowpal.Grid((1.0, 2.0, 4.0, 8.0), (3, 10, 20))
-TREE_GRID = vowpal.Grid((0.5, 1.0, 2.0), (5, 10, 20), bits=24, nodes_per_class=(1, 16))
+TREE_GRID = vowpal.Grid((0.25, 0.5, 1.0), (10, 20, 40, 80), bits=24, nodes_per_class=(16, 64))
 QUICK_GRID = vowpal.Grid((0.5,), (1, 2))
 
 
