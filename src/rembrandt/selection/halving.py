@@ -144,6 +144,10 @@ class _Search:
         ended, done = "all rungs were completed", False
         if self.budget == inf and not any(len(axis.values) > 1 and axis.scorer in alive for axis in self.axes):
             self.rungs = self.rungs[-1:]
+        varied = sum(len(axis.values) - 1 for axis in self.axes if axis.scorer in alive)
+        self.done = 0  # rows that candidates were fitted to
+        self.planned = [len(alive) * rung.work for rung in self.rungs]
+        self.planned[0] += varied * self.rungs[0].work
         for number, rung in enumerate(self.rungs):
             leaders = [best for best, _ in self.fitted.values()]
             if number and self._expected(leaders, rung) > self._left:
@@ -154,6 +158,7 @@ class _Search:
                 rest = (len(self.rungs) - number) * (len(self.recipe.scorers) - position)
                 room = self._left / (rest if number else max(1, rest / 2))
                 self._climb(name, alive[name], self.now() + room, explore=number == 0)
+            self._advance(sum(self.planned[: number + 1]) - self.done)  # some settings were not varied
             if not self.fitted:
                 assert self.refusal is not None
                 raise self.refusal
@@ -177,6 +182,7 @@ class _Search:
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
         self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, full, share) for a, b in pairs]
+        self._advance(0)
         self._tell()
 
     def _climb(self, name: ScorerName, parts: list[Recipe], until: float, explore: bool) -> None:
@@ -218,8 +224,10 @@ class _Search:
         begun, rung, name = self.now(), self.rungs[self.number], one.scorers[0]
         try:
             before, fitted = self.before.get(name, (None, []))
-            scorers = fitted if before == one else []
-            scorers = scorers + [split.scorer(one) for split in self.splits[len(scorers) :]]
+            scorers = list(fitted) if before == one else []
+            for split, rows in list(zip(self.splits, rung.fit, strict=True))[len(scorers) :]:
+                scorers.append(split.scorer(one))
+                self._advance(len(rows))
         except MemoryEstimateError as error:
             self.refusal = error
             return
@@ -306,10 +314,14 @@ class _Search:
         trees: Trees = self.fitted["trees"][1][0]
         return trees if len(trees.trees) == 1 and len(trees.trees[0].levels) > 1 else None
 
-    def _tell(self, choice: Choice | None = None) -> None:
-        """Report the progress."""
+    def _advance(self, rows: int) -> None:
+        """Report how far the search is; with a budget its time is watched instead."""
+        self.done += rows
         if self.watch is unwatched:
-            self.report("choosing settings", len(self.measured), None)
+            self.report("choosing settings", min(self.done, sum(self.planned)), sum(self.planned))
+
+    def _tell(self, choice: Choice | None = None) -> None:
+        """Show the trials so far."""
         best = None
         if choice is not None:
             best = choice.recipe.to_json() | choice.blends[0]

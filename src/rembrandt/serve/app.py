@@ -216,6 +216,7 @@ class Service:
             "rank": served.classifier.settings_.get("rank"),
             "scorers": list(served.classifier.model_.scorers),
             "takes": "texts" if served.takes_texts else "vectors",
+            "examples": served.classifier.extra_.get("examples", []),
         }
 
 
