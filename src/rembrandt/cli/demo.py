@@ -56,8 +56,8 @@ def demo(
     show_measures(console, measured)
     saved = SavedModel(output, classifier, reading)
     texts = _show_examples(console, saved, measured)
-    extra = {"metrics": measured.model, "examples": texts}
-    classifier.save(output, force=force, extra=fit_facts(reading, seconds) | extra)
+    facts = fit_facts(reading, seconds) | {"metrics": measured.model, "examples": texts}
+    classifier.save(output, force=force, extra=facts)
     steps = [f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"]
     steps.append(command("neighbors", output, saved.labels.title(measured.labels[0, 0])))
     steps += [] if why_generated else [command("evaluate", output, "pubmed-mesh")]

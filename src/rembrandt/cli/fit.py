@@ -65,8 +65,8 @@ def fit(
             if shortlist:
                 classifier.build_shortlist(report)
             seconds = time.perf_counter() - start
-            shown = {"examples": list((data.texts or ())[:examples])} if examples else {}
-            classifier.save(output, force=force, extra=fit_facts(known, seconds) | shown)
+            facts = fit_facts(known, seconds) | ({"examples": list((data.texts or ())[:examples])} if examples else {})
+            classifier.save(output, force=force, extra=facts)
             checkpoints.clear()
     costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
     frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))

@@ -146,8 +146,7 @@ class _Search:
             self.rungs = self.rungs[-1:]
         varied = sum(len(axis.values) - 1 for axis in self.axes if axis.scorer in alive)
         self.done = 0  # rows that candidates were fitted to
-        self.planned = [len(alive) * rung.work for rung in self.rungs]
-        self.planned[0] += varied * self.rungs[0].work
+        self.planned = len(alive) * sum(rung.work for rung in self.rungs) + varied * self.rungs[0].work
         for number, rung in enumerate(self.rungs):
             leaders = [best for best, _ in self.fitted.values()]
             if number and self._expected(leaders, rung) > self._left:
@@ -158,12 +157,12 @@ class _Search:
                 rest = (len(self.rungs) - number) * (len(self.recipe.scorers) - position)
                 room = self._left / (rest if number else max(1, rest / 2))
                 self._climb(name, alive[name], self.now() + room, explore=number == 0)
-            self._advance(sum(self.planned[: number + 1]) - self.done)  # some settings were not varied
             if not self.fitted:
                 assert self.refusal is not None
                 raise self.refusal
             if not rung.last:
                 alive = {name: self._kept(name) for name in alive}
+        self._advance(self.planned - self.done)  # not all settings were varied
         return self._finish(ended, done)
 
     @property
@@ -318,7 +317,7 @@ class _Search:
         """Report how far the search is; with a budget its time is watched instead."""
         self.done += rows
         if self.watch is unwatched:
-            self.report("choosing settings", min(self.done, sum(self.planned)), sum(self.planned))
+            self.report("choosing settings", min(self.done, self.planned), self.planned)
 
     def _tell(self, choice: Choice | None = None) -> None:
         """Show the trials so far."""

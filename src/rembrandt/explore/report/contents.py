@@ -123,11 +123,8 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     """Return the spectrum of the label embedding; None for models without one."""
     if classifier.model_.embedding is None:
         return None
-    return {
-        "values": classifier.singular_values_.tolist(),
-        "reason": classifier.settings_.get("rank_reason", ""),
-        "method": classifier.settings_["method"],
-    }
+    values, facts = classifier.singular_values_.tolist(), classifier.settings_
+    return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
 
 
 def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]:
@@ -157,23 +154,20 @@ def _confusions(data: Dataset, labels: NDArray[np.int64], names: list[str]) -> l
 
 def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int) -> list[dict[str, Any]]:
     """Explain the predictions of some random test examples."""
-    candidates = np.arange(data.n_examples)
-    if data.texts is not None:  # the longer half, because short texts have few words to show
-        lengths = np.fromiter(map(len, data.texts), dtype=np.int64, count=data.n_examples)
-        candidates = np.flatnonzero(lengths >= np.median(lengths))
+    lengths = np.array([len(text) for text in data.texts or [""] * data.n_examples])
+    candidates = np.flatnonzero(lengths >= np.median(lengths))  # the longer half: short texts have few words to show
     part = data.rows(np.sort(np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]))
-    texts = None if part.texts is None else [text[:TEXT] for text in part.texts]
-    rows = classifier.dataset_rows(part if texts is None else replace(part, texts=texts))
+    part = replace(part, texts=part.texts and [text[:TEXT] for text in part.texts])
+    rows = classifier.dataset_rows(part)
     columns, probabilities = ranked_labels(classifier.device_model(), rows, max(KS))
     words, documents = feature_names(classifier), []
     for row, best in enumerate(columns):
-        text = None if texts is None else texts[row]
+        text = part.texts[row] if part.texts else None
         found = explain_columns(classifier, rows[[row]], best[best >= 0], words, text)
         true = part.Y.indices[part.Y.indptr[row] : part.Y.indptr[row + 1]].tolist()
         predictions = [
             {
                 "name": names[each.column],
-                "label": _cut(str(each.label), NAME),
                 "right": each.column in true,
                 "probability": probability,
                 "score": each.score,

@@ -110,7 +110,7 @@ const most = data.largest["p@5"];
 const ceiling = most < 1 ? `P@5 can be ${per(most, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
   "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: both at once. " +
-  ceiling,
+  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${per(data.f1.micro_f1)} and macro-F1 ${per(data.f1.macro_f1)}.`,
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table("Measures", ["measure", "this model", "interval", "most popular"],
@@ -403,7 +403,7 @@ function meter(probability) {
 }
 function explained(example) {
   const words = make("div", { class: "words" }), sum = make("div", { class: "sum" });
-  const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, title: prediction.label, onclick: () => show(prediction) },
+  const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, onclick: () => show(prediction) },
     make("span", { class: "sr" }, prediction.right ? "right: " : "wrong: "), `${prediction.name} `, make("small", {}, likely(prediction.probability)), meter(prediction.probability)));
   function show(prediction) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(example.predictions[i] === prediction)));
