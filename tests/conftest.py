@@ -27,9 +27,12 @@ def real_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One Chromium for the tests of all pages; skips them where there is none."""
+    """One Chromium for the tests of a module; skips them where there is none.
+
+    Not for the session: playwright keeps an event loop running, and tests of coroutines start their own.
+    """
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("no browser here: install Debian's package chromium")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from scipy import sparse
 
-from rembrandt import RembrandtClassifier, load
+from rembrandt import RembrandtClassifier, __version__, load
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import RembrandtWarning
@@ -177,3 +177,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), link
         if file.suffix == ".md":
             assert anchor in slugs(file.read_text(encoding="utf-8")), link
+
+
+def test_versions_agree() -> None:
+    for file, pattern in (("pyproject.toml", r'^version = "(.+)"$'), ("CITATION.cff", r"^version: (.+)$")):
+        found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M)
+        assert found is not None and found[1] == __version__, file
