@@ -39,9 +39,7 @@ def fit(
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
     ] = None,
-    examples: Annotated[
-        int, option("Texts to save in the model, the first of FILE, as examples on the page of serve.", ADVANCED, min=0)
-    ] = 0,
+    examples: Annotated[int, option("First texts to save, as examples on the page of serve.", ADVANCED, min=0)] = 0,
     scheduler: options.Scheduler = None,
     force: options.Force = False,
     console: Console,
