@@ -10,7 +10,7 @@ STRICT := $(addprefix src/rembrandt/,recipe.py selection scorers model)
 # Test processes that run in parallel, with one thread each.
 WORKERS ?= 2
 
-.PHONY: help demo test check format bench paper annif-env clean
+.PHONY: help demo test check format docs package bench paper annif-env clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,15 @@ format: $(VENV)/.installed ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.installed ## build the documentation as a site with search, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+package: $(VENV)/.installed ## build wheel and sdist, check them, and try the wheel in a clean environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m tests.package dist
+
 bench: $(VENV)/.installed ## run the benchmarks; writes bench-results/
 	$(BIN)/python -m benchmarks
 
@@ -51,5 +60,5 @@ annif-env: $(VENV)/.installed ## make an environment with Annif, for its tests a
 	$(BIN)/python -m benchmarks.annif --install
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,10 @@
 """Fixtures of all tests, and what parallel runs need."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,3 +25,20 @@ def real_data() -> Path:
     if not os.environ.get("REMBRANDT_DATA") or not folder.is_dir():
         pytest.skip("no real data: set REMBRANDT_DATA to the folder that contains aloi/, bibtex/, ...")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for the tests of a module; skips them where there is none.
+
+    Not for the session: playwright keeps an event loop running, and tests of coroutines start their own.
+    """
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no browser here: install Debian's package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,6 +1,7 @@
-"""The table of programs as text, for the terminal and for docs/benchmarks.md."""
+"""The table of programs as text, for the terminal, for docs/benchmarks.md and for README.md."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from benchmarks.variants import VARIANTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
+README = DOCS.parent / "README.md"
 BEGIN, END = "<!-- peers: begin, written by python -m benchmarks.table --write -->", "<!-- peers: end -->"
 
 # Heading, key, factor, digits; higher is better in the first eight.
@@ -44,6 +46,7 @@ MORE_COLUMNS = (
 _KEYS = [key for _, key, *_ in (*COLUMNS, *MORE_COLUMNS)]
 KEPT = ("peer", "set", "machine", "versions", "facts", "not_run", "against", *_KEYS, "ndcg@1")
 ORDER = (*SETS, *VARIANTS)
+OVERVIEW = {"pubmed-mesh": "PubMed-MeSH", "nvd-products": "NVD products"}  # sets in README.md
 
 
 def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -90,6 +93,29 @@ def render(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def overview(rows: list[dict[str, Any]]) -> str:
+    """Return the generated section of README.md: our presets, and the programs that were run on every set of it."""
+    by_peer: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["set"] in OVERVIEW and "not_run" not in row:
+            by_peer.setdefault(row["peer"], {"what": row["what"]})[row["set"]] = row
+    shown = {
+        peer: own for peer, own in by_peer.items() if peer.startswith("Rembrandt") or own.keys() >= OVERVIEW.keys()
+    }
+    best = {name: max(own[name]["p@1"] for own in shown.values() if name in own) for name in OVERVIEW}
+    lines = ["| |" + "".join(f" {title} | CPU s |" for title in OVERVIEW.values()) + " what it is |"]
+    lines.append("|---|" + "---|---:|" * len(OVERVIEW) + "---|")
+    for peer, own in shown.items():
+        cells = []
+        for name in OVERVIEW:
+            row = own.get(name)
+            figures = " / ".join(f"{100 * row[f'p@{k}']:.1f}" for k in (1, 3, 5)) if row else ""
+            cells += [f"**{figures}**" if row and row["p@1"] == best[name] else figures]
+            cells += [f"{row['train_cpu']:,.0f}" if row else ""]
+        lines.append(f"| {peer} | {' | '.join(cells)} | {own['what']} |")
+    return "\n".join(lines)
+
+
 def table(rows: list[dict[str, Any]], markdown: bool, columns: Any = None) -> list[str]:
     """Return the table of one set, with the best of each measure in bold; rows that were not run are listed below."""
     ran = [row for row in rows if "not_run" not in row]
@@ -121,18 +147,19 @@ def read_summary(file: Path = SUMMARY) -> list[dict[str, Any]]:
 
 
 def write_page(rows: list[dict[str, Any]]) -> None:
-    """Store the rows and update the section of the page that is generated from them."""
+    """Store the rows and update the sections of the two pages that are generated from them."""
     write_json(SUMMARY, {"rows": rows})
-    PAGE.write_text(with_section(PAGE.read_text(), rows))
+    for page, make in ((PAGE, render), (README, overview)):
+        page.write_text(with_section(page.read_text(), rows, make))
 
 
-def with_section(page: str, rows: list[dict[str, Any]]) -> str:
+def with_section(page: str, rows: list[dict[str, Any]], make: Callable[[list[dict[str, Any]]], str] = render) -> str:
     """Return the page with the section between its two marks replaced."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{PAGE} has no marks for the generated section; add these two lines:\n{BEGIN}\n{END}")
-    return f"{before}{BEGIN}\n\n{render(rows)}\n\n{END}{after}"
+        raise ValueError(f"a page has no marks for the generated section; add these two lines:\n{BEGIN}\n{END}")
+    return f"{before}{BEGIN}\n\n{make(rows)}\n\n{END}{after}"
 
 
 def _figure(row: dict[str, Any], key: str, factor: int, digits: int) -> str:

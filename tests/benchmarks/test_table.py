@@ -32,6 +32,8 @@ def data(tmp_path_factory):
 def test_the_page_agrees_with_the_stored_results():
     rows, page = report.read_summary(), report.PAGE.read_text()
     assert rows and report.with_section(page, rows) == page, "run python -m benchmarks.table --write"
+    short = report.README.read_text()
+    assert report.with_section(short, rows, report.overview) == short, "run python -m benchmarks.table --write"
 
 
 def test_every_row_has_a_unique_name_and_an_adapter():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rembrandt import load
 from rembrandt.data import pubmed
 from rembrandt.errors import DataError
 from tests.cli.conftest import Run
@@ -26,7 +27,7 @@ def test_without_a_network_documents_are_generated(run: Run, tmp_path: Path) -> 
     assert "No real data: pip could not fetch it: no network." in said and "Generated documents" in said
     assert "most popular labels" in said and "* topic-" in said
     commands = [line.strip() for line in said.split("Next:")[1].splitlines() if "rembrandt" in line]
-    assert len(commands) == 3
+    assert len(commands) == 3 and len(load(tmp_path / "model").extra_["examples"]) == 4
     for command in commands:
         words = shlex.split(command.split(" | ")[-1])
         assert words[0] == "rembrandt"

@@ -1,44 +1,185 @@
-"""Commands in the documentation have verbs and options that exist, and its Python code compiles."""
+"""Every command and every line of Python in the documentation is run, on small files with the names that it uses.
 
+Blocks after a comment ``<!-- not run: reason -->`` are not run, nor is ``pip install``, which `make package` runs.
+Their commands must exist and their Python code must compile all the same.
+"""
+
+import gzip
 import re
 import shlex
+import shutil
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scipy import sparse
 
+from rembrandt import RembrandtClassifier, __version__, load
+from rembrandt.data import Dataset
+from rembrandt.data.generated import labelled_documents
+from rembrandt.errors import RembrandtWarning
+from rembrandt.features.text import TextFeatures
+from tests.cli.conftest import Run, rows
 from tests.cli.test_failure import commands
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "examples/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+BLOCK = re.compile(r"^(?:<!-- not run: (?P<why>.+?) -->\n\n?)?```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S)
+NAMES = {1: "Humans", 2: "Dystonia"}  # labels that the pages name
+REPLACED = ("fit", "map", "report", "predict")  # commands whose output may be left from an earlier block
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    why_not: str | None
+
+    def lines(self) -> list[str]:
+        """The commands of a console block; lines without a prompt are output."""
+        joined = self.text.replace("\\\n", " ").splitlines()
+        return [line.removeprefix("$ ") for line in joined if line.startswith("$ ")]
 
 
-def lines(page: Path) -> Iterator[list[str]]:
-    """The words of every rembrandt command."""
-    for block in blocks(page, "console"):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.removeprefix("$"), comments=True)
-            if line.startswith("$") and "rembrandt" in words:
-                yield words[words.index("rembrandt") + 1 :]
+def blocks(page: Path) -> list[Block]:
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(each["language"], each["text"], each["why"]) for each in found]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_exist(page: Path) -> None:
+def words_of(line: str) -> list[str] | None:
+    """The words of a rembrandt command after that word, None for another command."""
+    words = shlex.split(line, comments=True)
+    return words[words.index("rembrandt") + 1 :] if "rembrandt" in words else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_exist_and_code_compiles(page: Path) -> None:
     known = commands()
-    for words in lines(page):
-        if words[0] == "annif":
+    for block in blocks(page):
+        assert block.language != "" or "rembrandt " not in block.text, "say console or text"
+        if block.language == "python":
+            compile(block.text, page.name, "exec")
+        for words in filter(None, map(words_of, block.lines() if block.language == "console" else ())):
+            if words[0] == "annif":
+                continue
+            verb = " ".join(words[:2]) if words[0] == "data" else words[0]
+            assert verb in known or words[0] == "--version", words
+            options = {name for param in known[verb].params for name in param.opts} if verb in known else {"--version"}
+            assert {word for word in words if word.startswith("--")} <= options, words
+
+
+def document(data: Dataset, columns: str, separator: str, label_separator: str) -> str:
+    """The documents as a table."""
+    lines = [columns]
+    for i, (words, labels) in enumerate(rows(data)):
+        tags = label_separator.join(NAMES.get(label, data.label_names[label]) for label in labels)
+        cells = {"id": str(i), "title": " ".join(words[:8]), "tags": tags, "headings": tags}
+        body = " ".join(words[8:])
+        lines.append(separator.join(cells.get(name, body) for name in columns.split(separator)))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
+    """The files that the pages name. With so few examples nothing is searched, and a fit takes less than a second."""
+    folder = tmp_path_factory.mktemp("docs")
+    train, test = labelled_documents(120, n_topics=3, labels_per_topic=3)
+    table = "\t".join(("id", "title", "body", "abstract", "tags", "headings"))
+    for name, part in (("train", train), ("all", train), ("test", test), ("new", test), ("week-47", test)):
+        (folder / f"{name}.tsv").write_text(document(part, table, "\t", "|"))
+    for name, part in (("questions", train), ("test", test)):
+        (folder / f"{name}.csv").write_text(document(part, "title,tags", ",", ";"))
+    head, *lines = (folder / "train.tsv").read_text().splitlines(keepends=True)
+    for number in (1, 2):
+        part = "".join([head, *lines[(number - 1) * 40 : number * 40]])
+        (folder / f"part-{number}.tsv.gz").write_bytes(gzip.compress(part.encode()))
+    (folder / "names.tsv").write_text("id\tname\ntopic-00/label-000\tThe first topic\n")
+    read_as = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
+    run("fit", folder / "train.tsv", *read_as, "--preset", "fast", "--output", folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def variables() -> dict[str, Any]:
+    """The variables that the pages use without defining them."""
+    train, more = labelled_documents(120, n_topics=3, labels_per_topic=3)
+    X = TextFeatures().fit_transform(train.texts)
+    vectors = X[:, :4].toarray()
+    names = [[train.label_names[i] for i in labels] for _, labels in rows(train)]
+    more_names = [[more.label_names[i] for i in labels] for _, labels in rows(more)]
+    both: dict[str, Any] = {"texts": train.texts, "labels": names, "more_texts": more.texts, "more_labels": more_names}
+    both |= {"X": X, "Y": sparse.csr_array(train.Y), "vectors": vectors}
+    return both | {"RembrandtClassifier": RembrandtClassifier, "load": load}
+
+
+def run_line(line: str, run: Run, folder: Path) -> None:
+    words, given = words_of(line), re.match(r"echo (.*?) \| rembrandt ", line)
+    if words is None:
+        assert line.startswith("pip install "), f"mark it as not run, with the reason: {line}"
+        return
+    output = Path(words[words.index("--output") + 1]) if "--output" in words else None
+    if output is not None and output.exists() and words[0] in REPLACED:
+        shutil.rmtree(output) if output.is_dir() else output.unlink()
+    if "--budget" in words:
+        words[words.index("--budget") + 1] = "1s"
+    matched = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
+    run(*(word for each in matched for word in each), input=None if given is None else shlex.split(given[1])[0])
+
+
+def runnable() -> Iterator[Any]:
+    for page in PAGES:
+        if any(block.why_not is None and block.language in ("console", "python") for block in blocks(page)):
+            yield pytest.param(page, id=str(page.relative_to(ROOT)))
+
+
+@pytest.mark.parametrize("page", list(runnable()))
+def test_blocks_run(
+    page: Path, files: Path, variables: dict[str, Any], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(files, tmp_path / "work")
+    monkeypatch.chdir(folder)
+    namespace = dict(variables)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RembrandtWarning)  # of so few examples
+        for block in blocks(page):
+            if block.why_not is not None:
+                continue
+            if block.language == "python":
+                exec(compile(block.text, page.name, "exec"), namespace)
+            if block.language == "console":
+                for line in block.lines():
+                    run_line(line, run, folder)
+
+
+def slugs(text: str) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings)
+    return {"", *(re.sub(r"[ -]+", "-", each) for each in plain)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S)):
+        if re.match(r"[a-z]+:", link):
             continue
-        verb = " ".join(words[:2]) if words[0] == "data" else words[0]
-        assert verb in known, words
-        options = {name for param in known[verb].params for name in param.opts}
-        assert {word for word in words if word.startswith("--")} <= options, words
+        target, _, anchor = link.partition("#")
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), link
+        if file.suffix == ".md":
+            assert anchor in slugs(file.read_text(encoding="utf-8")), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_code_compiles(page: Path) -> None:
-    for block in blocks(page, "python"):
-        compile(block, page.name, "exec")
+def test_versions_agree() -> None:
+    for file, pattern in (("pyproject.toml", r'^version = "(.+)"$'), ("CITATION.cff", r"^version: (.+)$")):
+        found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M)
+        assert found is not None and found[1] == __version__, file

@@ -51,7 +51,8 @@ def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path)
 
 
 def test_the_same_seed_gives_the_same_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST)
+    run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST, "--examples", "2")
+    assert len(load(tmp_path / "again").extra_["examples"]) == 2 and "examples" not in load(model).extra_
     again, first = ((folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model))
     assert again == first
 

@@ -72,6 +72,7 @@ def test_explained_predictions_add_up_and_mark_their_text(contents):
         for prediction in example["predictions"]:
             total = prediction["base"] + prediction["comparison"] + sum(value for _, _, value in prediction["segments"])
             assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
+            assert 0 < prediction["probability"] <= 1
             assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
 
 
@@ -88,7 +89,7 @@ def test_names_and_texts_stay_data(contents):
 def test_the_page_asks_for_nothing(contents):
     page = render(contents)
     found = Elements(page)
-    assert not [value for name, value in found.attributes if name in ("src", "href", "srcset", "action")]
+    assert {value for name, value in found.attributes if name in ("src", "href", "srcset", "action")} == {"#main"}
     without_data = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
     outside = set(re.findall(r"https?://[^\s\"'<>]+", without_data)) - {"http://www.w3.org/2000/svg"}
     assert not outside and "url(" not in without_data and "@import" not in without_data

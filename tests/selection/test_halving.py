@@ -57,6 +57,16 @@ def short_rungs(data):
     return [Rung([np.sort(order[:size])], [held], last=size == len(fit)) for size in sizes]
 
 
+@pytest.mark.parametrize("recipe", [AUTO, EMBEDDING], ids=["auto", "embedding"])
+def test_progress_never_goes_back_and_ends_complete(recipe):
+    seen = []
+    choose(texts(), recipe, report=lambda stage, done, total: seen.append((stage, done, total)))
+    steps = [(done, total) for stage, done, total in seen if stage == "choosing settings"]
+    assert len({total for _, total in steps}) == 1 and len(steps) > 3
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    assert steps[0][0] == 0 and steps[-1][0] == steps[-1][1]
+
+
 class Clock:
     """A clock that advances with the rows that trials fit to, and with nothing else."""
 

@@ -25,6 +25,7 @@ from rembrandt.serve.app import create_app
 from rembrandt.serve.limits import Limits
 
 TOKEN = "0123456789abcdef-token"
+EXAMPLE = "A text to click"
 HOSTILE = "<img src=x onerror=alert(1)>"  # the title of the first label
 SETTINGS: dict[str, Any] = {
     "scorers": ("embedding",),
@@ -44,7 +45,8 @@ def texts_of(seed: int = 0) -> Dataset:
 def fit(data: Dataset, path: Path, **more: Any) -> Path:
     classifier = RembrandtClassifier(**SETTINGS | more).fit_dataset(data)
     classifier.set_label_names({data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"})
-    classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}})
+    examples = [EXAMPLE + " " + (data.texts or [""])[0], 7, ""]  # what is no text is not shown
+    classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}, "examples": examples})
     return path
 
 
@@ -87,7 +89,8 @@ def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without an embedding."""
     path = tmp_path_factory.mktemp("served") / "fast"
-    RembrandtClassifier("fast", random_state=0).fit_dataset(documents).save(path)
+    classifier = RembrandtClassifier("fast", random_state=0).fit_dataset(documents)
+    classifier.set_label_names({documents.label_names[3]: "The name of a label"}).save(path)
     return path
 
 

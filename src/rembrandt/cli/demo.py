@@ -52,11 +52,12 @@ def demo(
         classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train, report)
         seconds = time.perf_counter() - start
         measured = measure(classifier, test, report)
-    classifier.save(output, force=force, extra=fit_facts(reading, seconds) | {"metrics": measured.model})
     console.say(*choice_lines(classifier), "", f"On {test.n_examples:,} other examples:", "")
     show_measures(console, measured)
     saved = SavedModel(output, classifier, reading)
     texts = _show_examples(console, saved, measured)
+    facts = fit_facts(reading, seconds) | {"metrics": measured.model, "examples": texts}
+    classifier.save(output, force=force, extra=facts)
     steps = [f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"]
     steps.append(command("neighbors", output, saved.labels.title(measured.labels[0, 0])))
     steps += [] if why_generated else [command("evaluate", output, "pubmed-mesh")]

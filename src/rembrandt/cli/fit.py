@@ -39,6 +39,7 @@ def fit(
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
     ] = None,
+    examples: Annotated[int, option("First texts to save, as examples on the page of serve.", ADVANCED, min=0)] = 0,
     scheduler: options.Scheduler = None,
     force: options.Force = False,
     console: Console,
@@ -62,7 +63,8 @@ def fit(
             if shortlist:
                 classifier.build_shortlist(report)
             seconds = time.perf_counter() - start
-            classifier.save(output, force=force, extra=fit_facts(known, seconds))
+            facts = fit_facts(known, seconds) | ({"examples": list((data.texts or ())[:examples])} if examples else {})
+            classifier.save(output, force=force, extra=facts)
             checkpoints.clear()
     costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
     frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))

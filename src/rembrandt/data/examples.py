@@ -37,11 +37,6 @@ class Examples:
         weights, groups = (None if each is None else each[index] for each in (self.weights, self.groups))
         return replace(self, X=as_rows(self.X[index]), Y=self.Y[index], weights=weights, groups=groups)
 
-    def with_labels(self, columns: Array) -> "Examples":
-        """Return the examples that have any of these labels, with these labels alone."""
-        Y = sparse.csr_array(self.Y[:, columns])
-        return replace(self, Y=Y, classes=self.classes[columns]).take(np.flatnonzero(np.diff(Y.indptr)))
-
 
 def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
     """Number the groups of rows by their first rows: those given, or else rows that are equal.

@@ -1,5 +1,6 @@
 """Two-dimensional layout of label vectors by t-SNE (openTSNE): labels close in the embedding are close on the map."""
 
+from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
@@ -47,9 +48,7 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     return np.asarray(tsne.fit(kept), dtype=np.float32)
 
 
-def check_installed() -> None:
-    """Raise an error that names the package to install if openTSNE is missing."""
-    try:
-        import openTSNE  # noqa: F401
-    except ImportError as missing:
-        raise RembrandtError("maps of labels need the package openTSNE: pip install 'rembrandt[report]'") from missing
+def check_installed(package: str = "openTSNE", what: str = "maps of labels") -> None:
+    """Raise an error that says what to install if a package is missing."""
+    if find_spec(package) is None:
+        raise RembrandtError(f"{what} need the package {package}: pip install 'rembrandt[report]'")

@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.errors import DataError, RembrandtError
+from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.explore.layout import lay_out
+from rembrandt.explore.layout import check_installed, lay_out
 from rembrandt.explore.neighbors import scaled_vectors
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import pack_strings
@@ -54,11 +54,8 @@ def label_map(
     if not len(known):
         raise DataError("all label vectors of this model are zero; fit it with a larger n_components")
     columns = known[np.argsort(-counts[known], kind="stable")[:n_labels]]
-    index = classifier.model_.labels
-    names = [index.spelled(i) for i in columns.tolist()]
-    titles = [
-        title if (title := index.title(i)) != name else None for i, name in zip(columns.tolist(), names, strict=True)
-    ]
+    index, listed = classifier.model_.labels, columns.tolist()
+    names, titles = [index.spelled(i) for i in listed], [(index.titles and index.titles[i]) or None for i in listed]
     return LabelMap(columns, names, titles, counts[columns], lay_out(vectors[columns], seed, report))
 
 
@@ -80,10 +77,8 @@ def write_csv(labels: LabelMap, file: BinaryIO) -> None:
 
 def write_png(labels: LabelMap, file: BinaryIO) -> None:
     """Draw the map: larger dots for more frequent labels, and the names of some labels that do not overlap."""
-    try:
-        import matplotlib
-    except ImportError as missing:
-        raise RembrandtError("pictures need the package matplotlib: pip install 'rembrandt[report]'") from missing
+    check_installed("matplotlib", "pictures")
+    import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a label does not start a formula

@@ -8,7 +8,6 @@ from rembrandt.recipe import EMBEDDING_PARAMETERS
 
 def used_settings(model: Model) -> dict[str, Any]:
     """Return the settings of a model without those of scorers that it does not have, and without what was measured."""
-    unused = ({"trees"} - model.scorers.keys()) | {"blends"}
-    if model.embedding is None:
-        unused |= {*EMBEDDING_PARAMETERS, "normalize"}
+    embedding = set() if model.embedding is not None else {*EMBEDDING_PARAMETERS, "normalize"}
+    unused = ({"trees"} - model.scorers.keys()) | {"blends"} | embedding
     return {name: value for name, value in model.settings.items() if name not in unused}

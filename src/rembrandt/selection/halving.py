@@ -144,6 +144,9 @@ class _Search:
         ended, done = "all rungs were completed", False
         if self.budget == inf and not any(len(axis.values) > 1 and axis.scorer in alive for axis in self.axes):
             self.rungs = self.rungs[-1:]
+        varied = sum(len(axis.values) - 1 for axis in self.axes if axis.scorer in alive)
+        self.done = 0  # rows that candidates were fitted to
+        self.planned = len(alive) * sum(rung.work for rung in self.rungs) + varied * self.rungs[0].work
         for number, rung in enumerate(self.rungs):
             leaders = [best for best, _ in self.fitted.values()]
             if number and self._expected(leaders, rung) > self._left:
@@ -159,6 +162,7 @@ class _Search:
                 raise self.refusal
             if not rung.last:
                 alive = {name: self._kept(name) for name in alive}
+        self._advance(self.planned - self.done)  # not all settings were varied
         return self._finish(ended, done)
 
     @property
@@ -177,6 +181,7 @@ class _Search:
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
         self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, full, share) for a, b in pairs]
+        self._advance(0)
         self._tell()
 
     def _climb(self, name: ScorerName, parts: list[Recipe], until: float, explore: bool) -> None:
@@ -218,8 +223,10 @@ class _Search:
         begun, rung, name = self.now(), self.rungs[self.number], one.scorers[0]
         try:
             before, fitted = self.before.get(name, (None, []))
-            scorers = fitted if before == one else []
-            scorers = scorers + [split.scorer(one) for split in self.splits[len(scorers) :]]
+            scorers = list(fitted) if before == one else []
+            for split, rows in list(zip(self.splits, rung.fit, strict=True))[len(scorers) :]:
+                scorers.append(split.scorer(one))
+                self._advance(len(rows))
         except MemoryEstimateError as error:
             self.refusal = error
             return
@@ -306,10 +313,14 @@ class _Search:
         trees: Trees = self.fitted["trees"][1][0]
         return trees if len(trees.trees) == 1 and len(trees.trees[0].levels) > 1 else None
 
-    def _tell(self, choice: Choice | None = None) -> None:
-        """Report the progress."""
+    def _advance(self, rows: int) -> None:
+        """Report how far the search is; with a budget its time is watched instead."""
+        self.done += rows
         if self.watch is unwatched:
-            self.report("choosing settings", len(self.measured), None)
+            self.report("choosing settings", min(self.done, self.planned), self.planned)
+
+    def _tell(self, choice: Choice | None = None) -> None:
+        """Show the trials so far."""
         best = None
         if choice is not None:
             best = choice.recipe.to_json() | choice.blends[0]

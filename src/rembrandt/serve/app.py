@@ -205,6 +205,7 @@ class Service:
         return await self.batcher.submit(job)
 
     def _summary(self, served: ServedModel) -> dict[str, Any]:
+        examples = served.classifier.extra_.get("examples")
         return {
             "name": served.name,
             "version": served.version,
@@ -216,6 +217,7 @@ class Service:
             "rank": served.classifier.settings_.get("rank"),
             "scorers": list(served.classifier.model_.scorers),
             "takes": "texts" if served.takes_texts else "vectors",
+            "examples": [text for text in examples if isinstance(text, str)] if isinstance(examples, list) else [],
         }
 
 

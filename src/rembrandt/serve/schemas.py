@@ -121,6 +121,7 @@ class ModelSummary(BaseModel):
     rank: int | None = Field(description="Dimensions of the label embedding; null if the model has none.")
     scorers: list[str] = Field(description="The parts of the model: trees, centroids, embedding.")
     takes: str = Field(description="texts or vectors")
+    examples: list[str] = Field(description="Texts that were saved with the model for its page.")
 
 
 class ModelsResponse(BaseModel):

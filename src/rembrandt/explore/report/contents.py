@@ -1,7 +1,7 @@
 """The contents of a report as JSON values: every number is computed here, the page only shows them."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from rembrandt.data import Dataset
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
-from rembrandt.explore.explain import explain
+from rembrandt.explore.explain import explain_columns, feature_names
 from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.explore.settings import used_settings
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
+from rembrandt.model.ranked import ranked_labels
 from rembrandt.progress import Report, silent
 
 LEVEL = 0.95  # of the confidence intervals
@@ -122,11 +123,8 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     """Return the spectrum of the label embedding; None for models without one."""
     if classifier.model_.embedding is None:
         return None
-    return {
-        "values": classifier.singular_values_.tolist(),
-        "reason": classifier.settings_.get("rank_reason") or "set by the user",
-        "method": classifier.settings_["method"],
-    }
+    values, facts = classifier.singular_values_.tolist(), classifier.settings_
+    return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
 
 
 def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]:
@@ -156,28 +154,30 @@ def _confusions(data: Dataset, labels: NDArray[np.int64], names: list[str]) -> l
 
 def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int) -> list[dict[str, Any]]:
     """Explain the predictions of some random test examples."""
-    candidates = np.arange(data.n_examples)
-    if data.texts is not None:  # the longer half, because short texts have few words to show
-        lengths = np.fromiter(map(len, data.texts), dtype=np.int64, count=data.n_examples)
-        candidates = np.flatnonzero(lengths >= np.median(lengths))
+    lengths = np.array([len(text) for text in data.texts or [""] * data.n_examples])
+    candidates = np.flatnonzero(lengths >= np.median(lengths))  # the longer half: short texts have few words to show
     part = data.rows(np.sort(np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]))
-    texts = None if part.texts is None else [text[:TEXT] for text in part.texts]
-    documents = []
-    for row, found in enumerate(explain(classifier, part.X if texts is None else texts, k=max(KS))):
+    part = replace(part, texts=part.texts and [text[:TEXT] for text in part.texts])
+    rows = classifier.dataset_rows(part)
+    columns, probabilities = ranked_labels(classifier.device_model(), rows, max(KS))
+    words, documents = feature_names(classifier), []
+    for row, best in enumerate(columns):
+        text = part.texts[row] if part.texts else None
+        found = explain_columns(classifier, rows[[row]], best[best >= 0], words, text)
         true = part.Y.indices[part.Y.indptr[row] : part.Y.indptr[row + 1]].tolist()
         predictions = [
             {
                 "name": names[each.column],
                 "right": each.column in true,
+                "probability": probability,
                 "score": each.score,
                 "base": each.base,
                 "comparison": each.comparison,
                 "words": [[word, round(value, 5)] for word, value in each.top(12)],
                 "segments": [[start, stop, round(value, 5)] for start, stop, value in each.segments()],
             }
-            for each in found
+            for each, probability in zip(found, probabilities[row].tolist(), strict=False)
         ]
-        text = None if texts is None else texts[row]
         documents.append({"text": text, "true": [names[i] for i in true], "predictions": predictions})
     return documents
 

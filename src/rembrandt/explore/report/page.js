@@ -23,18 +23,23 @@ function draw(name, attributes = {}, ...children) {
 }
 const whole = new Intl.NumberFormat("en");
 const count = (value) => whole.format(Math.round(value));
-const per = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`);
+const per = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`);
+// A probability; what is neither certain nor impossible is shown as neither.
+const likely = (value) => (value < 1 && value >= 0.995 ? ">99\u00a0%" : value > 0 && value < 0.005 ? "<1\u00a0%" : per(value, 0));
+const times = (n) => (n === 1 ? "once" : `${count(n)} times`);
+const listed = (names) => new Intl.ListFormat("en").format(names);
+const narrow = window.innerWidth < 640;
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 const seconds = (value) => (value < 90 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`);
 function section(id, short, title, about, ...children) {
   nav.append(make("a", { href: `#${id}` }, short));
   main.append(make("section", { id }, make("h2", {}, title), about ? make("p", { class: "about" }, about) : null, ...children));
 }
-function table(header, rows, numbers = []) {
+function table(title, header, rows, numbers = []) {
   const kind = (i) => (numbers.includes(i) ? { class: "number" } : {});
-  return make("div", { class: "scroll" }, make("table", {},
-    make("thead", {}, make("tr", {}, ...header.map((name, i) => make("th", kind(i), name)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", kind(i), cell)))))));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, make("table", {},
+    make("thead", {}, make("tr", {}, ...header.map((name, i) => make("th", { scope: "col", ...kind(i) }, name)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", row.strong ? { class: "strong" } : {}, ...row.map((cell, i) => make("td", kind(i), cell)))))));
 }
 function key(...entries) {
   return make("div", { class: "key" }, ...entries.map(([kind, name]) => make("span", {}, make("i", { class: kind }), name)));
@@ -61,7 +66,7 @@ const scorerNames = { trees: "label trees", centroids: "label centroids", embedd
 const scorers = model.scorers.map((name) => scorerNames[name]);
 document.getElementById("lead").textContent =
   `A model with ${count(model.n_labels)} labels, trained on ${count(model.n_train)} ${kind} ` +
-  `and evaluated on ${count(model.n_test)} other ${kind}. Its scores come from ${scorers.join(" and ")}.`;
+  `and evaluated on ${count(model.n_test)} other ${kind}. Its scores come from ${listed(scorers)}.`;
 
 function figure(value, what, more) {
   return make("div", { class: "card figure" }, make("div", { class: "value" }, value), make("div", { class: "what" }, what),
@@ -84,7 +89,7 @@ function metricTitle(name) {
 }
 function intervals() {
   const shown = data.metrics;
-  const row = 33, left = 74, width = 520, height = shown.length * row + 26;
+  const row = 33, left = 74, width = narrow ? 330 : 520, height = shown.length * row + 26;
   const x = (value) => left + value * (width - left - 96);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with confidence intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -105,15 +110,15 @@ const most = data.largest["p@5"];
 const ceiling = most < 1 ? `P@5 can be ${per(most, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
   "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: both at once. " +
-  ceiling,
+  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${per(data.f1.micro_f1)} and macro-F1 ${per(data.f1.macro_f1)}.`,
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
-    make("div", { class: "card" }, table(["", "this model", "interval", "most popular"],
+    make("div", { class: "card" }, table("Measures", ["measure", "this model", "interval", "most popular"],
       data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
 
 // --- frequency, calibration, spectrum ---------------------------------------------------------------------------
 function deciles() {
-  const width = 1040, height = 270, left = 44, bottom = 44, top = 8, n = data.deciles.length;
+  const width = narrow ? 330 : 1040, bottom = narrow ? 76 : 44, height = 226 + bottom, left = 44, top = 8, n = data.deciles.length;
   const y = (value) => top + (1 - value) * (height - top - bottom), step = (width - left) / n;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Precision and recall by label frequency" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -128,13 +133,13 @@ function deciles() {
         draw("title", {}, `${name === "first" ? "precision" : "recall"} ${per(value)} · ${count(d.n_true)} times true, ${count(d.n_predicted)} times predicted`)));
     });
     const label = d.rarest === d.commonest ? count(d.rarest) : `${count(d.rarest)}–${count(d.commonest)}`;
-    svg.append(draw("text", { x: x + step / 2, y: height - 26, "text-anchor": "middle" }, String(i + 1)),
-      draw("text", { x: x + step / 2, y: height - 10, "text-anchor": "middle" }, label));
+    const at = narrow ? { x: 0, y: 0, "text-anchor": "end", transform: `translate(${x + step / 2 + 4} ${height - bottom + 32}) rotate(-50)` } : { x: x + step / 2, y: height - 10, "text-anchor": "middle" };
+    svg.append(draw("text", { x: x + step / 2, y: height - bottom + 18, "text-anchor": "middle" }, String(i + 1)), draw("text", at, label));
   });
   return svg;
 }
 function reliabilityCurve() {
-  const size = 300, width = 520, left = 44, bottom = 40, top = 8, bins = data.calibration.bins;
+  const size = 300, width = narrow ? 330 : 520, left = 44, bottom = 40, top = 8, bins = data.calibration.bins;
   const x = (value) => left + value * (width - left - 10), y = (value) => top + (1 - value) * (size - top - bottom);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", "aria-label": "Reliability curve" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -153,7 +158,7 @@ function reliabilityCurve() {
 }
 function spectrumCurve() {
   const { values } = data.spectrum, rank = values.length, ranks = values.map((_, i) => i + 1);
-  const width = 520, height = 270, left = 52, bottom = 40, top = 8;
+  const width = narrow ? 330 : 520, height = 270, left = 52, bottom = 40, top = 8;
   const positive = values.filter((value) => value > 0);
   if (!positive.length) return make("p", { class: "soft" }, "All values are zero.");
   const low = Math.floor(Math.log10(Math.min(...positive))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
@@ -183,7 +188,7 @@ section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Ca
     make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
       make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${per(data.calibration.error)}. The pale bars show the number of predictions.`)),
     data.spectrum ? make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
-      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}: ${data.spectrum.reason}.`)) : null));
+      make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}${data.spectrum.reason ? `: ${data.spectrum.reason}` : ""}.`)) : null));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
 function labelMap(map) {
@@ -376,24 +381,30 @@ if (data.map) {
     labelMap(data.map));
 }
 
+const SHOWN = 5; // explained examples that are open
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
-const labelRows = (rows) => table(["label", "training", "test", "precision", "recall", "F1"],
+const labelRows = (title, rows) => table(title, ["label", narrow ? "train" : "training", "test", narrow ? "prec." : "precision", "recall", "F1"],
   rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
 section("labels", "Labels", "Best and worst labels", `Labels with ${count(data.labels.min_count)} or more test examples, by F1 of the first ${model.top_k} predictions.`,
-  make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows(data.labels.best)),
-    make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows(data.labels.worst))));
+  make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows("Best labels", data.labels.best)),
+    make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows("Worst labels", data.labels.worst))));
 
 section("confusions", "Confusions", "Confused labels",
   data.confusions.length ? "Pairs where one label was true and missed while the other was predicted and wrong, more often than by chance." : "No two labels are confused more often than by chance.",
   data.confusions.length ? make("div", { class: "card" }, ...data.confusions.map((pair) => make("details", {},
     make("summary", {}, make("b", {}, pair.true), " predicted as ", make("b", {}, pair.predicted),
-      make("span", { class: "soft" }, ` · ${count(pair.count)} times, ${per(pair.rate, 0)} of its examples · ${count(pair.reverse)} times in reverse`)),
+      make("span", { class: "soft" }, ` · ${times(pair.count)}, ${per(pair.rate, 0)} of its examples` + (pair.reverse ? ` · ${times(pair.reverse)} in reverse` : ""))),
     ...(pair.examples.length ? pair.examples.map((text) => make("p", { class: "quote" }, text)) : [make("p", { class: "quote" }, "The examples are features, not texts.")])))) : null);
 
-function explained(example, number) {
+function meter(probability) {
+  const bar = make("i");
+  bar.style.width = `${100 * probability}%`;
+  return make("span", { class: "meter", "aria-hidden": "true" }, bar);
+}
+function explained(example) {
   const words = make("div", { class: "words" }), sum = make("div", { class: "sum" });
   const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, onclick: () => show(prediction) },
-    `${prediction.name} `, make("small", {}, prediction.score.toFixed(2))));
+    make("span", { class: "sr" }, prediction.right ? "right: " : "wrong: "), `${prediction.name} `, make("small", {}, likely(prediction.probability)), meter(prediction.probability)));
   function show(prediction) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(example.predictions[i] === prediction)));
     words.replaceChildren();
@@ -406,14 +417,14 @@ function explained(example, number) {
         words.append(characters.slice(at, start).join(""));
         const mark = make("mark", { title: signed(value) }, characters.slice(start, stop).join(""));
         const strength = Math.min(1, Math.abs(value) / densest) ** 0.7;
-        if (strength > 0.06) mark.style.backgroundColor = `rgba(${colour(value > 0 ? "--plus" : "--minus")}, ${(0.62 * strength).toFixed(2)})`;
+        if (strength > 0.06) mark.style.backgroundColor = `rgba(${colour(value > 0 ? "--plus" : "--minus")}, ${(colour("--mark") * strength).toFixed(2)})`;
         words.append(mark);
         at = stop;
       }
       words.append(characters.slice(at).join(""));
     }
     const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
-    sum.replaceChildren(make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
+    sum.replaceChildren("Log-odds ", make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
       ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
       ` and ${signed(prediction.score - prediction.base - prediction.comparison - listed)} for all other words,`,
       ` and ${signed(prediction.comparison)} for the comparison with other labels`);
@@ -424,8 +435,9 @@ function explained(example, number) {
     make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true label${example.true.length === 1 ? "" : "s"}`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
 section("explained", "Explanations", "Explained predictions",
-  "Random test examples. Choose a label to see which words increase its score (warm) and which decrease it (cool). The contributions sum to the score exactly.",
-  ...data.explained.map(explained));
+  "Random test examples. The per cent and the bar of a label are its calibrated probability. Choose a label to see which words increase its score (warm) and which decrease it (cool). The contributions sum to the score exactly.",
+  ...data.explained.slice(0, SHOWN).map(explained),
+  data.explained.length > SHOWN ? make("details", { class: "rest" }, make("summary", {}, `${data.explained.length - SHOWN} more examples`), ...data.explained.slice(SHOWN).map(explained)) : null);
 
 // --- settings ------------------------------------------------------------------------------------------------------
 function value(each) {
@@ -442,11 +454,14 @@ function flat(settings, prefix = "") {
 // The candidates, with the columns in which they differ.
 function candidates(trials) {
   const rows = trials.map((trial) => Object.fromEntries(flat(trial)));
-  const names = [...new Set(rows.flatMap(Object.keys))].filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1);
-  return table(names, rows.map((row) => names.map((name) => row[name] ?? "")));
+  const first = (name) => (name === "outcome" ? 0 : name === "scorers" ? 1 : name.includes("@") ? 2 : 3);
+  const names = [...new Set(rows.flatMap(Object.keys))]
+    .filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1)
+    .sort((a, b) => first(a) - first(b));
+  return table("Candidates", names, rows.map((row) => Object.assign(names.map((name) => row[name] ?? ""), { strong: row.outcome === "chosen" })));
 }
 section("settings", "Settings", "Settings", data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : null,
-  make("div", { class: "card" }, table(["setting", "value"], flat(data.settings))),
-  ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), candidates(data.selection))] : []),
+  make("div", { class: "card" }, table("Settings", ["setting", "value"], flat(data.settings))),
+  ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), make("p", { class: "sum" }, "Those in bold are part of the model."), candidates(data.selection))] : []),
   ...(data.notes.length ? [make("div", { class: "card" }, make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note)))] : []));
 document.getElementById("foot").textContent = `Made by Rembrandt ${data.version} on ${data.made}. This file works offline and sends no requests.`;

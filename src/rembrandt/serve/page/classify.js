@@ -1,8 +1,11 @@
 // Predict the labels of a text, and show the contributions of its words.
 import * as api from "./api.js";
-import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, formatPercent, formatSigned, formatCount } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatPercent, formatSigned, formatCount } from "./dom.js";
 
 const PAUSE = 350; // milliseconds after the last key before a request is sent
+const SHOWN = 4; // example texts
+const LONG = 5000; // characters of an example text at most
+const WORDS = /^\p{L}[\p{L}\p{M} ,'’-]{3,60}$/u; // a name that is made of words
 
 export async function classify(root, state) {
   const texts = state.model.takes === "texts";
@@ -14,7 +17,9 @@ export async function classify(root, state) {
   });
   const size = h("span", { class: "quiet" });
   const top = h("select", { id: "top" }, [5, 10, 20, 50].map((k) => h("option", { value: k }, String(k))));
-  const results = h("section", { class: "card results", "aria-labelledby": "labels-title", "aria-live": "polite" });
+  const results = h("section", { class: "card results", "aria-labelledby": "labels-title" });
+  const said = h("p", { class: "sr", role: "status" }); // read aloud; the whole list would be too much after each word
+  const examples = h("div", { class: "examples", role: "group", "aria-label": "Examples", hidden: true });
   const why = h("section", { class: "card why", "aria-labelledby": "why-title" });
   input.value = state.text;
   top.value = String(state.top);
@@ -25,9 +30,10 @@ export async function classify(root, state) {
     { class: "card composer" },
     h("label", { for: "text" }, h("h1", null, texts ? "What is this text about?" : "What is this example?")),
     input,
+    examples,
     h("div", { class: "row" }, size, h("span", { class: "grow" }), h("label", { class: "quiet", for: "top" }, "labels"), top, button),
   );
-  root.append(h("div", { class: "left" }, form, why), results);
+  root.append(h("div", { class: "left" }, form, why), results, said);
 
   let request = null;
   let lastInput = null; // the same input is not sent twice, so that the selected label stays selected
@@ -40,6 +46,7 @@ export async function classify(root, state) {
     size.textContent = texts ? `${formatCount([...text].length)} characters` : "";
     if (!text.trim()) {
       state.answer = null;
+      said.textContent = "";
       empty();
       return;
     }
@@ -51,6 +58,8 @@ export async function classify(root, state) {
       hideError();
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
+      const [best] = state.answer.labels;
+      said.textContent = best ? `${state.answer.labels.length} labels. The first is ${best.name}, ${formatPercent(best.score)}.` : "No label was found.";
     } catch (error) {
       if (error.name === "AbortError") return;
       lastInput = null;
@@ -70,7 +79,6 @@ export async function classify(root, state) {
 
   function draw(index) {
     const { labels } = state.answer;
-    const most = Math.max(1e-9, ...labels.map((prediction) => prediction.score));
     const rows = labels.map((prediction, i) =>
       h(
         "li",
@@ -78,15 +86,17 @@ export async function classify(root, state) {
         h(
           "button",
           { type: "button", class: "label", "aria-pressed": String(i === index), onclick: () => select(i), onfocus: () => select(i) },
-          h("span", { class: "name" }, prediction.name),
+          nameOf(prediction),
           h("span", { class: "score" }, formatPercent(prediction.score)),
-          bar(prediction.score / Math.max(1, most)),
+          bar(prediction.score),
         ),
       ),
     );
     const list = withArrowKeys(h("ol", { class: "ranking" }, rows), "button");
-    const nothing = labels.length ? null : h("p", { class: "hint" }, "No label was found.");
-    results.replaceChildren(h("h2", { id: "labels-title" }, "Labels"), list, nothing ?? "");
+    const about = labels.length
+      ? h("p", { class: "facts" }, "How likely each label is right. Choose one to see why.")
+      : h("p", { class: "hint" }, texts ? "No label was found: the model knows no word of this text." : "No label was found.");
+    results.replaceChildren(h("h2", { id: "labels-title" }, "Labels"), about, ...(labels.length ? [list] : []));
     select(index);
   }
 
@@ -115,7 +125,19 @@ export async function classify(root, state) {
   } else if (state.text) predict();
   else empty();
   if (matchMedia("(pointer: fine)").matches) input.focus({ preventScroll: true });
+  const inputs = await exampleInputs(state.model, texts).catch(() => []); // the view works without them
+  const use = (text) => { input.value = text; predict(); };
+  examples.append(h("span", { class: "quiet" }, "Examples"), ...inputs.map((text) => h("button", { type: "button", class: "example", title: text.slice(0, 300), onclick: () => use(text) }, text)));
+  examples.hidden = !inputs.length;
   return () => request?.abort();
+}
+
+/** Inputs to click: those saved with the model, or else the names of frequent labels that are words. */
+async function exampleInputs(model, texts) {
+  const saved = model.examples?.filter?.((text) => typeof text === "string" && text.trim() && text.length <= LONG) ?? [];
+  if (saved.length || !texts) return saved.slice(0, SHOWN);
+  const { labels } = await api.labels("", 50);
+  return labels.map((one) => one.name).filter((name) => WORDS.test(name)).slice(0, SHOWN);
 }
 
 function parseVector(text) {

@@ -29,8 +29,15 @@ export function bar(fraction, signed = false) {
 }
 
 export const formatCount = (number) => number.toLocaleString("en");
-export const formatPercent = (fraction) => (fraction >= 0.0995 ? `${Math.round(100 * fraction)}%` : `${(100 * fraction).toFixed(1)}%`);
+/** A probability as per cent. What is neither certain nor impossible is shown as neither. */
+export function formatPercent(fraction) {
+  if (fraction < 1 && fraction >= 0.995) return ">99%";
+  if (fraction > 0 && fraction < 0.0005) return "<0.1%";
+  return fraction >= 0.0995 ? `${Math.round(100 * fraction)}%` : `${(100 * fraction).toFixed(1)}%`;
+}
 export const formatSigned = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+/** The name of a label, and its identifier if that is another text. */
+export const nameOf = ({ label, name }) => h("span", { class: "name" }, name, label === name ? null : h("small", { class: "id" }, label));
 export const labelLink = (label) => `#/labels/${encodeURIComponent(label)}`;
 
 /** Let the arrow keys move between the buttons or links of a list. */

@@ -1,6 +1,6 @@
 // Search labels; show one label and its neighbours.
 import * as api from "./api.js";
-import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, formatCount } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatCount } from "./dom.js";
 
 const SHOWN = 60;
 let last = ""; // the last query, kept while the page is open
@@ -46,7 +46,10 @@ export async function labels(root, state, selected) {
     list.querySelector("a")?.focus();
   });
   const searched = search();
-  if (selected) await draw(page, selected);
+  if (selected) {
+    root.classList.add("chosen");
+    await draw(page, selected);
+  }
   else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see the labels nearest to it."));
   await searched;
   if (!selected) input.focus({ preventScroll: true });
@@ -60,8 +63,8 @@ function entry(one, selected) {
     h(
       "a",
       { href: labelLink(one.label), "aria-current": one.label === selected ? "true" : null },
-      h("span", { class: "name" }, one.name),
-      h("span", { class: "quiet number" }, formatCount(one.count)),
+      nameOf(one),
+      h("span", { class: "quiet number" }, formatCount(one.count), h("span", { class: "sr" }, " training examples")),
     ),
   );
 }
@@ -69,8 +72,8 @@ function entry(one, selected) {
 async function draw(page, selected) {
   const { label, name, count, neighbors } = await api.neighbors(selected);
   page.replaceChildren(
-    h("p", { class: "quiet id" }, label),
     h("h2", null, name),
+    label === name ? "" : h("p", { class: "quiet id" }, label),
     h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, " · ", h("a", { href: `#/map/${encodeURIComponent(label)}` }, "show on the map")),
     h("h3", null, "Nearest labels"),
     neighborList(neighbors),
@@ -90,8 +93,8 @@ export function neighborList(neighbors) {
           h(
             "a",
             { class: "label", href: labelLink(one.label) },
-            h("span", { class: "name" }, one.name),
-            h("span", { class: "score", title: "cosine" }, one.cosine.toFixed(2)),
+            nameOf(one),
+            h("span", { class: "score", title: "cosine" }, h("span", { class: "sr" }, "cosine "), one.cosine.toFixed(2)),
             bar(one.cosine),
           ),
         ),

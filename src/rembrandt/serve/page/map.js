@@ -146,6 +146,7 @@ export async function map(root, state, initial) {
       const name = points.name[i].length > 34 ? `${points.name[i].slice(0, 32)}…` : points.name[i];
       const box = [x + radius(i) + 4, y - 8, context.measureText(name).width + 4, 16];
       if (box[0] + box[2] > width - 4) box[0] = x - radius(i) - 4 - box[2];
+      if (box[0] < 4) continue;
       if (taken.some((b) => box[0] < b[0] + b[2] + 8 && b[0] < box[0] + box[2] + 8 && box[1] < b[1] + b[3] && b[1] < box[1] + box[3])) continue;
       taken.push(box);
       written += 1;
@@ -179,8 +180,8 @@ export async function map(root, state, initial) {
       hideError();
       near = answer.neighbors.map((one) => indexOf.get(one.label)).filter((j) => j !== undefined);
       panel.replaceChildren(
-        h("p", { class: "quiet id" }, answer.label),
         h("h2", null, answer.name),
+        answer.label === answer.name ? "" : h("p", { class: "quiet id" }, answer.label),
         h("p", { class: "facts" }, `${formatCount(answer.count)} training examples`),
         h("h3", null, "Nearest labels"),
         neighborList(answer.neighbors),
@@ -306,7 +307,7 @@ export async function map(root, state, initial) {
     reset();
     root.dataset.ready = "yes";
     const last = (state.answer?.labels ?? []).filter((one) => indexOf.has(one.label));
-    if (last.length) panel.replaceChildren(h("h3", null, "Last prediction"), withArrowKeys(h("ul", { class: "found" }, last.map(mapEntry)), "button"));
+    if (last.length) panel.replaceChildren(h("h2", null, "Last prediction"), withArrowKeys(h("ul", { class: "found" }, last.map(mapEntry)), "button"));
     else panel.replaceChildren(h("p", { class: "hint" }, "Drag to move, scroll to zoom, click a label to see its neighbours."));
     if (initial && indexOf.has(initial)) {
       select(indexOf.get(initial));

@@ -11,7 +11,6 @@ export async function model(root) {
     ["features", formatCount(facts.n_features)],
     ["training examples", formatCount(facts.n_train)],
     ...(facts.rank === null ? [] : [["dimensions", formatCount(facts.rank)]]),
-    ["scores from", facts.scorers.map((name) => SCORERS[name]).join(", ")],
   ];
   root.append(
     h(
@@ -19,13 +18,14 @@ export async function model(root) {
       { class: "card" },
       h("h1", null, facts.name),
       h("p", { class: "facts" }, `version ${facts.version}, saved ${new Date(facts.saved_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}, takes ${facts.takes}`),
+      h("p", { class: "facts" }, `Its scores come from ${new Intl.ListFormat("en").format(facts.scorers.map((name) => SCORERS[name]))}.`),
       h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     ),
   );
   if (facts.singular_values.length)
     root.append(section("Spectrum", "Importance of each dimension of the label embedding, in decreasing order; both axes are logarithmic.", spectrum(facts.singular_values)));
   if (Object.keys(facts.metrics).length) root.append(section("Measurements", "Saved with the model.", pairs(facts.metrics)));
-  if (facts.selection.length) root.append(section("Candidates", "Tried on held-out training data, best first.", candidates(facts.selection)));
+  if (facts.selection.length) root.append(section("Candidates", "Tried on held-out training data, best first. Those in bold are part of the model.", candidates(facts.selection)));
   root.append(section("Settings", "Parameters of the fit.", pairs(facts.settings)));
 }
 
@@ -51,19 +51,22 @@ const pairs = (facts) =>
 /** The candidates, with the columns in which they differ. */
 function candidates(trials) {
   const rows = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0)).map((trial) => Object.fromEntries(flat(trial)));
-  const columns = [...new Set(rows.flatMap(Object.keys))].filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1);
+  const first = (name) => (name === "outcome" ? 0 : name === "scorers" ? 1 : name.includes("@") ? 2 : 3);
+  const columns = [...new Set(rows.flatMap(Object.keys))]
+    .filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1)
+    .sort((a, b) => first(a) - first(b));
   return h(
     "table",
     null,
     h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
-    h("tbody", null, rows.map((row) => h("tr", null, columns.map((name) => h("td", null, row[name] ?? ""))))),
+    h("tbody", null, rows.map((row) => h("tr", { class: row.outcome === "chosen" ? "chosen" : null }, columns.map((name) => h("td", null, row[name] ?? ""))))),
   );
 }
 
 function spectrum(values) {
   const positive = values.map((value, i) => [i + 1, value]).filter(([, value]) => value > 0);
   if (positive.length < 2) return h("p", { class: "hint" }, "There are too few values to plot.");
-  const [width, height, left, bottom, top] = [860, 280, 56, 34, 12];
+  const [width, height, left, bottom, top] = [innerWidth < 640 ? 340 : 860, 280, 56, 34, 12];
   const last = Math.log10(positive.at(-1)[0]);
   const high = Math.log10(Math.max(...positive.map(([, value]) => value)));
   const low = Math.log10(Math.min(...positive.map(([, value]) => value)));
