@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt import __version__
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
@@ -156,8 +157,6 @@ class RembrandtClassifier(NamedPrediction):
     """
 
     feature_names_: list[str] | None
-    extra_: dict[str, Any]
-    selection_: list[dict[str, Any]]
     _saved: tuple[str, str | None]  # where the model was loaded from or saved to, and its checksum
 
     def __init__(
@@ -394,8 +393,8 @@ class RembrandtClassifier(NamedPrediction):
                 *(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints, choice.first_tree)
             )
         warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
-        facts = {"blends": choice.blends, "calibration_error": choice.calibration_error}
-        self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | facts)
+        learned = {"blends": choice.blends, "calibration_error": choice.calibration_error, "version": __version__}
+        self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | learned)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.extra_ = None, {}
