@@ -78,7 +78,7 @@ def test_strings_and_lists_are_the_same_labels(cooking: Path) -> None:
 
 def test_evaluate_says_what_is_possible(cooking: Path, model: Path, run: Run) -> None:
     said = run("evaluate", model, cooking / "test.csv").out
-    assert re.search(r"P@5 can be 4\d\.\d\d% at most here: examples have 2\.\d labels on average", said)
+    assert re.search(r"P@5 can be 4\d\.\d\d % at most here: examples have 2\.\d labels on average", said)
     assert all(name in said for name in ("R@k", "F1@k", "nDCG@k", "PSP@k")) and "F1 of the labels" in said
     answer = run("evaluate", model, cooking / "test.csv", "--json").json
     assert answer["p@1"] > 0.35 and answer["r@5"] > answer["r@1"] and 0 < answer["micro_f1"] < 1

@@ -15,6 +15,7 @@ from rembrandt.decoders.moments import learn_rows
 from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy
+from rembrandt.metrics.percent import percent
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.embedding import EmbeddingScorer
@@ -100,8 +101,8 @@ def refit_due(model: Model) -> str | None:
     missed = sum(entry["n_examples"] * entry["outside"] for entry in updates) / max(1, rows)
     if missed > OUTSIDE:
         return (
-            f"{missed:.0%} of the weight of the labels in the updates lies outside the embedding, which was fitted "
-            "before them; fit again with all examples to give them directions of their own"
+            f"{percent(missed, 0)} of the weight of the labels in the updates lies outside the embedding, which was "
+            "fitted before them; fit again with all examples to give them directions of their own"
         )
     if rows > ADDED * (model.n_train - rows):
         return (

@@ -29,7 +29,9 @@ def test_every_number_is_that_of_the_model(fitted, tmp_path):
     assert "500 examples (features, 16 columns); 12 labels" in facts["words"]
     own = next(each for each in model.settings["blends"] if set(each["scorers"]) == set(model.scorers))
     assert found["quality"]["p@1"] == own["p@1"] and found["quality"]["held_out"] == own["held_out"] > 0
-    assert found["threshold"]["smallest"] == model.threshold.min() and "of its own" in found["threshold"]["words"]
+    assert (
+        found["threshold"]["value"]["smallest"] == model.threshold.min() and "of its own" in found["threshold"]["words"]
+    )
     assert found["versions"]["fitted_with"] == found["versions"]["this"]
     sizes = {part["name"]: part["bytes"] for part in found["parts"]}
     assert sizes["labels"] > 0 and len(sizes) == len(model.scorers) + 1

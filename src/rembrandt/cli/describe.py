@@ -48,6 +48,7 @@ def choice_lines(classifier: RembrandtClassifier) -> list[str]:
 def show_measures(console: Console, measured: Measured) -> None:
     """Print the measures of a model and of the most popular labels, in per cent."""
     from rembrandt.evaluation import KS
+    from rembrandt.metrics.percent import percent
 
     rows = []
     names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
@@ -61,18 +62,20 @@ def show_measures(console: Console, measured: Measured) -> None:
     k, most = max(KS), measured.largest[f"p@{max(KS)}"]
     if most < 1:
         each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(1, measured.data.n_examples)
-        console.say(f"P@{k} can be {most:.2%} at most here: examples have {each:.1f} labels on average.")
+        console.say(f"P@{k} can be {percent(most, 2)} at most here: examples have {each:.1f} labels on average.")
     speed = f"{measured.examples_per_second:,.0f} examples per second"
-    console.say(f"Error (1 - P@1) {measured.model['error']:.2%}; {speed}.")
+    console.say(f"Error (1 - P@1) {percent(measured.model['error'], 2)}; {speed}.")
 
 
 def show_deciles(console: Console, deciles: list[Decile]) -> None:
     """Print recall and precision by the frequency of labels."""
+    from rembrandt.metrics.percent import percent
+
     header = ["labels by frequency", "in training", "true", "recall@5", "precision", "found at least once"]
     rows = []
     for number, tenth in enumerate(deciles, 1):
-        recall, covered = (f"{share:.1%}" if tenth.n_true else "-" for share in (tenth.recall, tenth.covered))
-        precision = f"{tenth.precision:.1%}" if tenth.n_predicted else "-"
+        recall, covered = (percent(share if tenth.n_true else None) for share in (tenth.recall, tenth.covered))
+        precision = percent(tenth.precision if tenth.n_predicted else None)
         seen = f"{tenth.rarest:,} to {tenth.commonest:,}"
         rows.append([f"tenth {number}", seen, f"{tenth.n_true:,}", recall, precision, covered])
     console.table(header, rows)

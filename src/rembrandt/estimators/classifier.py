@@ -119,7 +119,8 @@ class RembrandtClassifier(NamedPrediction):
     model_ : Model
         The fitted model.
     settings_ : dict
-        The resolved settings, and facts about the fit.
+        The resolved settings, and facts about the fit: ``predict_threshold`` is the probability from which `predict`
+        returns a label, and ``calibration_error`` the mean error of probabilities on held-out examples.
     selection_ : list of dict
         Every candidate that was tried on held-out examples, with its precision.
     embedding_ : ndarray of shape (n_labels, rank)

@@ -9,23 +9,20 @@ def percent(share: float | None, digits: int = 1) -> str:
     >>> percent(0.6612), percent(0.99996), percent(1.0), percent(0.0002), percent(0.0)
     ('66.1 %', '>99.9 %', '100.0 %', '<0.1 %', '0.0 %')
     """
-    return "-" if share is None or not isfinite(share) else f"{_bounded(100 * share, 100, digits)} %"
+    if share is None or not isfinite(share):
+        return "-"
+    text, step = f"{100 * share:.{digits}f}", 10.0**-digits
+    if share < 1 and float(text) >= 100:
+        text = f">{100 - step:.{digits}f}"
+    elif share > 0 and float(text) <= 0:
+        text = f"<{step:.{digits}f}"
+    return f"{text} %"
 
 
 def probability(value: float, digits: int = 4) -> str:
-    """Return a probability as a decimal number, between 0 and 1 unless it is one of them.
+    """Return a probability as a number that programs can read too: below 1 unless it is 1.
 
-    >>> probability(0.25), probability(0.99999), probability(1.0), probability(1e-9)
-    ('0.2500', '>0.9999', '1.0000', '<0.0001')
+    >>> probability(0.25), probability(0.99999), probability(1.0)
+    ('0.2500', '0.9999', '1.0000')
     """
-    return _bounded(value, 1, digits)
-
-
-def _bounded(value: float, most: int, digits: int) -> str:
-    step = 10.0**-digits
-    if 0 < value < most:
-        text = f"{value:.{digits}f}"
-        if float(text) >= most:
-            return f">{most - step:.{digits}f}"
-        return text if float(text) > 0 else f"<{step:.{digits}f}"
-    return f"{value:.{digits}f}"
+    return f"{value if value >= 1 else min(value, 1 - 10.0**-digits):.{digits}f}"

@@ -12,6 +12,7 @@ from rembrandt import __version__
 from rembrandt.metrics.percent import percent, probability
 from rembrandt.model.model import Model
 from rembrandt.recipe import EMBEDDING_PARAMETERS
+from rembrandt.scorers.thresholds import summary
 from rembrandt.scorers.trees import Trees
 
 NAMES = {"trees": "trees", "centroids": "centroids", "embedding": "label embedding"}
@@ -178,16 +179,18 @@ def _parts(model: Model) -> list[dict[str, Any]]:
 
 
 def _threshold(model: Model) -> dict[str, Any]:
-    rule, value = model.settings.get("threshold"), np.atleast_1d(np.asarray(model.threshold, dtype=np.float64))
-    found = {"smallest": float(value.min()), "median": float(np.median(value)), "largest": float(value.max())}
+    rule, value = model.settings.get("threshold"), summary(model.threshold)
     learned = f", learned on held-out examples for the best {rule} F1" if isinstance(rule, str) else ", as set"
     if isinstance(rule, str) and not model.settings.get("blends"):
         learned = ": there were too few examples to learn it"
-    words = f"A label is predicted from a probability of {probability(found['median'], 2)} on{learned}."
-    if len(value) > 1:
-        low, high = probability(found["smallest"], 2), probability(found["largest"], 2)
+    if model.multiclass:
+        words = "The most probable label is predicted."
+    elif isinstance(value, dict):
+        low, high = probability(value["smallest"], 2), probability(value["largest"], 2)
         words = f"Each label has a threshold of its own, {low} to {high}{learned}."
-    return found | {"rule": rule, "words": "The most probable label is predicted." if model.multiclass else words}
+    else:
+        words = f"A label is predicted from a probability of {probability(value, 2)} on{learned}."
+    return {"rule": rule, "value": None if model.multiclass else value, "words": words}
 
 
 def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
