@@ -40,7 +40,7 @@ class Settings:
     threshold: Annotated[
         Any, parsed("Least probability of predicted labels; micro, macro: for the best F1.", MODEL, "P|micro|macro")
     ] = "micro"
-    growable: Annotated[bool, flag("--growable", "Keep what rembrandt update needs.", MODEL)] = False
+    growable: Annotated[bool, flag("--growable", "Keep what exact updates need.", MODEL)] = False
     seed: options.Seed = 0
     device: options.Device = "cpu"
     decoder_ridge: Annotated[Any, parsed("Penalty of the decoder.", ADVANCED, "R|auto")] = "auto"
