@@ -106,7 +106,9 @@ class TextSettings:
             given["stop_words"] = Path(str(self.stop_words)).read_text(encoding="utf-8").split()
         return {name: value for name, value in given.items() if value is not None}
 
-    def features(self) -> TextFeatures:
+    def features(self, encoder: str | None = None) -> TextFeatures:
+        """Return text features with these parameters and the encoder with this name."""
+        from rembrandt.features.encoder import load_encoder
         from rembrandt.features.text import TextFeatures
 
-        return TextFeatures(**self.parameters())
+        return TextFeatures(**self.parameters(), encoder=None if encoder is None else load_encoder(encoder))

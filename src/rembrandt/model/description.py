@@ -197,14 +197,17 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     """How new examples are given: what was said when the training file was read, and what the model takes."""
     given = {name: value for name, value in reading.items() if value not in (None, [], False)}
     text = ", ".join(given.get("text", ()))
+    encoder = None if model.text is None else model.text.to_config()["encoder"]
     words = "Give texts" if model.text is not None else f"Give {model.n_features:,} features for each example"
     words += f"; in a table they are in {text}" if text else ""
     words += f"; labels in {given['labels']}" if "labels" in given else ""
     words += f", separated by {given['label_separator']!r}" if "label_separator" in given else ""
     words += f" (format {given['format']})" if "format" in given else ""
+    if encoder is not None:
+        words += f"; load the encoder {encoder['name']!r} of {encoder['width']:,} dimensions (--encoder)"
     if model.joined is not None:
         words += f"; blocks of {' and '.join(f'{width:,}' for width in model.joined.widths)} columns, in this order"
-    return given | {"words": f"{words}."}
+    return given | {"encoder": encoder, "words": f"{words}."}
 
 
 def _listed(names: Sequence[str]) -> str:
