@@ -25,6 +25,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array
 
 ROWS = 8192  # rows projected at a time
+SHRINKAGE = 0.1  # of the columns of new labels in a decoder without a closed form
 
 
 def update_embedding(
@@ -50,11 +51,11 @@ def update_embedding(
         own = CPU.statistics(H, None, scorer.decoder.fourier, weights)
         seen = Moments.of(replace(own, total=float(n_train), gram=own.gram * (n_train / own.total)))
         left.append("the old examples were taken to be like the new ones in the embedding; with them it would be exact")
-    strength = recipe.decoder_ridge if recipe.decoder == "ridge" else 0.1
+    strength = recipe.decoder_ridge if recipe.decoder == "ridge" else SHRINKAGE
     found = learn_rows(scorer.decoder, H, Y, seen, strength, weights, report)
     known, decoder = scorer.n_labels, found.decoder
     if recipe.decoder != "ridge":
-        decoder = _with_columns(scorer, found.embedding, H, Y[:, known:], seen, recipe, weights)
+        decoder = _with_columns(scorer, found.embedding, H, Y[:, known:], seen, weights)
         left.append(f"the {recipe.decoder} decoder scores the known labels as before")
     changed = replace(
         scorer,
@@ -72,24 +73,18 @@ def _with_columns(
     H: Block,
     Y: sparse.csr_array,
     seen: Moments,
-    recipe: Recipe,
     weights: Array | None,
 ) -> Decoder:
     """Return a decoder without a closed form for known labels, with columns for the new labels ``Y``."""
     old = scorer.decoder
     if old.link == "identity":  # the transpose of the embedding
-        return replace(
-            old,
-            weights=np.hstack([old.weights, vectors.T.astype(old.weights.dtype)]),
-            bias=np.append(old.bias, np.zeros(len(vectors), old.bias.dtype)),
-        )
-    statistics = CPU.statistics(H, Y, old.fourier, weights).with_unlabelled_rows(seen.total, seen.mean, seen.gram())
-    added = fit_discriminant(statistics, 0.1, multiclass=False)  # log-odds, as those of the old columns are
-    return replace(
-        old,
-        weights=np.hstack([old.weights, added.weights.astype(old.weights.dtype)]),
-        bias=np.append(old.bias, added.bias.astype(old.bias.dtype)),
-    )
+        weights_of_new, bias = vectors.T, np.zeros(len(vectors))
+    else:  # log-odds, as those of the old columns are
+        statistics = CPU.statistics(H, Y, old.fourier, weights).with_unlabelled_rows(seen.total, seen.mean, seen.gram())
+        added = fit_discriminant(statistics, SHRINKAGE, multiclass=False)
+        weights_of_new, bias = added.weights, added.bias
+    joined = np.hstack([old.weights, weights_of_new.astype(old.weights.dtype)])
+    return replace(old, weights=joined, bias=np.append(old.bias, bias.astype(old.bias.dtype)))
 
 
 def _projected(scorer: EmbeddingScorer, X: Rows) -> Block:

@@ -8,7 +8,7 @@ from scipy import sparse
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows
 from rembrandt.errors import SettingsError
-from rembrandt.linalg.sparse import as_csr, unit_rows
+from rembrandt.linalg.sparse import unit_rows
 from rembrandt.metrics.percent import percent
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
@@ -18,7 +18,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.updating.embedding import update_embedding
-from rembrandt.updating.trees import pseudo_examples, update_trees, with_closed_labels
+from rembrandt.updating.trees import Batch, pseudo_examples, update_trees, with_closed_labels
 
 OUTSIDE = 0.1  # fraction of the weight of new labels that the embedding may miss, beyond that of the labels of the fit
 ADDED = 1.0  # examples added since the fit, relative to those of the fit, from which a refit is due
@@ -83,12 +83,13 @@ def _trees(
 ) -> tuple[Trees, list[str]]:
     """Refit the nodes that get new examples; without the old ones, add the new labels alone."""
     n, known = X.shape[0], trees.n_labels
+    new = unit_rows(X[:]), Y, np.ones(n) if weights is None else weights
     fresh = np.append(model.label_counts == 0, np.ones(Y.shape[1] - known, dtype=np.bool_))  # without examples so far
     if history is not None:
         fresh[Y.indices] = True
-        before, labels = unit_rows(history.X[:]), history.Y
         own = np.ones(history.n) if history.weights is None else history.weights
-        return _fitted(trees, before, labels, own, X, Y, weights, fresh, False, recipe, report), []
+        batch = Batch.of((unit_rows(history.X[:]), history.Y, own), new, recipe.trees)
+        return update_trees(trees, batch, fresh, False, recipe.seed, report), []
     left = ["the trees score the known labels as before: they need the old examples (history)"]
     centroids = model.scorers.get("centroids")
     if not fresh.any():
@@ -96,33 +97,10 @@ def _trees(
     if not isinstance(centroids, Centroids):
         return with_closed_labels(trees, Y.shape[1] - known), [*left, "the trees do not know the new labels"]
     # Rows are between the mean directions of labels, which have all common features, and an empty row.
-    labels = sparse.csr_array((known + 1, Y.shape[1]), dtype=Y.dtype)
-    shares = model.label_counts / max(1, model.label_counts.sum())
-    own = np.append(shares, 1.0) * min(model.n_train, max(n, known))
-    before = pseudo_examples(centroids.centroids)
-    return _fitted(trees, before, labels, own, X, Y, weights, fresh, True, recipe, report), left
-
-
-def _fitted(
-    trees: Trees,
-    before: sparse.csr_array,
-    labels: sparse.csr_array,
-    own: Array,
-    X: Rows,
-    Y: sparse.csr_array,
-    weights: Array | None,
-    touched: Array,
-    only_labels: bool,
-    recipe: Recipe,
-    report: Report,
-) -> Trees:
-    """Fit the touched labels to old rows, with their labels and weights, and new ones."""
-    kept = np.append(own, np.ones(X.shape[0]) if weights is None else weights)
-    counted = np.flatnonzero(kept > 0)
-    rows = as_csr(sparse.vstack([before, unit_rows(X[:])], format="csr")[counted])
-    targets = as_csr(sparse.vstack([labels, Y], format="csr")[counted])
-    costs, n_new = recipe.trees.cost * kept[counted], int((counted >= len(own)).sum())
-    return update_trees(trees, rows, targets, costs, n_new, touched, only_labels, recipe.trees, recipe.seed, report)
+    own = np.append(model.label_counts / max(1, model.label_counts.sum()), 1.0) * min(model.n_train, max(n, known))
+    empty = sparse.csr_array((known + 1, Y.shape[1]), dtype=Y.dtype)
+    batch = Batch.of((pseudo_examples(centroids.centroids), empty, own), new, recipe.trees)
+    return update_trees(trees, batch, fresh, True, recipe.seed, report), left
 
 
 def outside(model: Model, counts: Array) -> float:

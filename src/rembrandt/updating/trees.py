@@ -5,7 +5,7 @@ its parent; the others keep their weights. Without them only new labels are fitt
 labels stand for the old examples.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,32 +21,46 @@ from rembrandt.scorers.trees import Level, Tree, Trees
 UNLIKELY = -1.0  # margin of rows that do not have a label
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Unit rows, their labels and costs: old examples, or what stands for them, and then ``n_new`` new ones."""
+
+    X: sparse.csr_array
+    Y: sparse.csr_array  # the labels of the trees and then new ones
+    costs: Array
+    n_new: int
+    settings: TreeSettings
+
+    @classmethod
+    def of(cls, old: tuple[Any, Any, Any], new: tuple[Any, Any, Any], settings: TreeSettings) -> "Batch":
+        """Join rows, labels and weights of old and of new examples."""
+        weights = np.append(old[2], new[2])
+        kept = np.flatnonzero(weights > 0)
+        X, Y = (as_csr(sparse.vstack(pair, format="csr")[kept]) for pair in zip(old[:2], new[:2], strict=True))
+        return cls(X, Y, (settings.cost * weights[kept]).astype(np.float32), int((kept >= len(old[2])).sum()), settings)
+
+    def latest(self) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Rows and labels of the new examples."""
+        first = len(self.costs) - self.n_new
+        return self.X[first:], self.Y[first:]
+
+    def shuffled(self, seed: int) -> "Batch":
+        """Return the rows in random order, because coordinate descent goes through rows as they come."""
+        order = np.random.default_rng(seed).permutation(len(self.costs))
+        return replace(self, X=self.X[order], Y=self.Y[order], costs=self.costs[order])
+
+
 def update_trees(
-    trees: Trees,
-    X: sparse.csr_array,
-    Y: sparse.csr_array,
-    costs: Array,
-    n_new: int,
-    touched: Array,
-    only_labels: bool,
-    settings: TreeSettings,
-    seed: int = 0,
-    report: Report = silent,
+    trees: Trees, batch: Batch, touched: Array, only_labels: bool, seed: int = 0, report: Report = silent
 ) -> Trees:
     """Return the trees after more examples.
 
-    ``X`` (unit rows) and ``Y`` are old examples, or what stands for them, and then ``n_new`` new ones. The columns of
-    ``Y`` are the labels of the trees and then new ones. Those that are ``touched`` (a mask) are fitted, and the nodes
-    above them, unless ``only_labels`` is set: then each is fitted against all rows.
+    Labels that are ``touched`` (a mask) are fitted, and the nodes above them, unless ``only_labels`` is set: then each
+    is fitted against all rows.
     """
-    order = np.random.default_rng(seed).permutation(len(costs))  # coordinate descent goes through rows as they come
-    shuffled = X[order], Y[order], costs[order].astype(np.float32)
-    latest = slice(len(costs) - n_new, None)
-    changed = []
-    for tree in trees.trees:
-        parent = _parents(tree, X[latest], Y[latest], trees.power)
-        fit = _extended if only_labels else _refitted
-        changed.append(fit(tree, *shuffled, parent, touched, settings, report))
+    fit, rows = _extended if only_labels else _refitted, batch.shuffled(seed)
+    parents = (_parents(tree, *batch.latest(), trees.power) for tree in trees.trees)
+    changed = (fit(tree, rows, parent, touched, report) for tree, parent in zip(trees.trees, parents, strict=True))
     return replace(trees, trees=tuple(changed))
 
 
@@ -80,48 +94,29 @@ def _parents(tree: Tree, X: sparse.csr_array, Y: sparse.csr_array, power: float)
     return np.append(known, np.asarray(likely).argmax(axis=1).astype(known.dtype))
 
 
-def _refitted(
-    tree: Tree,
-    X: sparse.csr_array,
-    Y: sparse.csr_array,
-    costs: Array,
-    parent: Array,
-    touched: Array,
-    settings: TreeSettings,
-    report: Report,
-) -> Tree:
+def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
     """Fit the nodes on the paths to touched labels again, from the largest clusters down to the labels."""
     paths = [np.arange(len(parent)), parent]  # the node of each label, from the last level up
     for level in reversed(tree.levels[1:-1]):
         paths.append(level.parent[paths[-1]])
-    pools, levels = _everything(X), []
+    pools, levels = _everything(rows.X), []
     for level, nodes in zip(tree.levels[:-1], reversed(paths[1:]), strict=False):
-        size = len(level.bias)
-        member = sparse.csr_array(
-            (np.ones(len(nodes), np.float32), (np.arange(len(nodes)), nodes)), shape=(len(nodes), size)
-        )
-        examples = as_csr((Y @ member).T)
+        size, ones = len(level.bias), np.ones(len(nodes), np.float32)
+        member = sparse.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), size))
+        examples = as_csr((rows.Y @ member).T)
         mine = np.zeros(size, dtype=np.bool_)
         mine[nodes[touched]] = True
-        levels.append(_fitted(level, Nodes(examples, pools, level.parent, costs, settings), X, mine, report))
+        of_level = Nodes(examples, pools, level.parent, rows.costs, rows.settings)
+        levels.append(_fitted(level, of_level, rows.X, mine, report))
         pools = examples
-    last = Nodes(as_csr(Y.T), pools, parent, costs, settings)
-    return Tree((*levels, _fitted(tree.labels, last, X, touched, report)))
+    last = Nodes(as_csr(rows.Y.T), pools, parent, rows.costs, rows.settings)
+    return Tree((*levels, _fitted(tree.labels, last, rows.X, touched, report)))
 
 
-def _extended(
-    tree: Tree,
-    X: sparse.csr_array,
-    Y: sparse.csr_array,
-    costs: Array,
-    parent: Array,
-    touched: Array,
-    settings: TreeSettings,
-    report: Report,
-) -> Tree:
+def _extended(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
     """Fit the touched labels against all rows."""
-    nodes = Nodes(as_csr(Y.T), _everything(X), np.zeros_like(parent), costs, settings)
-    return Tree((*tree.levels[:-1], replace(_fitted(tree.labels, nodes, X, touched, report), parent=parent)))
+    nodes = Nodes(as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent), rows.costs, rows.settings)
+    return Tree((*tree.levels[:-1], replace(_fitted(tree.labels, nodes, rows.X, touched, report), parent=parent)))
 
 
 def _fitted(level: Level, nodes: Nodes, X: sparse.csr_array, mine: Array, report: Report) -> Level:
