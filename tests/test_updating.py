@@ -10,15 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
-from rembrandt.data import Dataset, catalogue
+from rembrandt.data import catalogue
 from rembrandt.data.convert import convert
 from rembrandt.data.rows import as_rows
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.estimators.classifier import warn_if_large
 from rembrandt.fitting import fit_model
 from rembrandt.metrics import precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe
+from rembrandt.scorers.centroids import add_rows, fit_centroids
 from rembrandt.updating import outside, refit_due, update_model
-from tests.estimators.problems import directions, examples, settled
+from tests.estimators.problems import directions, examples, settled, words
 
 KERNEL = {"kernel": "gaussian", "n_random_features": 60}
 GROWABLE = settled(growable=True)
@@ -249,27 +251,145 @@ class TestRefitDue:
         assert refit_due(model) is None
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(
-        ("given", "parameter", "advice"),
-        [
-            (settled(), "growable", "fit it with growable=True"),
-            ({"preset": "fast"}, "growable", "trees.*fit again with all examples, or fit with growable=True"),
-            (settled(scorers="centroids"), "growable", "centroids.*fit again with all"),
-        ],
-        ids=["plain", "trees", "centroids"],
-    )
-    def test_a_model_that_cannot_be_updated_says_what_to_do(self, given, parameter, advice):
-        X, Y = directions()
-        classifier = RembrandtClassifier(**given).fit(X, sparse.csr_array(Y))
-        assert not hasattr(classifier, "partial_fit"), "as scikit-learn asks"
-        with pytest.raises(SettingsError, match=advice) as refused:
-            classifier.update_dataset(Dataset.from_arrays(X, Y))
-        assert refused.value.parameters == (parameter,)
-        with pytest.raises(AttributeError) as hidden:
-            classifier.partial_fit(X, Y)
-        assert str(hidden.value.__cause__) == str(refused.value)
+def blended(names, n_trees=2, pairs=3e3):
+    """A recipe with these scorers; few pairs make clusters."""
+    recipe = Recipe(names, 6, kernel=None, decoder_ridge=0.01).with_trees(n_trees=n_trees, pairs=pairs, cost=1.0)
+    return recipe.with_embedding(kernel_scale=1.0, leave_out=0.0)
 
+
+def first_and_more(seed=0):
+    """Rows of words with one label; the last four of 40 labels are in the later rows alone."""
+    X, Y = words(600, seed=seed)
+    late = np.asarray(Y[:, 36:].sum(axis=1)).ravel() > 0
+    late[::7] = True
+    return X, Y, ~late, late
+
+
+class TestTrees:
+    @pytest.mark.parametrize("pairs", [3e3, 3e7], ids=["clusters", "flat"])
+    def test_with_history_nodes_with_new_examples_are_those_of_a_fit_to_all(self, pairs):
+        X, Y, first, late = first_and_more()
+        recipe = blended(("trees",), 1, pairs)
+        model = fit_model(examples(X[first], sparse.csr_array(Y[first][:, :36])), recipe)
+        history = replace(examples(X[first], Y[first]), Y=Y[first])
+        updated = update_model(model, as_rows(X[late]), Y[late], np.arange(36, 40), history=history)
+        assert updated.n_labels == 40 and updated.settings["updates"][-1]["left"] == []
+        before, after = (m.scorers["trees"].trees[0] for m in (model, updated))
+        assert_array_equal(after.labels.parent[:36], before.labels.parent)
+        untouched = np.setdiff1d(np.arange(36), Y[late].indices)
+        same = (after.labels.weights[untouched] - before.labels.weights[untouched]).nnz
+        assert same == 0 and len(untouched) < 10
+        whole = fit_model(examples(X, Y), recipe)
+        found = [m.top_k(X, 1)[0][:, 0] for m in (updated, whole)]
+        right = [(each == Y.indices).mean() for each in found]
+        assert right[0] > right[1] - 0.02 and (found[0][late] >= 36).sum() > 0.9 * (Y[late].indices >= 36).sum()
+        if pairs > 1e6:  # without clusters a node learns from all examples in either case
+            mine = np.unique(Y[late].indices)
+            rows = [m.scorers["trees"].trees[0].labels.weights[mine].toarray() for m in (updated, whole)]
+            assert_allclose(*rows, atol=0.35)
+
+    def test_without_history_new_labels_are_found_and_known_ones_stay(self):
+        X, Y, first, late = first_and_more()
+        names = ("trees", "centroids", "embedding")
+        model = fit_model(examples(X[first], sparse.csr_array(Y[first][:, :36])), blended(names))
+        updated = update_model(model, as_rows(X[late]), Y[late], np.arange(36, 40))
+        left = " ".join(updated.settings["updates"][-1]["left"])
+        assert "history" in left and "taken to be like the new ones" in left
+        weights = [m.scorers["trees"].trees[0].labels.weights[:36] for m in (model, updated)]
+        assert (weights[0] - weights[1]).nnz == 0
+        test, truth = words(600, seed=9)
+        found = updated.top_k(test, 1)[0][:, 0]
+        new = truth.indices >= 36
+        assert (found == truth.indices)[new].mean() > 0.6 and (found[~new] >= 36).mean() < 0.1
+        known = [(m.top_k(test[~new], 1)[0][:, 0] == truth.indices[~new]).mean() for m in (model, updated)]
+        assert known[1] > known[0] - 0.03
+
+    def test_trees_alone_need_the_old_examples(self):
+        X, Y, first, late = first_and_more()
+        model = fit_model(examples(X[first], Y[first]), blended(("trees",)))
+        with pytest.raises(SettingsError, match="give the old ones as history") as refused:
+            update_model(model, as_rows(X[late]), Y[late], np.empty(0, int))
+        assert refused.value.parameters == ("history",)
+        both = fit_model(examples(X[first], sparse.csr_array(Y[first][:, :36])), blended(("trees", "embedding")))
+        updated = update_model(both, as_rows(X[late]), Y[late], np.arange(36, 40))
+        assert "the trees do not know the new labels" in updated.settings["updates"][-1]["left"]
+        assert updated.scorers["trees"].n_labels == 40
+
+
+class TestCentroids:
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_they_are_those_of_all_examples(self, weighted):
+        X, Y, first, late = first_and_more()
+        w = np.random.default_rng(0).random(len(first)) if weighted else None
+        parts = [None if w is None else w[rows] for rows in (first, late)]
+        before = fit_centroids(as_rows(X[first]), sparse.csr_array(Y[first][:, :36]), parts[0])
+        after = add_rows(before, np.zeros(36), as_rows(X[late]), Y[late], parts[1])
+        whole = fit_centroids(as_rows(X), Y, w)
+        assert_allclose(after.centroids.toarray(), whole.centroids.toarray(), atol=1e-5)
+        assert_allclose(after.lengths, whole.lengths, rtol=1e-5)
+
+
+class TestOtherDecoders:
+    @pytest.mark.parametrize("decoder", ["discriminant", "logistic", "transpose"])
+    @pytest.mark.parametrize("multiclass", [False, True])
+    def test_known_labels_stay_and_new_ones_are_found(self, decoder, multiclass):
+        X, Y = directions(n=600, multiclass=multiclass)
+        late = Y[:, 10:].any(axis=1)
+        y = Y.argmax(axis=1)
+        recipe = replace(blended(("embedding",)), decoder=decoder, n_components=10)
+        first = examples(X[~late], y[~late] if multiclass else sparse.csr_array(Y[~late][:, :10]))
+        model = fit_model(first, recipe)
+        updated = update_model(model, as_rows(X[late]), sparse.csr_array(Y[late]), np.arange(10, 12))
+        old, new = (m.embedding.decoder for m in (model, updated))
+        assert_array_equal(new.weights[:, :10], old.weights)
+        assert f"the {decoder} decoder scores the known labels as before" in updated.settings["updates"][-1]["left"]
+        scores = updated.embedding.all(updated.embedding.prepare(X))[:, 10:]
+        assert scores[Y[:, 10:] == 1].mean() > scores[Y[:, 10:] == 0].mean()
+
+    def test_history_gives_the_moments_that_a_growable_model_keeps(self):
+        X, Y = directions()
+        recipe = blended(("embedding",))
+        first = examples(X[:400], sparse.csr_array(Y[:400]))
+        plain, growable = fit_model(first, recipe), fit_model(first, replace(recipe, growable=True))
+        more = as_rows(X[400:]), sparse.csr_array(Y[400:]), np.empty(0, int)
+        found = update_model(plain, *more, history=first).embedding, update_model(growable, *more).embedding
+        assert_allclose(found[0].decoder.weights, found[1].decoder.weights, rtol=1e-6, atol=1e-9)
+        assert found[0].moments is None, "the model stays as small as it was"
+
+
+class TestClassifier:
+    def test_the_default_is_updated_with_and_without_history(self, tmp_path):
+        texts = [f"word{i % 20} other{i % 7} more{i % 3}" for i in range(400)]
+        tags = [[f"t{i % 20}", f"o{i % 7}"] for i in range(400)]
+        late = [i % 20 == 3 or i % 9 == 0 for i in range(400)]
+        parts = [
+            ([t for t, is_late in zip(each, late, strict=True) if is_late == when])
+            for when in (False, True)
+            for each in (texts, tags)
+        ]
+        given = {"scorers": ("trees", "centroids"), "random_state": 0}
+        for history in (None, (parts[0], parts[1])):
+            one = RembrandtClassifier(**given).fit(parts[0], parts[1])
+            if history is None and "centroids" not in one.model_.scorers:
+                with pytest.raises(SettingsError, match="history"):
+                    one.update(parts[2], parts[3])
+                continue
+            one.update(parts[2], parts[3], history=history)
+            assert one.n_train_ == 400 and "t3" in one.classes_
+            one.save(tmp_path / str(history is None))
+            again = load(tmp_path / str(history is None))
+            assert again.describe()["trained_on"]["n_updated"] == len(parts[2])
+            assert_array_equal(again.top_columns(texts, 3)[0], one.top_columns(texts, 3)[0])
+
+    def test_a_large_covariance_is_announced(self):
+        recipe = replace(blended(("embedding",)), kernel="gaussian", growable=True)
+        with pytest.warns(RembrandtWarning, match=r"growable=True adds 12 MB to the model"):
+            warn_if_large(recipe.with_embedding(n_random_features=1700))
+        warn_if_large(recipe.with_embedding(n_random_features=200))
+        warn_if_large(replace(recipe.with_embedding(n_random_features=1700), kernel=None))
+
+
+class TestRefusals:
     @pytest.mark.parametrize("given", [{"decoder": "logistic"}, {"decoder": "transpose"}, {"scorers": ("trees",)}])
     def test_an_unfitted_classifier_that_cannot_be_updated_says_so(self, given):
         X, Y = directions()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rembrandt import RembrandtClassifier, label_array, load, read
+from rembrandt import RembrandtClassifier, TextFeatures, label_array, load, read
 from rembrandt.errors import DataError, RembrandtWarning
 from tests.cli.conftest import Run, no_terminal, run
 
@@ -78,7 +78,7 @@ def test_strings_and_lists_are_the_same_labels(cooking: Path) -> None:
 
 def test_evaluate_says_what_is_possible(cooking: Path, model: Path, run: Run) -> None:
     said = run("evaluate", model, cooking / "test.csv").out
-    assert re.search(r"P@5 can be 4\d\.\d\d% at most here: examples have 2\.\d labels on average", said)
+    assert re.search(r"P@5 can be 4\d\.\d\d % at most here: examples have 2\.\d labels on average", said)
     assert all(name in said for name in ("R@k", "F1@k", "nDCG@k", "PSP@k")) and "F1 of the labels" in said
     answer = run("evaluate", model, cooking / "test.csv", "--json").json
     assert answer["p@1"] > 0.35 and answer["r@5"] > answer["r@1"] and 0 < answer["micro_f1"] < 1
@@ -100,6 +100,68 @@ def test_predictions_are_files_that_others_read(cooking: Path, model: Path, run:
     assert rows[0]["labels"][0]["label"] in ("bread", "baking") and rows[1]["labels"] == []
     reached = run("predict", model, cooking / "test.csv", "--min-probability", 0.2, "--json").rows
     assert all(one["probability"] >= 0.2 for row in reached for one in row["labels"])
+
+
+def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
+    said = run("info", model).out
+    assert "Trained on: 4,000 examples (texts, " in said and "663 labels, 2.3 per example" in said
+    assert re.search(r"the first label is right for \d\d\.\d % of [\d,]+ held-out examples", said)
+    assert (
+        "Mean of P@1 and nDCG@5: " in said and "in a table they are in title; labels in tags, separated by ';'" in said
+    )
+    answer = run("info", model, "--json").json
+    assert [set(one["scorers"]) for one in answer["blends"] if one["chosen"]] == [set(answer["chosen"]["scorers"])]
+    assert "embedding" not in str(answer["chosen"]) + str(answer["parts"]), "no part is described that the model lacks"
+    assert answer["parts"][0]["bytes"] < answer["bytes"] and 0.3 < answer["quality"]["p@1"] < 0.8
+
+
+def test_probabilities_mean_something(cooking: Path, model: Path, run: Run) -> None:
+    fitted = load(model)
+    threshold = fitted.settings_["predict_threshold"]
+    assert threshold == fitted.model_.threshold != 0.5 and fitted.settings_["calibration_error"] < 0.05
+    rows = run("predict", model, cooking / "test.csv", "--threshold", "--json").rows
+    values = [one["probability"] for row in rows for one in row["labels"]]
+    assert min(values) >= threshold and max(values) < 1
+    assert "1.0000" not in run("predict", model, cooking / "test.csv").out
+    data = read(cooking / "test.csv", text="title", labels="tags", label_separator=";")
+    known = data.align_labels(fitted.classes_.tolist())
+    labels, likely = fitted.top_columns(known.texts, 5)
+    right = np.take_along_axis(known.Y.toarray(), labels, axis=1)[labels >= 0]
+    assert abs(right.mean() - likely[labels >= 0].mean()) < 0.05
+
+
+def test_a_model_learns_more(cooking: Path, model: Path, run: Run) -> None:
+    rows = (cooking / "test.csv").read_text().splitlines()
+    new = [f"{row.rpartition(',')[0]},{row.rpartition(',')[2]};week-47" for row in rows[1:101]]
+    (cooking / "more.csv").write_text("\n".join([rows[0], *new]) + "\n")
+    update = ("update", model, cooking / "more.csv", "-o")
+    said = run(*update, cooking / "updated", "--history", cooking / "train.csv").out
+    assert "has now seen 4,100 examples" in said and "of them new" in said and "Left: " not in said
+    updated = load(cooking / "updated")
+    assert "week-47" in updated.classes_ and updated.describe()["trained_on"]["n_updated"] == 100
+    assert "100 of them added by updates" in run("info", cooking / "updated").out
+    if "centroids" in updated.model_.scorers:
+        assert "Left: the trees score the known labels as before" in run(*update, cooking / "partly").out
+    else:
+        assert "give the old ones as history" in run(*update, cooking / "partly", code=1).err
+
+
+def test_an_encoder_next_to_words(cooking: Path) -> None:
+    class Letters:
+        name = "letters"
+
+        def encode(self, texts: list[str]) -> list[list[int]]:
+            return [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+
+    data = read(cooking / "train.csv", text="title", labels="tags", label_separator=";").rows(range(800))
+    text = TextFeatures(encoder=Letters())
+    fitted = RembrandtClassifier(preset="fast", text=text, random_state=0).fit_dataset(data)
+    fitted.save(cooking / "encoded")
+    again = load(cooking / "encoded")
+    with pytest.raises(DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"):
+        again.predict_labels(["how to bake bread"])
+    again.text_.set_encoder(Letters())
+    assert again.predict_labels(["qwertyuiop"], k=1, min_probability=0.0)[0], "an encoder knows every text"
 
 
 def test_a_sparse_file_is_not_text(real_data: Path, cooking: Path, model: Path, run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_features
 from rembrandt.scorers.protocol import Array, Scorer
+from rembrandt.scorers.thresholds import summary
 from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.scorers.trees import Trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -35,6 +36,7 @@ def fit_model(
     ``first_tree`` was fitted to nearly all examples already and becomes the first of several.
     """
     facts: dict[str, Any] = recipe.to_json() | {"memory_estimate": check_memory(data, recipe, place)}
+    facts["predict_threshold"] = None if data.multiclass else summary(threshold)
     scorers: dict[str, Scorer] = {}
     for name in recipe.scorers:
         scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_tree)

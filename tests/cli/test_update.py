@@ -89,14 +89,29 @@ def test_a_store_is_taken_for_a_file(
     assert_allclose(weights(by_store), weights(by_file), atol=1e-5)
 
 
-def test_what_cannot_be_updated_says_so(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    assert "(option --growable of rembrandt fit)" in run("update", model, data / "test.tsv", code=1).err
-    assert "not a model" in run("update", tmp_path, data / "test.tsv", code=1).err
-    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, "--growable")
+def test_trees_take_the_old_examples(parts: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
+    given = ("--scorers", "trees", "--n-trees", 1, "--tree-cost", 1)
+    run("fit", parts[0], "-o", tmp_path / "trees", *TABLE, *given)
+    refused = run("update", tmp_path / "trees", parts[1], code=1).err
+    assert "give the old ones as history" in refused and "(option --history)" in refused
+    said = run("update", tmp_path / "trees", parts[1], "--history", parts[0], "-o", tmp_path / "more").out
+    assert "has 40 labels, 1 of them new" in said and "Left:" not in said
+    both = ("--history", parts[0], "--refit")
+    assert "give one of the two" in run("update", tmp_path / "trees", parts[1], *both, code=1).err
+
+
+def test_what_was_left_is_said(parts: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    run("fit", parts[0], "-o", plain, *TABLE, *FAST)
+    said = run("update", plain, parts[1], "-o", tmp_path / "more").out
+    assert "Left: the old examples were taken to be like the new ones" in said
+    answer = run("update", plain, parts[1], "--history", parts[0], "-o", tmp_path / "exact", "--json").json
+    assert answer["left"] == [] and answer["n_train"] == 800
+    (tmp_path / "empty").mkdir()
+    assert "not a model" in run("update", tmp_path / "empty", parts[1], code=1).err
+    refused = ("fit", parts[0], "-o", tmp_path / "no", *TABLE, *FAST, "--growable")
     assert "(option --decoder)" in run(*refused, "--decoder", "transpose", code=1).err
     assert "growable=True needs" in run(*refused, "--scorers", "trees", code=1).err
-    run("fit", data / "train.tsv", "-o", tmp_path / "trees", *TABLE, "--preset", "fast")
-    assert "this model has trees" in run("update", tmp_path / "trees", data / "test.tsv", code=1).err
 
 
 def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: Path) -> None:
@@ -107,7 +122,7 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
     run("fit", tmp_path / "first.txt", "-o", tmp_path / "model", *FAST, "--growable")
     answer = run("update", tmp_path / "model", tmp_path / "second.txt", "--json").json
     assert answer["n_train"] == len(lines) - 1 and answer["refit_due"] is None
-    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "outside": 0.0}]
+    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "outside": 0.0, "left": []}]
     assert np.isfinite(weights(load(tmp_path / "model"))).all()
 
 

@@ -362,6 +362,9 @@ class TestBlend:
             own, fixed = (f1_score(Y, found[t].predict(X), average=kind, zero_division=0) for t in (kind, 0.5))
             assert own > fixed
         assert np.shape(found["macro"].model_.threshold) == (30,)
+        shown = {t: each.settings_["predict_threshold"] for t, each in found.items()}
+        assert shown[0.5] == 0.5 and shown["micro"] == found["micro"].model_.threshold
+        assert shown["macro"]["median"] == np.median(found["macro"].model_.threshold)
 
     def test_it_is_learned_on_held_out_rows_and_the_model_on_all(self):
         X, Y = skewed(n=900)

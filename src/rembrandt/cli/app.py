@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rembrandt import __version__
-from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, labels, predict, serve, tune, update
+from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, info, labels, predict, serve, tune, update
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
@@ -14,7 +14,7 @@ VERBS: dict[str, Callable[..., None]] = {
     **{"demo": demo.demo, "fit": fit.fit, "tune": tune.tune, "update": update.update, "predict": predict.predict},
     **{"evaluate": evaluate.evaluate, "embed": embed.embed, "explain": explore.explain, "labels": labels.labels},
     **{"confusions": explore.confusions, "neighbors": explore.neighbors, "spectrum": explore.spectrum},
-    **{"map": explore.map_labels, "report": explore.write_report, "serve": serve.serve},
+    **{"info": info.info, "map": explore.map_labels, "report": explore.write_report, "serve": serve.serve},
 }
 DATA_VERBS: dict[str, Callable[..., None]] = {"list": data.list_sets, "get": data.get, "convert": data.convert}
 _HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}

@@ -60,8 +60,9 @@ def convert(
     """
     from rembrandt.data.convert import convert as converted
 
-    if reading.vectors is not None:
-        raise typer.BadParameter("a store has no vectors; fit to the file", param_hint="--vectors")
+    for name in ("vectors", "encoder"):
+        if getattr(reading, name) is not None:
+            raise typer.BadParameter("a store has no vectors; fit to the file", param_hint=f"--{name}")
     features = _text_features(texts, like)
     with console.progress() as report:
         how = reading.arguments()

@@ -40,35 +40,15 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
-    settings = classifier.settings_
-    lines = [f"Scorers: {recipe_words(settings)}."]
-    if settings.get("rank_reason"):
-        lines.append(f"Rank {settings['rank']:,}: {settings['rank_reason']}.")
-    blends = sorted(settings["blends"], key=lambda each: (len(each["scorers"]), -each["quality"]))
-    if blends:
-        reached = ", ".join(f"{' + '.join(each['scorers'])} {each['p@1']:.1%}" for each in blends)
-        lines.append(f"P@1 on held-out examples: {reached}.")
-    return lines
-
-
-def recipe_words(facts: Mapping[str, Any]) -> str:
-    """Describe a recipe in a few words: its scorers with their settings."""
-    settings, trees = facts["embedding"], facts["trees"]
-    parts = [f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"]
-    parts += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
-    parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
-    parts += ["rows of unit length"] if facts["normalize"] else []
-    parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
-    powers = [f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)]
-    parts += [f"labels scaled by {', '.join(powers)}"] if powers else []
-    words = {"embedding": f" ({', '.join(parts)})"}
-    words["trees"] = f" (n_trees {trees['n_trees']}, cost {trees['cost']:g})"
-    return "; ".join(f"{name}{words.get(name, '')}" for name in facts["scorers"])
+    chosen = classifier.describe()["chosen"]
+    rank = [f"Rank {classifier.settings_['rank']:,}: {chosen['rank_reason']}."] if chosen["rank_reason"] else []
+    return [f"Scorers: {chosen['words']}.", *rank, *chosen["why"]]
 
 
 def show_measures(console: Console, measured: Measured) -> None:
     """Print the measures of a model and of the most popular labels, in per cent."""
     from rembrandt.evaluation import KS
+    from rembrandt.metrics.percent import percent
 
     rows = []
     names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
@@ -82,29 +62,45 @@ def show_measures(console: Console, measured: Measured) -> None:
     k, most = max(KS), measured.largest[f"p@{max(KS)}"]
     if most < 1:
         each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(1, measured.data.n_examples)
-        console.say(f"P@{k} can be {most:.2%} at most here: examples have {each:.1f} labels on average.")
+        console.say(f"P@{k} can be {percent(most, 2)} at most here: examples have {each:.1f} labels on average.")
     speed = f"{measured.examples_per_second:,.0f} examples per second"
-    console.say(f"Error (1 - P@1) {measured.model['error']:.2%}; {speed}.")
+    console.say(f"Error (1 - P@1) {percent(measured.model['error'], 2)}; {speed}.")
 
 
 def show_deciles(console: Console, deciles: list[Decile]) -> None:
     """Print recall and precision by the frequency of labels."""
+    from rembrandt.metrics.percent import percent
+
     header = ["labels by frequency", "in training", "true", "recall@5", "precision", "found at least once"]
     rows = []
     for number, tenth in enumerate(deciles, 1):
-        recall, covered = (f"{share:.1%}" if tenth.n_true else "-" for share in (tenth.recall, tenth.covered))
-        precision = f"{tenth.precision:.1%}" if tenth.n_predicted else "-"
+        recall, covered = (percent(share if tenth.n_true else None) for share in (tenth.recall, tenth.covered))
+        precision = percent(tenth.precision if tenth.n_predicted else None)
         seen = f"{tenth.rarest:,} to {tenth.commonest:,}"
         rows.append([f"tenth {number}", seen, f"{tenth.n_true:,}", recall, precision, covered])
     console.table(header, rows)
 
 
+def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
+    """Print what every combination of scorers reached on held-out examples, the chosen one marked."""
+    rows = [
+        ["*" if each["chosen"] else "", " + ".join(each["scorers"])]
+        + [f"{100 * each[name]:.2f}" for name in ("p@1", "p@3", "p@5", "quality")]
+        for each in sorted(blends, key=lambda each: -each["quality"])
+    ]
+    console.table(["", "scorers", "P@1", "P@3", "P@5", "compared by"], rows, left=(0, 1))
+
+
 def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
-    """Print trials, the best of each rung last."""
-    rows = []
+    """Print trials, the best of each rung last; a star marks the settings that were chosen."""
+    from rembrandt.model.description import recipe_words
+
+    rows, timed = [], any("seconds" in trial for trial in trials)  # only a search with a budget measures times
     for trial in sorted(trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])):
         count = f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
         precisions = [f"{100 * trial[name]:.2f}" for name in ("p@1", "p@3", "p@5")]
-        where = [str(trial["rung"]), count, recipe_words(trial), f"{trial['seconds']:.1f}"]
-        rows.append([*where, *precisions, trial["outcome"]])
-    console.table(["rung", "rows", "candidate", "s", "P@1", "P@3", "P@5", "outcome"], rows, left=(0, 2, 7))
+        where = ["*" if trial["outcome"] == "chosen" else "", str(trial["rung"]), count, recipe_words(trial)]
+        took = [f"{trial['seconds']:.1f}"] if timed else []
+        rows.append([*where, *precisions, trial["outcome"], *took])
+    header = ["", "rung", "rows", "candidate", "P@1", "P@3", "P@5", "outcome", *(["s"] if timed else [])]
+    console.table(header, rows, left=(0, 1, 3, 7))

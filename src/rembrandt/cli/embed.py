@@ -46,7 +46,7 @@ def embed(
         device = options.checked_device(device, scheduler, source)
         with console.progress() as report:
             data, _ = read_training(source, reading, report)
-            X = texts.features().fit_transform(data.texts or []) if data.X is None else data.X
+            X = texts.features(reading.encoder).fit_transform(data.texts or []) if data.X is None else data.X
         given: dict[str, Any] = {"method": method, "ridge": ridge, "n_iter": n_iter, "random_state": seed}
         embedder = LabelEmbedder(n_components, **given, device=device, verbose=int(not console.quiet))
         names, embedded = data.label_names, embedder.fit(X, data.Y, data.weights)

@@ -76,6 +76,7 @@ def confusions(
     Pairs are sorted by how far they exceed chance.
     """
     from rembrandt.explore.confusions import confusions as find_confusions
+    from rembrandt.metrics.percent import percent
 
     with console.progress() as report:
         saved = open_model(model)
@@ -87,7 +88,7 @@ def confusions(
     rows, lines, documents = [], [], []
     for c in found:
         (true, predicted), texts = map(saved.labels.shown, (c.true, c.predicted)), None
-        rows.append([true, predicted, f"{c.count:,}", f"{c.rate:.0%}", f"{c.reverse:,}"])
+        rows.append([true, predicted, f"{c.count:,}", percent(c.rate, 0), f"{c.reverse:,}"])
         if known.texts is not None:
             texts = [known.texts[row] for row in c.examples]
             lines += ["", f"{true}, predicted as {predicted}:", *(f"  {text[:_TEXT]}" for text in texts)]

@@ -112,10 +112,12 @@ def prepare(
     from rembrandt.estimators import RembrandtClassifier
 
     device = options.checked_device(settings.device, scheduler, train)
-    classifier = RembrandtClassifier(**settings.parameters() | {"device": device}, text=texts.features())
+    text = texts.features(reading.encoder)
+    classifier = RembrandtClassifier(**settings.parameters() | {"device": device}, text=text)
     with console.progress() as report:
         data, known = read_training(train, reading, report)
-    if texts.parameters() and data.texts is None:
-        raise DataError("it has features, not texts", train, parameter=texts.parameters())
+    given = [*texts.parameters(), *(["encoder"] if reading.encoder else [])]
+    if given and data.texts is None:
+        raise DataError("it has features, not texts", train, parameter=given)
     console.say(*data_lines(data, train))
     return classifier, data, known

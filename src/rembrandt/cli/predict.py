@@ -89,11 +89,11 @@ def predict(
 
 def _text_lines(found: Predictions) -> Iterator[str]:
     """A line for each example. A probability is never rounded to one."""
+    from rembrandt.metrics.percent import probability
+
     for labels, values in zip(found.labels.tolist(), found.probabilities.tolist(), strict=True):
         pairs = zip(labels, values, strict=True)
-        yield "\t".join(
-            f"{printable(found.index.shown(i))} {p if p == 1 else min(p, 0.9999):.4f}" for i, p in pairs if i >= 0
-        )
+        yield "\t".join(f"{printable(found.index.shown(i))} {probability(p)}" for i, p in pairs if i >= 0)
 
 
 def _json_lines(found: Predictions) -> Iterator[str]:

@@ -47,6 +47,9 @@ class TextReading:
     vectors: Annotated[
         Path | None, option("Dense vectors next to the texts, one per example: .npy or .parquet.", DATA, metavar="FILE")
     ] = None
+    encoder: Annotated[
+        str | None, option("Encoder of texts, next to words: model2vec:NAME, ...", DATA, metavar="NAME")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,14 @@ class Reading(TextReading):
     def to_json(self) -> dict[str, Any]:
         """Return what holds for other files too: the labels of an npz file are another file."""
         one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
-        return asdict(self) | {"vectors": None} | ({"labels": None} if one_file else {})
+        return asdict(self) | {"vectors": None, "encoder": None} | ({"labels": None} if one_file else {})
 
     def overridden_by(self, given: TextReading) -> Reading:
         return replace(self, **{name: value for name, value in vars(given).items() if value is not None})
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        known = {name: value for name, value in vars(self).items() if name != "vectors"}
+        known = {name: value for name, value in vars(self).items() if name not in ("vectors", "encoder")}
         return known | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
 
 

@@ -64,6 +64,10 @@ class SavedModel:
         from rembrandt.data.store import is_store
 
         classifier, n_features = self.classifier, self.classifier.n_features_in_
+        if reading.encoder is not None and classifier.text_ is not None:
+            from rembrandt.features.encoder import load_encoder
+
+            classifier.text_.set_encoder(load_encoder(reading.encoder))
         wanted, other = ("features", "texts") if classifier.text_ is None else ("texts", "features")
         known = self.reading.overridden_by(reading)
         if source == STANDARD_INPUT and unlabelled:  # lines, whatever the training data was

@@ -40,7 +40,7 @@ class Settings:
     threshold: Annotated[
         Any, parsed("Least probability of predicted labels; micro, macro: for the best F1.", MODEL, "P|micro|macro")
     ] = "micro"
-    growable: Annotated[bool, flag("--growable", "Keep what rembrandt update needs.", MODEL)] = False
+    growable: Annotated[bool, flag("--growable", "Keep what exact updates need.", MODEL)] = False
     seed: options.Seed = 0
     device: options.Device = "cpu"
     decoder_ridge: Annotated[Any, parsed("Penalty of the decoder.", ADVANCED, "R|auto")] = "auto"
@@ -106,7 +106,9 @@ class TextSettings:
             given["stop_words"] = Path(str(self.stop_words)).read_text(encoding="utf-8").split()
         return {name: value for name, value in given.items() if value is not None}
 
-    def features(self) -> TextFeatures:
+    def features(self, encoder: str | None = None) -> TextFeatures:
+        """Return text features with these parameters and the encoder with this name."""
+        from rembrandt.features.encoder import load_encoder
         from rembrandt.features.text import TextFeatures
 
-        return TextFeatures(**self.parameters())
+        return TextFeatures(**self.parameters(), encoder=None if encoder is None else load_encoder(encoder))

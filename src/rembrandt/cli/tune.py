@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
-from rembrandt.cli.describe import command, recipe_words, saved_line, show_trials
+from rembrandt.cli.describe import command, saved_line, show_trials
 from rembrandt.cli.failure import about
 from rembrandt.cli.fit import prepare
 from rembrandt.cli.output import check_model_target, folder_size
@@ -90,6 +90,8 @@ class Watcher:
 
 
 def _best(progress: Progress) -> str:
+    from rembrandt.model.description import recipe_words
+
     best = progress.best
     assert best is not None
     measures = " / ".join(f"{100 * best[name]:.2f}" for name in ("p@1", "p@3", "p@5"))

@@ -8,10 +8,11 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, data_lines, saved_line
 from rembrandt.cli.failure import about
-from rembrandt.cli.options import flag
+from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
+from rembrandt.errors import SettingsError
 
 
 def update(
@@ -22,19 +23,25 @@ def update(
     output: Annotated[
         Path | None, options.output_option("MODEL", "Folder to write to; without it the model is replaced.")
     ] = None,
+    history: Annotated[
+        str | None, option("The examples so far, for the trees: the old file or a store.", metavar="FILE|STORE")
+    ] = None,
     refit: Annotated[bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
     """Update a model with more examples, of known and of new labels.
 
-    The cost depends on the new examples alone. The model must have been fitted with --growable. It is replaced when the
-    update is complete. A note says when it is time for --refit, which learns terms and the embedding again.
+    Without the old examples the cost depends on the new ones alone, and trees learn the new labels only. With --history
+    the nodes of trees that get new examples are fitted again. The output says what was left as it was. The model is
+    replaced when the update is complete. A note says when it is time for --refit, which learns everything again.
     """
     target, replaced = (model, True) if output is None else (output, force)
     check_model_target(target, replaced)
+    if refit and history is not None:
+        raise SettingsError("--refit has all examples in FILE, and --history the old ones; give one of the two")
     from rembrandt.recipe import Recipe
-    from rembrandt.updating import refit_due, updatable_scorer
+    from rembrandt.updating import refit_due
 
     with console.progress() as report:
         saved = open_model(model)
@@ -42,8 +49,8 @@ def update(
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
-            updatable_scorer(classifier.model_)  # before anything is read
             data = saved.read(file, reading, report)
+        old = None if history is None else saved.read(history, reading, report)
     console.say(*data_lines(data, file))
     with console.progress() as report:
         start = time.perf_counter()
@@ -51,16 +58,18 @@ def update(
             if refit:
                 classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_))
             else:
-                classifier.update_dataset(data, report)
+                classifier.update_dataset(data, report, old)
         seconds = time.perf_counter() - start
         classifier.save(target, force=replaced, extra=extra)
     added = [name for name in map(str, classifier.classes_) if name not in known]
     n_train, n_labels = classifier.n_train_, len(classifier.classes_)
+    updates = classifier.settings_.get("updates", [])
+    left = [] if refit else updates[-1]["left"]
     console.say(*(choice_lines(classifier) if refit else []))
     console.say(f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} of them new.")
-    console.say(saved_line(target, seconds, "Updated"))
+    console.say(*(f"Left: {each}." for each in left), saved_line(target, seconds, "Updated"))
     console.result(
         {"model": str(target), "seconds": seconds, "n_examples": data.n_examples}
         | {"n_train": n_train, "n_labels": n_labels, "added": added}
-        | {"updates": classifier.settings_.get("updates", []), "refit_due": refit_due(classifier.model_)}
+        | {"updates": updates, "left": left, "refit_due": refit_due(classifier.model_)}
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rembrandt.errors import RembrandtWarning
+from rembrandt.metrics.percent import percent
 
 MOST = 1000  # largest rank that an automatic choice tries
 SHARE = 0.995  # of the spectrum found, in the directions kept
@@ -22,7 +23,7 @@ def choose_rank(sigma: ArrayLike) -> tuple[int, str]:
     values = np.asarray(sigma, dtype=np.float64)
     held = np.cumsum(values) / values.sum()
     rank = min(int(np.searchsorted(held, SHARE)) + 1, len(values))
-    return rank, f"{rank} of the {len(values)} directions found hold {held[rank - 1]:.1%} of their spectrum"
+    return rank, f"{rank} of the {len(values)} directions found hold {percent(held[rank - 1])} of their spectrum"
 
 
 def warn_if_fewer(found: int, n_components: Any) -> None:

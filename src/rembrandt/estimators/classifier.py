@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt import __version__
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
-from rembrandt.data.rows import Rows, array_digest, as_rows, is_rows
-from rembrandt.data.targets import Targets, joined_labels, named_like, named_targets
+from rembrandt.data.rows import array_digest, is_rows
+from rembrandt.data.targets import Targets, named_targets
 from rembrandt.embeddings import warn_if_fewer
 from rembrandt.engines.place import place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import dataset_targets
 from rembrandt.estimators.inputs import check_input
-from rembrandt.estimators.named import NamedPrediction
 from rembrandt.estimators.saving import save_classifier
+from rembrandt.estimators.updates import Updates
 from rembrandt.features.fourier import Kernel
 from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
@@ -40,24 +40,35 @@ from rembrandt.recipe import (
     as_json,
     resolve,
 )
-from rembrandt.scorers.protocol import Array
+from rembrandt.scorers.embedding_fit import n_random_features
 from rembrandt.selection import Choice, Watch, choose, unwatched
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
-from rembrandt.updating import refit_due, updatable_scorer, update_model
 
+LARGE = 10  # megabytes of what is kept for updates, from which on a fit says so
 EFFORT = {"fast": 0, "balanced": 1, "best": 2}  # of the search for settings
+
+
+def warn_if_large(recipe: Recipe) -> None:
+    """Say how much a growable model keeps for updates, before it is fitted, where that is much."""
+    if not recipe.growable or recipe.kernel is None or recipe.n_components == "auto":
+        return
+    size = 4e-6 * (n_random_features(recipe) + recipe.n_components) ** 2
+    if size > LARGE:
+        message = f"growable=True adds {size:,.0f} MB to the model, for exact updates; kernel=None needs little"
+        warnings.warn(RembrandtWarning(f"{message}, and updates work without growable too", "growable"), stacklevel=4)
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:
     """Whether `partial_fit` is available; raises with the reason where it is not."""
-    if hasattr(self, "model_"):
-        updatable_scorer(self.model_)
-    elif self.decoder not in ("auto", "ridge") or self.scorers not in ("auto", ("embedding",), "embedding"):
-        raise SettingsError("partial_fit needs scorers=('embedding',) and decoder='ridge'", "decoder")
+    growable = self.decoder in ("auto", "ridge") and self.scorers in ("auto", ("embedding",), "embedding")
+    if not hasattr(self, "model_") and not growable:
+        raise SettingsError(
+            "a first partial_fit needs scorers=('embedding',) and decoder='ridge'; fit first", "decoder"
+        )
     return True
 
 
-class RembrandtClassifier(NamedPrediction):
+class RembrandtClassifier(Updates):
     """Predict one or many of a large number of labels.
 
     A model has one or more scorers: the label embedding with its decoder, trees of sparse linear classifiers, and label
@@ -97,7 +108,8 @@ class RembrandtClassifier(NamedPrediction):
     text : TextFeatures, default=None
         How texts become features; ``TextFeatures()`` by default.
     growable : bool, default=False
-        Keep what `partial_fit` needs: 4 D² bytes for D mapped features (4 MB for 1,000, 64 MB for 4,000).
+        Keep what exact updates need: 4 D² bytes for D mapped features (4 MB for 1,000, 64 MB for 4,000). The model then
+        has the embedding alone, with a ridge decoder. Other models are updated too; see `update`.
     threshold : float, "micro" or "macro", default="micro"
         Probability from which `predict` returns a label, where rows have several. "micro" and "macro" choose it on
         held-out examples for the best F1, of all labels together or of each label.
@@ -118,7 +130,8 @@ class RembrandtClassifier(NamedPrediction):
     model_ : Model
         The fitted model.
     settings_ : dict
-        The resolved settings, and facts about the fit.
+        The resolved settings, and facts about the fit: ``predict_threshold`` is the probability from which `predict`
+        returns a label, and ``calibration_error`` the mean error of probabilities on held-out examples.
     selection_ : list of dict
         Every candidate that was tried on held-out examples, with its precision.
     embedding_ : ndarray of shape (n_labels, rank)
@@ -156,8 +169,6 @@ class RembrandtClassifier(NamedPrediction):
     """
 
     feature_names_: list[str] | None
-    extra_: dict[str, Any]
-    selection_: list[dict[str, Any]]
     _saved: tuple[str, str | None]  # where the model was loaded from or saved to, and its checksum
 
     def __init__(
@@ -295,10 +306,10 @@ class RembrandtClassifier(NamedPrediction):
 
     @available_if(_can_update)
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
-        """Add examples, with labels that the model knows and new ones; the first call is a fit.
+        """Add examples, with labels that the model knows and new ones, as `update` does; the first call is a fit.
 
-        Scores are then those of a ridge regression on all examples, exactly, in the embedding and the kernel map of the
-        first fit. A warning says when a refit is due. Earlier examples are taken to have none of the new labels.
+        The first call fits with ``growable=True``. Scores are then those of a ridge regression on all examples,
+        exactly, in the embedding and the kernel map of the first fit.
 
         Parameters
         ----------
@@ -315,35 +326,13 @@ class RembrandtClassifier(NamedPrediction):
         -------
         self : RembrandtClassifier
         """
+        if hasattr(self, "model_"):
+            return self.update(X, y, None, classes, sample_weight)
+        first = type(self)(**self.get_params(deep=False) | {"growable": True})
         with bars(self.verbose > 0) as report:
-            if not hasattr(self, "model_"):
-                first = type(self)(**self.get_params(deep=False) | {"growable": True})
-                first._fit(X, lambda: named_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
-                self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
-                return self
-            Y, names = joined_labels(y, classes, self.classes_)
-            return self._update(as_rows(self.rows(X)), Y, names, sample_weight, report)
-
-    def update_dataset(self, data: Dataset, report: Report = silent) -> Self:
-        """Add the examples of a dataset, as `partial_fit` does.
-
-        Parameters
-        ----------
-        data : Dataset
-            Examples, as `rembrandt.read` returns them.
-        report : callable, default=silent
-            Receives the progress.
-
-        Returns
-        -------
-        self : RembrandtClassifier
-        """
-        updatable_scorer(self.model_)
-        used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
-        given = [data.label_names[i] for i in used]
-        Y, names = joined_labels(data.Y[:, used], named_like(given, self.classes_), self.classes_)
-        self._update(as_rows(self.dataset_rows(data, report)), Y, names, data.weights, report)
-        return self.name_labels(self.label_names_ | dict(data.label_titles)) if data.label_titles else self
+            first._fit(X, lambda: named_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
+        self.__dict__ |= {name: value for name, value in vars(first).items() if name not in self.get_params()}
+        return self
 
     def save(
         self,
@@ -389,13 +378,14 @@ class RembrandtClassifier(NamedPrediction):
 
         with place.session():
             choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
+            warn_if_large(choice.recipe)
             # What was learned on held-out examples goes with the fit on all examples.
             model = fit_model(
                 *(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints, choice.first_tree)
             )
         warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
-        facts = {"blends": choice.blends, "calibration_error": choice.calibration_error}
-        self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | facts)
+        learned = {"blends": choice.blends, "calibration_error": choice.calibration_error, "version": __version__}
+        self.model_ = replace(model, text=text, joined=self._joined, settings=model.settings | learned)
         self.selection_ = choice.trials
         self.tallies_ = place.tallies
         self.feature_names_, self.extra_ = None, {}
@@ -433,12 +423,3 @@ class RembrandtClassifier(NamedPrediction):
         named = {"labels": data.Y, "label names": data.classes, "weights": data.weights}
         digests = {name: None if array is None else array_digest(array) for name, array in named.items()}
         return fingerprint(data.X.shape, {"values of the features": data.X.digest(), **digests}, settings)
-
-    def _update(self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report) -> Self:
-        more = self._examples(X, Targets(Y, names, self.model_.multiclass), sample_weight)
-        if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
-            raise DataError("an example has several labels, but the model was fitted to one label a row")
-        self.model_ = update_model(self.model_, more.X, more.Y, names, more.weights, report)
-        if due := refit_due(self.model_):
-            warnings.warn(due, RembrandtWarning, stacklevel=3)
-        return self

@@ -11,11 +11,15 @@ from rembrandt.errors import DataError
 from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.estimators.predictions import Predictions
+from rembrandt.model.description import describe
 from rembrandt.model.ranked import predicted_sets, ranked_labels
 
 
 class NamedPrediction(Prediction):
     """Methods of `RembrandtClassifier` for the names of labels."""
+
+    selection_: list[dict[str, Any]]
+    extra_: dict[str, Any]
 
     def set_label_names(self, label_names: Mapping[Any, str] | Iterable[str]) -> Self:
         """Set the names that are shown for labels that are identifiers.
@@ -49,6 +53,17 @@ class NamedPrediction(Prediction):
     def label_names_(self) -> dict[Any, str]:
         named = zip(self.classes_.tolist(), self.model_.titles or (), strict=False)
         return {label: title for label, title in named if title}
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the fitted model: training data, what was chosen and why, quality, size of its parts, use.
+
+        Returns
+        -------
+        dict
+            JSON values; sections have ``words``, a sentence for people. The command is ``rembrandt info``.
+        """
+        check_is_fitted(self, "model_")
+        return dict(describe(self.model_, self.selection_, self.extra_))
 
     def predict_labels(self, X: Any, k: int | None = None, min_probability: float | None = None) -> Any:
         """Predict the labels of each row by name: those that `predict` gives, best first.

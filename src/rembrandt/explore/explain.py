@@ -14,7 +14,7 @@ from scipy import sparse
 
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.explore.explanation import Explanation
-from rembrandt.features.text import is_text
+from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.model.ranked import ranked_labels
@@ -105,6 +105,11 @@ def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
     """Return the names of all features; None if they are numbered or hashed."""
     if classifier.joined_ is not None:
         text = classifier.text_
-        width, terms = (0, None) if text is None else (text.n_features_out_, text.terms_)
+        width, terms = (0, None) if text is None else (text.n_features_out_, _terms(text))
         return classifier.joined_.names([terms if own == width else None for own in classifier.joined_.widths])
-    return classifier.feature_names_ if classifier.text_ is None else classifier.text_.terms_
+    return classifier.feature_names_ if classifier.text_ is None else _terms(classifier.text_)
+
+
+def _terms(text: TextFeatures) -> Sequence[str] | None:
+    """Return the names of the columns of texts; None if they are hashed."""
+    return text.terms_ if text.terms_ is None or not text.n_encoded_ else list(text.get_feature_names_out())

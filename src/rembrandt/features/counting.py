@@ -1,11 +1,13 @@
 """Compiled loops that number terms, count them within documents and weight the counts."""
 
 import secrets
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 
 class Vocabulary:
@@ -148,3 +150,23 @@ def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
         for i in range(begin, end):
             weights[i] /= np.sqrt(squares)
         begin = end
+
+
+def chunks(documents: list[str], size: int) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of runs of documents with about ``size`` characters each."""
+    total = np.cumsum(np.fromiter(map(len, documents), dtype=np.int64, count=len(documents)))
+    begin = 0
+    while begin < len(documents):
+        before = total[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(total, before + size, side="right")))
+        yield begin, end
+        begin = end
+
+
+def as_matrix(parts: list[Counts], n_columns: int) -> sparse.csr_array:
+    """The counts of consecutive chunks as one matrix."""
+    parts = [Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)), *parts]
+    sizes = np.cumsum([0, *(len(part.columns) for part in parts)]).tolist()
+    ends = np.concatenate([part.ends + size for part, size in zip(parts, sizes, strict=False)])
+    columns, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "counts"))
+    return sparse.csr_array((counts, columns, ends), shape=(len(ends) - 1, n_columns))

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
-from rembrandt.linalg.sparse import is_sparse
+from rembrandt.features.encoder import MissingEncoder, encoded, name_of
+from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.progress import Report, silent
-from rembrandt.storage.arrays import Arrays, checked, pack_strings, unpack_strings
+from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
 _CHUNK = 1 << 18  # characters at a time, so that the allocator reuses small arrays; results do not depend on it
 _WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
@@ -52,11 +53,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         Convert texts to lower case first.
     stop_words : "english" or sequence of str, default=None
         Words to remove before n-grams are formed; words only. "english" is the list of scikit-learn.
+    encoder : object, default=None
+        Anything with ``encode(list of str)`` that returns a vector for each text, as models of sentence-transformers
+        and model2vec have. Its vectors are more columns, with the same strength as the terms. A saved model keeps the
+        name of the encoder and its width, not its weights; see `set_encoder`.
 
     Attributes
     ----------
     n_features_out_ : int
         Number of columns.
+    n_encoded_ : int
+        Number of columns, the last ones, that are vectors of the encoder.
     idf_ : ndarray of shape (n_features_out_,)
         The factor 1 + ln((1 + n) / (1 + m)) of each column; tf-idf only.
     terms_ : list of str or None
@@ -83,6 +90,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         n_features: int = 2**20,
         lowercase: bool = True,
         stop_words: Literal["english"] | Sequence[str] | None = None,
+        encoder: Any = None,
     ) -> None:
         self.analyzer = analyzer
         self.ngram_range = ngram_range
@@ -93,6 +101,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.n_features = n_features
         self.lowercase = lowercase
         self.stop_words = stop_words
+        self.encoder = encoder
 
     def fit(self, texts: Iterable[str], y: Any = None, report: Report = silent) -> Self:
         """Learn the terms and their document frequencies.
@@ -130,8 +139,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         if self.weighting == "hashed":
-            self.n_features_out_ = self.n_features
-            self.terms_: list[str] | None = None
+            self._set(None, None)
             return self
         learner = _Learner(self)
         for texts in parts:
@@ -163,7 +171,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self._check_parameters()
         learner = _Learner(self)
         counts = list(learner.counts(documents, report))
-        return self._weigh(_as_matrix(counts, len(learner.vocabulary))[:, self._take(learner)])
+        X = self._weigh(counting.as_matrix(counts, len(learner.vocabulary))[:, self._take(learner)])
+        return self._with_vectors(X, documents)
 
     def transform(self, texts: Iterable[str], report: Report = silent) -> sparse.csr_array:
         """Return the features of texts; terms that were not learned are ignored.
@@ -181,9 +190,10 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Features of type float32.
         """
         check_is_fitted(self, "n_features_out_")
-        n = self.n_features_out_
-        found = (part.terms for part in self._analyzed(_as_texts(texts), report))
-        return self._weigh(_as_matrix([counting.count(self._columns(t.hashes), t.ends, n)[0] for t in found], n))
+        n, documents = self.n_features_out_ - self.n_encoded_, _as_texts(texts)
+        found = (part.terms for part in self._analyzed(documents, report))
+        X = self._weigh(counting.as_matrix([counting.count(self._columns(t.hashes), t.ends, n)[0] for t in found], n))
+        return self._with_vectors(X, documents)
 
     def locate(self, texts: Iterable[str]) -> spans.TermSpans:
         """Find where the terms of each column occur.
@@ -222,11 +232,33 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             The terms; hashed columns, which have no single term, are numbered.
         """
         check_is_fitted(self, "n_features_out_")
-        return np.array(self.terms_ or [f"hashed{i}" for i in range(self.n_features_out_)], dtype=object)
+        own = self.terms_ or [f"hashed{i}" for i in range(self.n_features_out_ - self.n_encoded_)]
+        return np.array([*own, *(f"encoder {i}" for i in range(self.n_encoded_))], dtype=object)
+
+    def set_encoder(self, encoder: Any) -> Self:
+        """Give a loaded transformer the encoder that it was fitted with; its vectors must have the same width.
+
+        Parameters
+        ----------
+        encoder : object
+            The encoder, with ``encode(list of str)``.
+
+        Returns
+        -------
+        self : TextFeatures
+        """
+        check_is_fitted(self, "n_features_out_")
+        if not self.n_encoded_:
+            raise DataError("the texts were fitted without an encoder; leave it out", parameter="encoder")
+        encoded(encoder, ["text"], self.n_encoded_)
+        self.encoder = encoder
+        return self
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
-        config, sequences = self.get_params(), ("ngram_range", "stop_words")  # which JSON holds as lists
+        config, sequences = self.get_params(deep=False), ("ngram_range", "stop_words")  # which JSON holds as lists
+        if self.encoder is not None:
+            config["encoder"] = {"name": name_of(self.encoder), "width": self.n_encoded_}
         lists = {name: config[name] for name in sequences if config[name] is not None}
         return config | {name: given if isinstance(given, str) else list(given) for name, given in lists.items()}
 
@@ -240,20 +272,35 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """Return the transformer that `to_arrays` and `to_config` describe."""
         known = {"min_df" if name == "min_count" else name: value for name, value in config.items()}  # its former name
         ngram_range = None if known["ngram_range"] is None else tuple(map(operator.index, known["ngram_range"]))
-        self = cls(**{**known, "ngram_range": ngram_range})
+        given = known.get("encoder")
+        encoder = None if given is None else MissingEncoder(str(given["name"]), positive(given["width"], int))
+        self = cls(**{**known, "ngram_range": ngram_range, "encoder": encoder})
         if self.weighting == "hashed":
             return self.fit([])
         self._check_parameters()
         self._set(unpack_strings("terms", arrays), np.array(checked("idf", arrays, (None,), "f", 0), dtype=np.float32))
-        if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_:
+        if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_ - self.n_encoded_:
             raise DataError(
                 "the saved terms are not distinct, or not as many as their weights; save the features again"
             )
         return self
 
-    def _set(self, names: list[str], idf: NDArray[np.float32]) -> None:
-        self.terms_, self.idf_, self.n_features_out_ = names, idf, len(names)
-        self._vocabulary = counting.Vocabulary(terms.hash_each(names))
+    def _set(self, names: list[str] | None, idf: NDArray[np.float32] | None) -> None:
+        """Set the terms, None for hashed ones, and the number of columns."""
+        self.terms_, n = names, self.n_features
+        if names is not None and idf is not None:
+            self.idf_, n = idf, len(names)
+            self._vocabulary = counting.Vocabulary(terms.hash_each(names))
+        known = self.encoder.width if isinstance(self.encoder, MissingEncoder) else None
+        self.n_encoded_ = 0 if self.encoder is None else known or encoded(self.encoder, ["text"]).shape[1]
+        self.n_features_out_ = n + self.n_encoded_
+
+    def _with_vectors(self, X: sparse.csr_array, documents: list[str]) -> sparse.csr_array:
+        """Append the vectors of the encoder; terms and vectors then have half of the squared length each."""
+        if not self.n_encoded_:
+            return X
+        both: Any = [X, sparse.csr_array(encoded(self.encoder, documents, self.n_encoded_))]
+        return as_csr(sparse.hstack(both, format="csr") * np.float32(0.5**0.5))
 
     def _take(self, learner: "_Learner") -> NDArray[np.int64]:
         """Keep the terms that the parameters ask for; returns their numbers in the vocabulary of the learner."""
@@ -274,7 +321,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """Find the terms of documents, chunk after chunk."""
         sizes = self._ngram_range()
         stop = None if self.stop_words is None else terms.hash_each(self._stop_words())
-        for begin, end in _chunks(documents):
+        for begin, end in counting.chunks(documents, _CHUNK):
             texts = [text.lower() for text in documents[begin:end]] if self.lowercase else documents[begin:end]
             found = terms.char_ngrams(texts, *sizes) if self.analyzer == "char" else terms.words(texts, *sizes, stop)
             yield _Analyzed(begin, texts, found)
@@ -300,6 +347,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return self.ngram_range or ((1, 1) if self.analyzer == "word" else (3, 4))
 
     def _check_parameters(self) -> None:
+        usable = callable(getattr(self.encoder, "encode", None)) and not isinstance(self.encoder, str)
+        if self.encoder is not None and not usable:
+            message = (
+                f"encoder is {self.encoder!r}; give an object with encode(list of str), such as load_encoder(NAME)"
+            )
+            raise DataError(message, parameter="encoder")
         if self.analyzer not in ("word", "char"):
             raise DataError(f"analyzer is {self.analyzer!r}; use 'word' or 'char'")
         if self.weighting not in ("tfidf", "hashed"):
@@ -382,26 +435,6 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
                 kind = type(document).__name__
                 raise DataError(f"row {row} is {kind}, not text; replace missing texts by '' and convert others to str")
     return documents
-
-
-def _chunks(documents: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of runs of documents with about `_CHUNK` characters each."""
-    total = np.cumsum(np.fromiter(map(len, documents), dtype=np.int64, count=len(documents)))
-    begin = 0
-    while begin < len(documents):
-        before = total[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(total, before + _CHUNK, side="right")))
-        yield begin, end
-        begin = end
-
-
-def _as_matrix(parts: list[counting.Counts], n_columns: int) -> sparse.csr_array:
-    """The counts of consecutive chunks as one matrix."""
-    parts = [counting.Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)), *parts]
-    sizes = np.cumsum([0, *(len(part.columns) for part in parts)]).tolist()
-    ends = np.concatenate([part.ends + size for part, size in zip(parts, sizes, strict=False)])
-    columns, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "counts"))
-    return sparse.csr_array((counts, columns, ends), shape=(len(ends) - 1, n_columns))
 
 
 def is_text(X: Any) -> bool:

@@ -12,12 +12,12 @@ from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists
 from rembrandt.linalg.ranking import top_k
-from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, scale_rows
+from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows
 from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
+from rembrandt.storage.arrays import Arrays, checked, pack_csr, unpack_csr
 
 KEPT = 100  # largest entries of a centroid that are kept
 ROWS = 8192  # rows added up at a time
@@ -33,6 +33,7 @@ class Centroids(Scorer):
     """
 
     centroids: sparse.csr_array
+    lengths: Array | None = None  # of the sums of unit rows, for updates
 
     @property
     def n_labels(self) -> int:
@@ -85,24 +86,51 @@ class Centroids(Scorer):
         return Contributions(np.zeros(len(labels)), weights * unit.data[:, None])
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        return pack_csr("centroids", self.centroids), {}
+        lengths = {} if self.lengths is None else {"lengths": self.lengths}
+        return pack_csr("centroids", self.centroids) | lengths, {}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Centroids":
-        return cls(unpack_csr("centroids", arrays))
+        centroids = unpack_csr("centroids", arrays)
+        lengths = checked("lengths", arrays, centroids.shape[:1], "f", 0) if "lengths" in arrays else None
+        return cls(centroids, lengths)
 
 
 def fit_centroids(
     X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
 ) -> Centroids:
     """Sum the unit rows of each label's examples, keep the largest entries, and scale to unit length."""
+    return _of_sums(label_sums(X, Y, weights, report), kept)
+
+
+def add_rows(
+    before: Centroids, counts: Array, X: Rows, Y: sparse.csr_array, weights: Array | None = None, kept: int = KEPT
+) -> Centroids:
+    """Return the centroids after more examples, whose labels are those of ``before`` and then new ones.
+
+    Entries that were too small to be kept count as zero. ``counts`` of examples stand for unknown lengths of sums.
+    """
+    lengths = counts if before.lengths is None else before.lengths
+    sums = scale_rows(before.centroids, lengths.astype(np.float32))
+    new = sparse.csr_array((Y.shape[1] - before.n_labels, before.n_features), dtype=np.float32)
+    total = sparse.vstack([sums, new], format="csr") + label_sums(X, Y, weights)
+    return _of_sums(as_csr(total), kept)
+
+
+def label_sums(X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent) -> sparse.csr_array:
+    """Return the sum of the unit rows of each label's examples, c × d."""
     total: Any = sparse.csr_array((Y.shape[1], X.shape[1]), dtype=np.float32)
     for part, rows in X.blocks(ROWS):
         report("centroids", part.start, X.shape[0])
         labels = Y[part] if weights is None else scale_rows(Y[part], weights[part])
         total = total + as_csr(labels.T, np.float32) @ normalize_rows(as_csr(rows, np.float32))
     report("centroids", X.shape[0], X.shape[0])
-    return Centroids(normalize_rows(largest_entries(as_csr(total), kept)))
+    return as_csr(total)
+
+
+def _of_sums(total: sparse.csr_array, kept: int) -> Centroids:
+    pruned = largest_entries(total, kept)
+    return Centroids(normalize_rows(pruned), np.sqrt(row_sums_of_squares(pruned)).astype(np.float32))
 
 
 def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:

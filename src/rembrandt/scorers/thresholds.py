@@ -36,6 +36,14 @@ def label_thresholds(pairs: Pairs) -> Array:
     return np.asarray(grid[smoothed.argmax(axis=1)])
 
 
+def summary(threshold: float | Array) -> Any:
+    """Return one threshold as it is, and those of all labels as the smallest, the median and the largest."""
+    if isinstance(threshold, float | int):
+        return float(threshold)
+    values = {"smallest": np.min(threshold), "median": np.median(threshold), "largest": np.max(threshold)}
+    return {name: float(value) for name, value in values.items()}
+
+
 def _curves(pairs: Pairs, groups: Array, n_groups: int) -> tuple[Array, Array, Array]:
     """Return thresholds, and the true positives and predicted positives of each group at each threshold."""
     grid = np.array([0.5])

@@ -296,7 +296,7 @@ class _Search:
             chosen.blend,
             threshold,
             self.trials,
-            [each.facts() for each in found],
+            [each.facts() | {"held_out": held.n} for each in found],
             chosen.calibration_error,
             self.now() - self.begun if self.budget < inf else 0.0,
             ended,

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from rembrandt import __version__
 from rembrandt.evaluation import finite
-from rembrandt.explore.settings import used_settings
+from rembrandt.model.description import used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError

@@ -15,9 +15,9 @@ from rembrandt.explore.confusions import confusions
 from rembrandt.explore.explain import explain_columns, feature_names
 from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
-from rembrandt.explore.settings import used_settings
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
+from rembrandt.model.description import used_settings
 from rembrandt.model.ranked import ranked_labels
 from rembrandt.progress import Report, silent
 
