@@ -16,6 +16,7 @@ from rembrandt.evaluation import finite
 from rembrandt.explore.settings import used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
+from rembrandt.serve.bodies import FORM, JSON, Bodies
 from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError
 from rembrandt.serve.guard import LOOPBACK, Guard
 from rembrandt.serve.limits import Limits
@@ -24,7 +25,6 @@ from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.registry import Registry, ServedModel
 
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 PAGE = Path(__file__).parent / "page"
 _SUGGEST = "/v1/projects/{name}/suggest"
 _MAX_LISTED = 1000  # labels in one response
@@ -72,7 +72,7 @@ class Service:
     def __init__(self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
         self.registry = Registry(paths, self.metrics)
-        self.batcher = Batcher(predict, limits, self.metrics)
+        self.bodies, self.batcher = Bodies(limits), Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
 
     @asynccontextmanager
@@ -80,6 +80,7 @@ class Service:
         for served in self.registry:
             self.maps.start(served)
         yield
+        self.bodies.close()
         await self.batcher.close()
         await self.maps.close()
 
@@ -121,7 +122,7 @@ class Service:
 
     async def predict(self, request: Request) -> Response:
         """Predict the best labels of texts or vectors."""
-        wanted = schemas.PredictRequest.model_validate_json(await _read(request, JSON))
+        wanted = await self.bodies.predict_request(request)
         served = self.registry.get(wanted.model)
         found = await self._submit(PredictJob(served, wanted))
         return JSONResponse({"model": served.name, "version": served.version, "predictions": found})
@@ -188,7 +189,7 @@ class Service:
 
     async def suggest(self, name: str, request: Request) -> Response:
         """Predict the labels of one text, with requests and responses in the format of Annif's API."""
-        wanted = schemas.SuggestRequest.from_form(await _read(request, FORM))
+        wanted = await self.bodies.suggest_request(request)
         [found] = await self._submit(PredictJob(self.registry.get(name), wanted.as_predict_request()))
         results = [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]
         return JSONResponse({"results": results})
@@ -222,11 +223,3 @@ class Service:
 def _body(content_type: str, schema: Any) -> dict[str, Any]:
     """Describe a request body for OpenAPI."""
     return {"requestBody": {"required": True, "content": {content_type: {"schema": schema.model_json_schema()}}}}
-
-
-async def _read(request: Request, content_type: str) -> bytes:
-    """Return the body of a request with this content type."""
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != content_type:
-        raise RequestError(415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}")
-    return await request.body()

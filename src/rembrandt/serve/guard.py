@@ -30,6 +30,7 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_LAST = 1.0  # seconds for a request to arrive at shutdown
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -47,6 +48,8 @@ class Guard:
         self.token = None if token is None else token.encode()
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
         self._held = 0  # bytes of all requests in progress
+        self._arriving: set[asyncio.Timeout] = set()  # of requests whose bodies are incomplete
+        self._stopping = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -77,6 +80,12 @@ class Guard:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.count_request(scope["method"], route, status or 500, time.perf_counter() - start)
 
+    def stop(self) -> None:
+        """Give requests that are still arriving one second; called when the service shuts down."""
+        self._stopping = True
+        for timeout in self._arriving:
+            timeout.reschedule(asyncio.get_running_loop().time() + _LAST)
+
     def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Refuse unknown host names and callers without the token."""
         if self.hosts is not None:
@@ -94,7 +103,8 @@ class Guard:
         """Read the body into ``parts``; raise an error as soon as it is too large."""
         limit, size, close = self.limits.body, 0, {"Connection": "close"}
         try:
-            async with asyncio.timeout(self.limits.timeout):
+            async with asyncio.timeout(_LAST if self._stopping else self.limits.timeout) as arriving:
+                self._arriving.add(arriving)
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -111,8 +121,12 @@ class Guard:
                     if not message.get("more_body", False):
                         return
         except TimeoutError:
+            if self._stopping:
+                raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"}) from None
             message = f"the request did not arrive within {self.limits.timeout:g} s; send it again"
             raise RequestError(408, message, close) from None
+        finally:
+            self._arriving.discard(arriving)
 
 
 def _token(headers: dict[bytes, bytes]) -> bytes:
