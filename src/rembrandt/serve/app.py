@@ -26,7 +26,7 @@ from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.registry import Registry, ServedModel
 
 PAGE = Path(__file__).parent / "page"
-_SUGGEST = "/v1/projects/{name}/suggest"
+_PREDICT, _SUGGEST = "/v1/predict", "/v1/projects/{name}/suggest"
 _MAX_LISTED = 1000  # labels in one response
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
@@ -63,7 +63,7 @@ def create_app(
     """
     service = Service(paths, limits, token is not None, compute_map)
     hosts = None if any_host or token is not None else LOOPBACK
-    return Guard(service.routes(), limits, service.metrics, token, hosts)
+    return Guard(service.routes(), limits, service.metrics, token, hosts, {("POST", _PREDICT): service.predict})
 
 
 class Service:
@@ -95,9 +95,9 @@ class Service:
             exception_handlers=HANDLERS,
             responses={status: {"model": ErrorResponse} for status in (422, "default")},
         )
-        bodies = {"/v1/predict": _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
+        bodies = {_PREDICT: _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
         for method, path, handler, response in (
-            ("POST", "/v1/predict", self.predict, schemas.PredictResponse),
+            ("POST", _PREDICT, self.predict, schemas.PredictResponse),
             ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
             ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse),
             ("GET", "/v1/map", self.map, schemas.MapResponse),

@@ -63,6 +63,6 @@ def _invalid(errors: Sequence[Any]) -> RequestError:
     return RequestError(status, f"{where}: {what}{more}" if where else f"{what}{more}")
 
 
-HANDLERS: dict[Any, Any] = dict.fromkeys(
-    (Exception, RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError), handle
-)
+# Errors that say what is wrong with a request; any other is the fault of the service.
+ANTICIPATED = RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError
+HANDLERS: dict[Any, Any] = dict.fromkeys((Exception, *ANTICIPATED), handle)
