@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import HEAD_BYTES, HEAD_SECONDS, HEADERS
@@ -22,10 +22,12 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._timer = self.loop.call_later(HEAD_SECONDS, transport.close)
+        self._pending: list[RequestResponseCycle] = []  # requests in progress; a client may send several at once
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._disconnect()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -39,7 +41,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._head = self._n_headers = self._unparsed = 0
         if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -56,6 +58,7 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         if not self._refused:
             super().on_headers_complete()
+            self._pending = [*(one for one in self._pending if not one.response_complete), self.cycle]
 
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0
@@ -84,7 +87,21 @@ class Connection(HttpToolsProtocol):
             head = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
+        self._close()
+
+    def send_400_response(self, msg: str) -> None:
+        self._disconnect()
+        super().send_400_response(msg)
+
+    def _close(self) -> None:
+        self._disconnect()
         self.transport.close()
+
+    def _disconnect(self) -> None:
+        """Tell requests in progress that their connection is closed; writing to it would be an error."""
+        for cycle in self._pending:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
