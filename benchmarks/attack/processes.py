@@ -3,7 +3,7 @@
 ``kills`` sends SIGKILL to saves, updates, services that reload a model, conversions and fits at random moments, and
 then checks what is on disk: a model is one of those that were being saved, and a conversion or a fit that is started
 again gives what it would have given without interruption. ``writers`` lets two processes load a model, waits for both,
-and lets both save at once: one succeeds, the other gets a sentence, and the model has what the one that succeeded wrote.
+and lets both save at once: one succeeds, the other gets a sentence, and the model has what the first of them wrote.
 """
 
 import argparse
