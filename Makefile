@@ -42,7 +42,7 @@ COMPILE := uv pip compile --quiet --python-version 3.11 --no-header --no-annotat
 $(OLDEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(OLDEST)/bin/$(COMPILE) --resolution lowest-direct $(EXTRAS) --output-file $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/$(COMPILE) --resolution lowest-direct --upgrade $(EXTRAS) --output-file $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --requirement $(OLDEST)/oldest.txt \
 		pytest hypothesis httpx safetensors pandas
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --no-deps --editable .
