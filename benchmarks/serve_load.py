@@ -1,11 +1,13 @@
 """The service under load from another process on the same machine.
 
-python -m benchmarks.serve_load MODEL [--memory-requests 100000]
+python -m benchmarks.serve_load MODEL [--seconds 15] [--memory-requests 100000]
 
 MODEL is a model fitted to texts, such as `rembrandt demo` writes. The requests contain PubMed articles if that data is
-available, and generated texts otherwise. Measured are the rate and the latencies with 1, 8 and 64 clients, the gain
-from batching with 64 clients, failures while the model is reloaded, and the memory of the service over many requests.
-The duration of every part is limited.
+available, and generated texts otherwise. Measured are the time from the start to the first answer, the rate and the
+latencies with 1, 8 and 64 clients, next to a plain FastAPI handler with the same model, the gain from batching with 64
+clients, failures while the model is reloaded, and the memory of the service over many requests. Every line is printed
+as soon as it is measured, and every part ends after a fixed time. The processor time of a request depends less on
+other processes than its latency.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -22,22 +25,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvloop
 
+from rembrandt import load as load_model
 from rembrandt.data import catalogue, pubmed
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import DataError
-from rembrandt.progress import Report, bars
+from rembrandt.progress import silent
 
 TOKEN = "for-the-benchmark-alone"
 CLIENTS = (1, 8, 64)
-SECONDS = 15.0  # of one measurement
 
 
 @contextmanager
-def service(model: Path, *options: str) -> Iterator[tuple[str, int, int]]:
-    """Run ``rembrandt serve`` in a process; yield host, port and process id."""
-    command = [sys.executable, "-m", "rembrandt", "serve", str(model), "--port", "0", *options]
+def service(model: Path, *options: str, bare: bool = False) -> Iterator[tuple[str, int, int]]:
+    """Run ``rembrandt serve``, or the plain handler, in a process; yield host, port and process id."""
+    module = ["benchmarks.serve_load", "--bare"] if bare else ["rembrandt", "serve", "--port", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "REMBRANDT_TOKEN": TOKEN}
+    command = [sys.executable, "-m", *module, str(model), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
@@ -47,6 +52,29 @@ def service(model: Path, *options: str) -> Iterator[tuple[str, int, int]]:
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+def serve_bare(path: Path) -> None:
+    """Serve a model by a handler as one would write it with FastAPI alone."""
+    import uvicorn
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    class Asked(BaseModel):
+        texts: list[str]
+        top_k: int = 5
+
+    app, classifier = FastAPI(), load_model(path)
+
+    @app.post("/v1/predict")
+    def predict(asked: Asked) -> Any:
+        labels, scores = classifier.predict_topk(asked.texts, asked.top_k)
+        rows = zip(labels.tolist(), scores.tolist(), strict=True)
+        return [[{"label": one, "score": score} for one, score in zip(*row, strict=True)] for row in rows]
+
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+    uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="warning")).run([listening])
 
 
 def request(path: str, body: Any = None) -> bytes:
@@ -68,9 +96,10 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, s
 
 
 async def load(
-    host: str, port: int, requests: list[bytes], clients: int, total: int, seconds: float, report: Report, stage: str
+    address: tuple[str, int, int], requests: list[bytes], clients: int, total: int, seconds: float
 ) -> dict[str, Any]:
     """Send requests from ``clients`` connections, one at a time on each, until ``total`` are sent or time is up."""
+    host, port, pid = address
     latencies: list[float] = []
     statuses: dict[int, int] = {}
     begun = 0
@@ -85,13 +114,11 @@ async def load(
             status = await exchange(reader, writer, requests[begun % len(requests)])
             latencies.append(time.perf_counter() - start)
             statuses[status] = statuses.get(status, 0) + 1
-            if begun % 64 == 0:
-                report(stage, begun, total)
         writer.close()
 
-    start = time.perf_counter()
+    start, used = time.perf_counter(), processor_seconds(pid)
     await asyncio.gather(*(client() for _ in range(clients)))
-    spent = time.perf_counter() - start
+    spent, used = time.perf_counter() - start, processor_seconds(pid) - used
     p50, p99 = np.percentile(latencies, [50, 99])
     answered = len(latencies)
     return {
@@ -100,8 +127,14 @@ async def load(
         "per_second": answered / spent,
         "p50_ms": 1e3 * p50,
         "p99_ms": 1e3 * p99,
+        "processor_ms": 1e3 * used / answered,
         "failed": answered - statuses.get(200, 0),
     }
+
+
+def run(coroutine: Any) -> Any:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)
 
 
 def memory(pid: int) -> float:
@@ -112,26 +145,40 @@ def memory(pid: int) -> float:
     return int(found[1]) / 1000
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def line(name: str, found: dict[str, Any]) -> None:
     """Print one measurement."""
     print(
-        f"{name:<26}{found['per_second']:>8.0f} /s   p50 {found['p50_ms']:>7.1f} ms   p99 {found['p99_ms']:>7.1f} ms   "
-        f"{found['requests']:>7,} requests, {found['failed']} failed",
+        f"{name:<24}{found['per_second']:>7.0f} /s   p50 {found['p50_ms']:>7.1f} ms   p99 {found['p99_ms']:>7.1f} ms   "
+        f"processor {found['processor_ms']:>6.2f} ms   {found['requests']:>7,} requests, {found['failed']} failed",
         flush=True,
     )
 
 
-def measure_rates(model: Path, requests: list[bytes], report: Report) -> dict[str, Any]:
-    """Measure rates and latencies, with and without batching."""
+def measure_rates(model: Path, requests: list[bytes], seconds: float) -> dict[str, Any]:
+    """Measure rates and latencies, next to a plain handler and without batching."""
     results: dict[str, Any] = {}
-    for name, options, counts in (("batched", (), CLIENTS), ("one by one", ("--max-batch", "1"), CLIENTS[-1:])):
-        with service(model, *options) as (host, port, _):
-            asyncio.run(load(host, port, requests, 8, 100, SECONDS, report, "warming up"))
+    kinds: Any = (
+        ("batched", (), False, CLIENTS),
+        ("one by one", ("--max-batch", "1"), False, CLIENTS[-1:]),
+        ("plain FastAPI", (), True, CLIENTS),
+    )
+    for name, options, bare, counts in kinds:
+        start = time.perf_counter()
+        with service(model, *options, bare=bare) as address:
+            run(load(address, requests, 1, 1, seconds))
+            results[f"{name}, first answer"] = time.perf_counter() - start
+            print(f"{name}: first answer {results[f'{name}, first answer']:.1f} s after the start", flush=True)
+            run(load(address, requests, 8, 100, seconds))  # warm up
             for clients in counts:
                 stage = f"{name}, {clients} clients"
-                found = asyncio.run(load(host, port, requests, clients, 10_000, SECONDS, report, stage))
-                results[stage] = found
-                line(stage, found)
+                results[stage] = run(load(address, requests, clients, 1 << 30, seconds))
+                line(stage, results[stage])
     most = CLIENTS[-1]
     results["gain"] = (
         results[f"batched, {most} clients"]["per_second"] / results[f"one by one, {most} clients"]["per_second"]
@@ -140,10 +187,10 @@ def measure_rates(model: Path, requests: list[bytes], report: Report) -> dict[st
     return results
 
 
-async def swap(host: str, port: int, model: Path, requests: list[bytes], report: Report) -> dict[str, Any]:
+async def swap(address: tuple[str, int, int], model: Path, requests: list[bytes], seconds: float) -> dict[str, Any]:
     """Send requests while the model is reloaded three times."""
-    under_load = asyncio.create_task(load(host, port, requests, 16, 10_000, SECONDS, report, "reloading"))
-    reader, writer = await asyncio.open_connection(host, port)
+    under_load = asyncio.create_task(load(address, requests, 16, 1 << 30, seconds))
+    reader, writer = await asyncio.open_connection(*address[:2])
     path = f"/v1/models/{model.resolve().name}/reload"
     await asyncio.sleep(1)
     swapped = [await exchange(reader, writer, request(path)) for _ in range(3)]
@@ -151,45 +198,49 @@ async def swap(host: str, port: int, model: Path, requests: list[bytes], report:
     return {**await under_load, "swaps": swapped.count(200)}
 
 
-def measure_memory(model: Path, requests: list[bytes], total: int, report: Report) -> dict[str, Any]:
+def measure_memory(model: Path, requests: list[bytes], total: int, seconds: float) -> dict[str, Any]:
     """Count failures while the model is reloaded, then measure the memory after each tenth of ``total`` requests."""
-    with service(model) as (host, port, pid):
-        swapped = asyncio.run(swap(host, port, model, requests, report))
+    with service(model) as address:
+        swapped = run(swap(address, model, requests, seconds))
         line(f"{swapped['swaps']} reloads", swapped)
-        readings, answered, failed = [memory(pid)], 0, 0
-        for tenth in range(10):
-            stage = f"memory, part {tenth + 1} of 10"
-            found = asyncio.run(load(host, port, requests, 64, total // 10, 120, report, stage))
+        readings, answered, failed = [memory(address[2])], 0, 0
+        for _ in range(10):
+            found = run(load(address, requests, 64, total // 10, 120))
             answered, failed = answered + found["requests"], failed + found["failed"]
-            readings.append(memory(pid))
-    print(
-        f"memory over {answered:,} requests, {failed} failed: {', '.join(f'{r:.0f}' for r in readings)} MB", flush=True
-    )
+            readings.append(memory(address[2]))
+            print(f"memory after {answered:,} requests, {failed} failed: {readings[-1]:.0f} MB", flush=True)
+    print(f"memory growth: {readings[-1] - readings[1]:.0f} MB after the first tenth", flush=True)
     return {"swap": swapped, "memory_mb": readings, "memory_requests": answered, "memory_failed": failed}
 
 
-def texts(report: Report) -> list[str]:
+def texts() -> list[str]:
     """Return PubMed articles, or generated texts without that data."""
     try:
-        folder = pubmed.get(report)
-        found = catalogue.load("pubmed-mesh", "test", folder.parent, report).texts
+        folder = pubmed.get()
+        found = catalogue.load("pubmed-mesh", "test", folder.parent, silent).texts
     except (DataError, OSError):
         found = labelled_documents(2000)[1].texts
     return (found or [])[:2000]
 
 
-def main(model: Path, memory_requests: int = 100_000) -> dict[str, Any]:
+def main(model: Path, seconds: float = 15.0, memory_requests: int = 100_000) -> dict[str, Any]:
     """Run all measurements and print them."""
-    with bars() as report:
-        requests = [request("/v1/predict", {"texts": [text], "top_k": 5}) for text in texts(report)]
-        print(f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes per request", flush=True)
-        results = measure_rates(model, requests, report)
-        return results | measure_memory(model, requests, memory_requests, report)
+    requests = [request("/v1/predict", {"texts": [text], "top_k": 5}) for text in texts()]
+    print(f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes per request", flush=True)
+    results = measure_rates(model, requests, seconds)
+    if memory_requests:
+        results |= measure_memory(model, requests, memory_requests, seconds)
+    return results
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--memory-requests", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
+    parser.add_argument("--memory-requests", type=int, default=100_000, help="0 leaves the memory out")
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    print(json.dumps(main(given.model, given.memory_requests)))
+    if given.bare:
+        serve_bare(given.model)
+    else:
+        print(json.dumps(main(given.model, given.seconds, given.memory_requests)))

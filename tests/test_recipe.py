@@ -318,3 +318,21 @@ class TestJson:
         with pytest.raises(SettingsError, match="pass the object") as refused:
             Recipe.from_json(facts)
         assert refused.value.parameters == ("regressor",)
+
+    @pytest.mark.parametrize("part", [None, "embedding", "trees"])
+    @pytest.mark.parametrize("value", [-1, 1e999, "x", [], [[]], {"a": 1}, "9" * 5000], ids=range(7))
+    def test_values_of_a_wrong_type_are_refused(self, part, value):
+        """JSON from a checkpoint is not trusted: a setting has a possible value, or the recipe is refused."""
+        facts = json.loads(json.dumps(PRESETS["best"].to_json()))
+        inner = facts if part is None else facts[part]
+        names = set(inner) - {"regressor"}
+        for name in names:
+            changed = {**inner, name: value}
+            with pytest.raises(SettingsError) as refused:
+                Recipe.from_json(changed if part is None else {**facts, part: changed})
+            assert len(str(refused.value)) < 2500
+
+    @pytest.mark.parametrize("facts", [{}, [], "recipe", {"embedding": {}, "trees": {}, "scorers": 3}], ids=repr)
+    def test_what_is_no_recipe_is_refused(self, facts):
+        with pytest.raises(SettingsError):
+            Recipe.from_json(facts)

@@ -1,7 +1,7 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
-Attacks: readers, generated, models, stores, checkpoints, kills, writers. Each prints one line of figures, and the
-first failures. The exit code is 1 if there were any.
+Attacks: readers, generated, models, stores, checkpoints, kills, writers, service. Each prints one line of figures, and
+the first failures. The exit code is 1 if there were any.
 """
 
 import sys
@@ -23,6 +23,10 @@ def main(name: str, given: list[str]) -> int:
         from benchmarks.attack import processes
 
         return processes.main(name, given)
+    if name == "service":
+        from benchmarks.attack import service
+
+        return service.main(given)
     module, function, cases = ATTACKS[name]
     options = arguments(__doc__ or "", cases).parse_args(given)
     figures = attack(module, function, options.cases, options.seed, options.workers, options.only)
@@ -33,6 +37,6 @@ def main(name: str, given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in (*ATTACKS, "kills", "writers"):
+    if len(sys.argv) < 2 or sys.argv[1] not in (*ATTACKS, "kills", "writers", "service"):
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1], sys.argv[2:]))

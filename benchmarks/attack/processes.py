@@ -1,12 +1,13 @@
 """Processes that are killed while they write, and two processes that write to one model.
 
-``kills`` sends SIGKILL to saves, updates, conversions and fits at random moments, and then checks what is on disk: a
-model is one of those that were being saved, and a conversion or a fit that is started again gives what it would have
-given without interruption. ``writers`` lets two processes load a model, waits for both, and lets both save at once:
-one succeeds, the other gets a sentence, and the model has what the one that succeeded wrote.
+``kills`` sends SIGKILL to saves, updates, services that reload a model, conversions and fits at random moments, and
+then checks what is on disk: a model is one of those that were being saved, and a conversion or a fit that is started
+again gives what it would have given without interruption. ``writers`` lets two processes load a model, waits for both,
+and lets both save at once: one succeeds, the other gets a sentence, and the model has what the first of them wrote.
 """
 
 import argparse
+import asyncio
 import multiprocessing
 import shutil
 import signal
@@ -26,8 +27,11 @@ from rembrandt import Dataset, RembrandtClassifier, load, read
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import RembrandtError
+from rembrandt.serve.metrics import Metrics
+from rembrandt.serve.registry import Registry
 
-OPERATIONS = ("save", "update", "convert", "fit")
+OPERATIONS = ("save", "update", "reload", "convert", "fit")
+REPEATED = OPERATIONS[:3]  # until the process is killed; the others are started again
 GROWABLE: dict[str, Any] = {"scorers": ("embedding",), "decoder": "ridge", "kernel": None, "growable": True}
 GROWABLE |= {"n_components": 4, "random_state": 0}
 FIT: dict[str, Any] = {"scorers": ("trees", "embedding"), "decoder": "logistic", "kernel": None, "n_components": 4}
@@ -52,11 +56,14 @@ def prepare(root: Path) -> None:
 def operate(operation: str, root: Path) -> None:
     """Do one operation; saves and updates repeat until the process is killed, or often enough."""
     data, path = documents(), root / "output"
-    if operation == "save":
+    if operation in ("save", "reload"):
         models = [load(root / f"model{seed}") for seed in (0, 1)]
+        registry = Registry({"model": path}, Metrics()) if operation == "reload" else None
         _ready()
         for number in range(200):
             models[number % 2].save(path, force=True)
+            if registry is not None:
+                asyncio.run(registry.reload("model"))
     elif operation == "update":
         _ready()
         for _ in range(50):
@@ -90,7 +97,7 @@ def _start(operation: str, root: Path) -> subprocess.Popen[str]:
 def _clean(operation: str, root: Path) -> None:
     for name in ("output", "checkpoint"):
         shutil.rmtree(root / name, ignore_errors=True)
-    if operation in ("save", "update"):
+    if operation in REPEATED:
         shutil.copytree(root / "model0", root / "output")
 
 
@@ -113,15 +120,15 @@ def kills(count: int, seed: int) -> tuple[Counter[str], list[str]]:
         root = Path(folder)
         prepare(root)
         saved = [(load(root / f"model{i}").n_train_, _weights(root / f"model{i}")) for i in (0, 1)]
-        whole, durations = {}, {"save": 0.5, "update": 0.5}
-        for operation in OPERATIONS[: min(count, 4)][2:]:
+        whole, durations = {}, dict.fromkeys(REPEATED, 0.5)
+        for operation in OPERATIONS[len(REPEATED) : count]:
             _clean(operation, root)
             process, start = _start(operation, root), time.perf_counter()
             process.communicate()
             durations[operation] = time.perf_counter() - start
             whole[operation] = _result(operation, root)
         for number in range(count):
-            operation = OPERATIONS[number % 4]
+            operation = OPERATIONS[number % len(OPERATIONS)]
             _clean(operation, root)
             process = _start(operation, root)
             time.sleep(float(rng.uniform(0, durations[operation])))
@@ -146,7 +153,7 @@ def _after_kill(operation: str, root: Path, saved: list[Any], whole: dict[str, A
         if operation in whole:
             return None if _result(operation, root) == whole[operation] else "it continues to something else"
         n_train, weights = _result(operation, root)
-        if operation == "save" and (n_train, weights) not in saved:
+        if operation != "update" and (n_train, weights) not in saved:
             return "the model is none of those that were saved"
         if operation == "update" and (n_train - saved[0][0]) % ADDED:
             return f"the model has {n_train} examples"

@@ -1,5 +1,6 @@
 """Checks of parameters; each error names the parameter."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 def check_number(name: str, value: Any, least: float, above: bool = False, most: float = np.inf) -> None:
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-    if not real or not np.isfinite(value) or not least <= value <= most or (above and value == least):
+    if not real or not abs(value) <= sys.float_info.max or not least <= value <= most or (above and value == least):
         limits = f"{'above' if above else 'of at least'} {least:g}{f' and at most {most:g}' if most < np.inf else ''}"
         raise SettingsError(f"{name}={value!r} must be a number {limits}", name)
 

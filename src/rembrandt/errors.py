@@ -14,7 +14,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def _bounded(message: str) -> str:
+def bounded(message: str) -> str:
     """Return a message as one printable line; a long one keeps its beginning and its end, which has the remedy."""
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST * 2 // 3]} … {message[-_LONGEST // 3 :]}"
@@ -29,7 +29,7 @@ class RembrandtError(Exception):
     """
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
-        super().__init__(_bounded(message))
+        super().__init__(bounded(message))
         self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
 
 
@@ -75,5 +75,5 @@ class RembrandtWarning(UserWarning):
     """A result that is poor, or a setting that was changed; ``parameters`` as in `RembrandtError`."""
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
-        super().__init__(_bounded(message))
+        super().__init__(bounded(message))
         self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)

@@ -43,9 +43,10 @@ def estimate(shape: Shape) -> dict[str, int]:
     embedding = item * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
     weights, gram = item * shape.mapped * shape.c, 3 * 8 * shape.mapped**2
     mapped_rows = item * shape.n * shape.mapped if shape.features is None else shape.features
+    block = 24 * min(shape.n, 1 << 13) * shape.mapped  # mapped rows at a time, with copies in double precision
     solving = {
         "transpose": weights,
-        "ridge": 3 * weights + gram,
+        "ridge": 3 * weights + gram + block,
         "logistic": shape.copies * weights + mapped_rows + gram,
     }
     decoder = item * shape.n * shape.k + solving[shape.decoder]

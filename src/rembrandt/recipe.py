@@ -159,16 +159,24 @@ class Recipe:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Recipe":
-        """Rebuild the recipe that `to_json` returned. Keys that are no fields are ignored."""
-        known = {f.name: facts[f.name] for f in fields(cls) if f.name in facts}
+        """Rebuild the recipe that `to_json` returned, and check it. Keys that are no fields are ignored."""
+        try:
+            known = {f.name: facts[f.name] for f in fields(cls) if f.name in facts}
+            known["embedding"] = EmbeddingSettings(**facts["embedding"])
+            known["trees"] = TreeSettings(**facts["trees"])
+            known["scorers"] = tuple(facts["scorers"])
+        except (KeyError, TypeError) as cause:
+            raise SettingsError(f"these are not the settings of a fit: {cause}") from cause
         if known.get("regressor") is not None:
             raise SettingsError(
                 f"the regressor {known['regressor']} cannot be rebuilt from JSON; pass the object", "regressor"
             )
-        known["embedding"] = EmbeddingSettings(**facts["embedding"])
-        known["trees"] = TreeSettings(**facts["trees"])
-        known["scorers"] = tuple(facts["scorers"])
-        return cls(**known)
+        recipe = cls(**known)
+        _check_values(vars(recipe))
+        check_whole("seed", recipe.seed, 0)
+        if not recipe.scorers or any(name not in SCORERS for name in recipe.scorers):
+            raise SettingsError(f"scorers={recipe.scorers!r} are not the scorers of a fit", "scorers")
+        return recipe
 
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
@@ -256,6 +264,29 @@ _NAMES["solver"] = get_args(SolverName)
 
 def check(params: Mapping[str, Any]) -> None:
     """Raise SettingsError for parameters that are out of range or do not go together."""
+    _check_values(params)
+    if params.get("decoder") == "transpose" and params["kernel"] not in (None, "auto"):
+        raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
+    if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
+        raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
+    regressor, method = params.get("regressor"), params.get("method")
+    settings = vars(params.get("embedding") or EmbeddingSettings()) | dict(params)
+    for name in ("label_power", "row_power"):
+        if method == "pca" and settings[name] not in (0, "auto"):
+            raise SettingsError(
+                f"{name}={settings[name]!r} scales labels, and method='pca' embeds the features; use {name}=0", name
+            )
+    missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
+    if regressor is not None and (missing or isinstance(regressor, type)):
+        raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
+    if regressor is not None and method != "rembrandt":
+        raise SettingsError(
+            f"method={method!r} has no regression step that a regressor replaces; use method='rembrandt'", "regressor"
+        )
+
+
+def _check_values(params: Mapping[str, Any]) -> None:
+    """Raise SettingsError for a parameter that is out of range."""
     for name, value in params.items():
         if (name in _OPTIONAL and value is None) or (isinstance(value, str) and value == "auto"):
             continue
@@ -277,25 +308,7 @@ def check(params: Mapping[str, Any]) -> None:
             continue
         if not isinstance(value, kind):
             raise SettingsError(f"{name}={value!r} must be None or {kind.__name__}(...)", name)
-        check(vars(value))
-    if params.get("decoder") == "transpose" and params["kernel"] not in (None, "auto"):
-        raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
-    if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
-        raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
-    regressor, method = params.get("regressor"), params.get("method")
-    settings = vars(params.get("embedding") or EmbeddingSettings()) | dict(params)
-    for name in ("label_power", "row_power"):
-        if method == "pca" and settings[name] not in (0, "auto"):
-            raise SettingsError(
-                f"{name}={settings[name]!r} scales labels, and method='pca' embeds the features; use {name}=0", name
-            )
-    missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
-    if regressor is not None and (missing or isinstance(regressor, type)):
-        raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
-    if regressor is not None and method != "rembrandt":
-        raise SettingsError(
-            f"method={method!r} has no regression step that a regressor replaces; use method='rembrandt'", "regressor"
-        )
+        _check_values(vars(value))
 
 
 def as_json(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Short forms of the attacks; ``python -m benchmarks.attack`` runs the long ones."""
 
 import pytest
-from benchmarks.attack import processes
+from benchmarks.attack import processes, service
 from benchmarks.attack.__main__ import ATTACKS
 from benchmarks.attack.harness import attack
 
@@ -18,8 +18,15 @@ def test_damage_is_refused_or_harmless(name):
 
 
 def test_a_killed_process_loses_nothing():
-    outcomes, failures = processes.kills(2, seed=1)
-    assert failures == [] and outcomes == {"kept": 2}
+    outcomes, failures = processes.kills(3, seed=1)
+    assert failures == [] and outcomes == {"kept": 3}
+
+
+def test_hostile_clients_harm_nobody():
+    given = service.parser().parse_args(["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2"])
+    line, failures = service.run(given)
+    assert failures == []
+    assert "2 swaps: good " in line and "0 failures" in line
 
 
 def test_of_two_writers_one_wins():

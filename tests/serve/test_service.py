@@ -122,11 +122,11 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
     path = fit(data, tmp_path / "swapped")
     text = (data.texts or [])[0]
     right = {"Authorization": f"Bearer {TOKEN}"}
-    with served({"swapped": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right) as client:
+    with served({"swapped": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right, timeout=60) as client:
         stop, answers = threading.Event(), []
 
         def load() -> None:
-            with httpx.Client(base_url=url, headers=right) as own:
+            with httpx.Client(base_url=url, headers=right, timeout=60) as own:
                 while not stop.is_set():
                     answer = own.post("/v1/predict", json={"texts": [text], "top_k": 1})
                     answers.append((answer.status_code, answer.json().get("version")))

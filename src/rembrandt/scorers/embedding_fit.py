@@ -73,11 +73,12 @@ class Embedded:
         return arrays, {"facts": facts, "has_back": e.back is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], place: Place) -> "Embedded":
-        """Rebuild what `arrays` returned."""
-        k = checked("V", arrays, (None, None)).shape[1]
-        shapes = {"sigma": (k,), "projection": (None, k), "back": (None, k)}
-        sound = {name: checked(name, arrays, shapes.get(name, array.shape)) for name, array in arrays.items()}
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], place: Place, n: int, c: int) -> "Embedded":
+        """Rebuild what `arrays` returned for ``n`` examples and ``c`` labels."""
+        k = checked("V", arrays, (c, None)).shape[1]
+        shapes: dict[str, Any] = {"V": (c, k), "sigma": (k,), "projection": (None, k), "back": (c, k)}
+        shapes |= {"means": (c,), "label_scale": (c,), "leverages": (n,)}
+        sound = {name: checked(name, arrays, shape) for name, shape in shapes.items() if name in arrays}
         blocks = {name: place.asarray(array) for name, array in sound.items()}
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
@@ -101,7 +102,7 @@ def fit_embedding_scorer(
         "embedding",
         lambda: embed_labels(known, recipe, place, report).contiguous(),
         Embedded.arrays,
-        lambda arrays, facts: Embedded.from_arrays(arrays, facts, place),
+        lambda arrays, facts: Embedded.from_arrays(arrays, facts, place, data.n, data.n_labels),
     )
     # Rows are projected again after a restart: that costs no more than reading them from a file.
     decoder = checkpoints.stage(

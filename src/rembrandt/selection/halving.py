@@ -5,6 +5,7 @@ best candidate of each scorer goes on to all examples that are not held out. Wit
 times as many examples, and nothing is begun that is not expected to end in time, judged by what it took on fewer.
 """
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from rembrandt.data.examples import Examples
 from rembrandt.engines.place import CPU, Place
-from rembrandt.errors import MemoryEstimateError
+from rembrandt.errors import MemoryEstimateError, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
 from rembrandt.scorers.blend import Blend, Candidates
@@ -26,7 +27,7 @@ from rembrandt.selection.blending import Blended, blends
 from rembrandt.selection.candidates import axes, usual
 from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
 from rembrandt.selection.trial import FEWEST, Measures, Trial, mean
-from rembrandt.storage.arrays import Arrays
+from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.9  # of the examples: a tree that was fitted to them for the blend is kept
 MARGIN = 1.25  # factor on the expected time of a trial
@@ -82,11 +83,13 @@ class Choice:
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Choice":
         """Rebuild what `arrays` returned."""
-        threshold = arrays["threshold"]
+        threshold = checked("threshold", arrays, (None,))
         own: dict[str, Any] = {"threshold": float(threshold[0]) if len(threshold) == 1 else threshold}
         own |= {"recipe": Recipe.from_json(facts["recipe"]), "blend": Blend.from_json(facts["blend"])}
         if facts["first_tree"] is not None:
             own["first_tree"] = Trees.from_arrays(arrays, facts["first_tree"])
+        if json.loads(json.dumps(own["recipe"].to_json())) != facts["recipe"]:
+            raise StorageError("a setting is missing from the recipe")
         return cls(**facts | own)
 
 

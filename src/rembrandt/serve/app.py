@@ -16,6 +16,7 @@ from rembrandt.evaluation import finite
 from rembrandt.model.description import used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
+from rembrandt.serve.bodies import FORM, JSON, Bodies
 from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError
 from rembrandt.serve.guard import LOOPBACK, Guard
 from rembrandt.serve.limits import Limits
@@ -24,9 +25,8 @@ from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.registry import Registry, ServedModel
 
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 PAGE = Path(__file__).parent / "page"
-_SUGGEST = "/v1/projects/{name}/suggest"
+_PREDICT, _SUGGEST = "/v1/predict", "/v1/projects/{name}/suggest"
 _MAX_LISTED = 1000  # labels in one response
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
@@ -63,7 +63,7 @@ def create_app(
     """
     service = Service(paths, limits, token is not None, compute_map)
     hosts = None if any_host or token is not None else LOOPBACK
-    return Guard(service.routes(), limits, service.metrics, token, hosts)
+    return Guard(service.routes(), limits, service.metrics, token, hosts, {("POST", _PREDICT): service.predict})
 
 
 class Service:
@@ -72,7 +72,7 @@ class Service:
     def __init__(self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
         self.registry = Registry(paths, self.metrics)
-        self.batcher = Batcher(predict, limits, self.metrics)
+        self.bodies, self.batcher = Bodies(limits), Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
 
     @asynccontextmanager
@@ -80,6 +80,7 @@ class Service:
         for served in self.registry:
             self.maps.start(served)
         yield
+        self.bodies.close()
         await self.batcher.close()
         await self.maps.close()
 
@@ -94,9 +95,9 @@ class Service:
             exception_handlers=HANDLERS,
             responses={status: {"model": ErrorResponse} for status in (422, "default")},
         )
-        bodies = {"/v1/predict": _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
+        bodies = {_PREDICT: _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
         for method, path, handler, response in (
-            ("POST", "/v1/predict", self.predict, schemas.PredictResponse),
+            ("POST", _PREDICT, self.predict, schemas.PredictResponse),
             ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
             ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse),
             ("GET", "/v1/map", self.map, schemas.MapResponse),
@@ -121,7 +122,7 @@ class Service:
 
     async def predict(self, request: Request) -> Response:
         """Predict the best labels of texts or vectors."""
-        wanted = schemas.PredictRequest.model_validate_json(await _read(request, JSON))
+        wanted = await self.bodies.predict_request(request)
         served = self.registry.get(wanted.model)
         found = await self._submit(PredictJob(served, wanted))
         return JSONResponse({"model": served.name, "version": served.version, "predictions": found})
@@ -188,7 +189,7 @@ class Service:
 
     async def suggest(self, name: str, request: Request) -> Response:
         """Predict the labels of one text, with requests and responses in the format of Annif's API."""
-        wanted = schemas.SuggestRequest.from_form(await _read(request, FORM))
+        wanted = await self.bodies.suggest_request(request)
         [found] = await self._submit(PredictJob(self.registry.get(name), wanted.as_predict_request()))
         results = [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]
         return JSONResponse({"results": results})
@@ -224,11 +225,3 @@ class Service:
 def _body(content_type: str, schema: Any) -> dict[str, Any]:
     """Describe a request body for OpenAPI."""
     return {"requestBody": {"required": True, "content": {content_type: {"schema": schema.model_json_schema()}}}}
-
-
-async def _read(request: Request, content_type: str) -> bytes:
-    """Return the body of a request with this content type."""
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != content_type:
-        raise RequestError(415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}")
-    return await request.body()

@@ -29,6 +29,7 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
+        metrics.queue_texts.set_function(lambda: self._n_queued)
 
     async def submit(self, job: Any) -> Any:
         """Return the result of a job; raise an error at once if the queue is full, and after the time limit."""
@@ -38,7 +39,7 @@ class Batcher:
             raise RequestError(429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"})
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((job, future))
-        self._count(job.n_rows)
+        self._n_queued += job.n_rows
         if self._runner is None:
             self._runner = asyncio.create_task(self._run())
         try:
@@ -79,12 +80,8 @@ class Batcher:
         n_rows = 0
         while self._queue and (not batch or n_rows + self._queue[0][0].n_rows <= self._limits.batch):
             job, future = self._queue.popleft()
-            self._count(-job.n_rows)
+            self._n_queued -= job.n_rows
             if not future.done():
                 batch.append((job, future))
                 n_rows += job.n_rows
         return batch
-
-    def _count(self, change: int) -> None:
-        self._n_queued += change
-        self._metrics.queue_texts.set(self._n_queued)

@@ -9,15 +9,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rembrandt.errors import RembrandtError
+from rembrandt.errors import RembrandtError, bounded
 
 
 class RequestError(Exception):
     """A request that is refused; the message says why and what to do."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        self.status, self.message, self.headers = status, bounded(message), dict(headers or {})
+        super().__init__(self.message)
 
     def response(self) -> Response:
         """Return the error as a response."""
@@ -63,6 +63,6 @@ def _invalid(errors: Sequence[Any]) -> RequestError:
     return RequestError(status, f"{where}: {what}{more}" if where else f"{what}{more}")
 
 
-HANDLERS: dict[Any, Any] = dict.fromkeys(
-    (Exception, RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError), handle
-)
+# Errors that say what is wrong with a request; any other is the fault of the service.
+ANTICIPATED = RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError
+HANDLERS: dict[Any, Any] = dict.fromkeys((Exception, *ANTICIPATED), handle)

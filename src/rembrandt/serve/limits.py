@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+HEAD_BYTES = 64 << 10  # of the URL and the headers of a request
+HEADERS = 100
+HEAD_SECONDS = 30.0  # for the headers to arrive
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -11,6 +15,7 @@ class Limits:
     bodies: int = 256 << 20  # bytes of all requests in progress
     texts: int = 256  # per request
     characters: int = 200_000  # per text
+    values: int = 100_000  # strings and numbers in the JSON of one request, not counting texts
     labels: int = 1000  # per text
     explained: int = 200  # explained labels per request
     explained_characters: int = 2_000_000  # of the texts, counted once for each explained label

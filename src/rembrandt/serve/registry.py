@@ -1,8 +1,6 @@
 """The models of a service; a new version is loaded completely before it replaces the old one."""
 
 import asyncio
-import copy
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,9 +12,12 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import ModelError
 from rembrandt.estimators import load
 from rembrandt.explore.explain import feature_names
+from rembrandt.model.folder import version
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
 from rembrandt.serve.metrics import Metrics
+
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
 class ServedModel:
@@ -29,9 +30,8 @@ class ServedModel:
             self.classifier = load(path)
             if _version(path) == self.version:
                 break
-        self.saved_at = datetime.fromtimestamp((path / "model.json").stat().st_mtime, UTC)
-        # A copy in memory: overwriting a memory-mapped file in place would crash the process.
-        self.classifier.model_ = copy.deepcopy(self.classifier.model_.for_prediction())
+        self.saved_at = _saved_at(path / "model.json")
+        self.classifier.model_ = self.classifier.model_.for_prediction()
         self.labels = Labels(self.classifier)
         self.feature_names = feature_names(self.classifier)
         self.n_features = int(self.classifier.n_features_in_)
@@ -99,8 +99,10 @@ class Registry:
 
 
 def _version(path: Path) -> str:
-    """Return the first characters of the model's checksum."""
-    try:
-        return str(json.loads((path / "model.json").read_text(encoding="utf-8"))["sha256"])[:12]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""  # loading reports what is wrong
+    """Return the first characters of the model's checksum; none if there is no model, which loading reports."""
+    return (version(path) or "")[:12]
+
+
+def _saved_at(file: Path) -> datetime:
+    """Return when a file was changed, within what a date can express; file systems allow any time."""
+    return datetime.fromtimestamp(min(max(file.stat().st_mtime, 0), _LAST_SECOND), UTC)

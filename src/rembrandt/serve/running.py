@@ -8,10 +8,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from threadpoolctl import threadpool_limits
 
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.threads import n_threads
+from rembrandt.serve.connection import Connection
+from rembrandt.serve.guard import Guard
 
 TOKEN = "REMBRANDT_TOKEN"  # environment variable
 _MIN_LENGTH = 16  # characters of a token
@@ -57,16 +60,21 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def server(app: Any) -> Any:
-    """Return a uvicorn server that logs warnings and errors only."""
-    import uvicorn
+class Server(uvicorn.Server):
+    """A uvicorn server that logs warnings and errors only, and does not wait for half-sent requests at shutdown."""
 
-    quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
-    http_only: Any = {"ws": "none", "proxy_headers": False}
-    return uvicorn.Server(uvicorn.Config(app, **quiet, **http_only, timeout_graceful_shutdown=_GRACE))
+    def __init__(self, app: Guard) -> None:
+        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
+        http_only: Any = {"http": Connection, "ws": "none", "proxy_headers": False}
+        super().__init__(uvicorn.Config(app, **quiet, **http_only, timeout_graceful_shutdown=_GRACE))
+        self._guard = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._guard.stop()
+        await super().shutdown(sockets)
 
 
-def run(app: Any, listening: socket.socket) -> None:
+def run(app: Guard, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, then finish the accepted requests."""
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn handles them first and then calls these handlers
         signal.signal(number, lambda *_: None)
@@ -74,4 +82,4 @@ def run(app: Any, listening: socket.socket) -> None:
     # Half of the cores by default; the others parse requests and write responses in the meantime.
     threads = n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)
     with threadpool_limits(threads, "blas"):
-        server(app).run([listening])
+        Server(app).run([listening])

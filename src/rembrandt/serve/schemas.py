@@ -1,9 +1,10 @@
 """Request and response bodies, as the OpenAPI description shows them."""
 
+import sys
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, WithJsonSchema, model_validator
 
 from rembrandt.serve.errors import RequestError
 
@@ -13,24 +14,45 @@ _KINDS: Any = [{"required": ["texts"]}, {"required": ["vectors"]}]
 _EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 
 
+def _finite(vector: dict[str, Any]) -> dict[str, Any]:
+    """Return a vector of finite numbers; one error is raised, however many values are wrong."""
+    for name, value in vector.items():
+        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+            raise ValueError(f"the value of {name!r} is not a finite number")
+    return vector
+
+
+_VECTOR: Any = {"type": "object", "additionalProperties": {"type": "number"}}
+Vector = Annotated[dict[str, Any], AfterValidator(_finite), WithJsonSchema(_VECTOR)]
+
+
 class PredictRequest(BaseModel):
     """Texts or feature vectors to predict labels for."""
 
     model_config = ConfigDict(strict=True, extra="forbid", json_schema_extra={"oneOf": _KINDS, "examples": [_EXAMPLE]})
 
-    texts: list[str] = Field(default=_ABSENT, min_length=1, description="Texts, if the model was fitted to texts.")
-    vectors: list[dict[str, FiniteFloat]] = Field(
+    texts: list[str] = Field(
+        default=_ABSENT, min_length=1, fail_fast=True, description="Texts, if the model was fitted to texts."
+    )
+    vectors: list[Vector] = Field(
         default=_ABSENT,
         min_length=1,
+        fail_fast=True,
         description="Sparse vectors: values by feature name, or by feature number if the features have no names.",
     )
     model: str = Field(default=_ABSENT, description="Name of the model; the first model by default.")
     top_k: int = Field(default=5, ge=1, description="Maximum number of labels per text.")
     threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a lower score, or probability.")
     include: list[str] = Field(
-        default=_ABSENT, min_length=1, max_length=MAX_LABELS, description="Predict these labels only; names or titles."
+        default=_ABSENT,
+        min_length=1,
+        max_length=MAX_LABELS,
+        fail_fast=True,
+        description="Predict these labels only; names or titles.",
     )
-    exclude: list[str] = Field(default=[], max_length=MAX_LABELS, description="Never predict these labels.")
+    exclude: list[str] = Field(
+        default=[], max_length=MAX_LABELS, fail_fast=True, description="Never predict these labels."
+    )
     explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
 
     @model_validator(mode="after")
@@ -38,6 +60,16 @@ class PredictRequest(BaseModel):
         if (self.texts is None) == (self.vectors is None):
             raise ValueError("give either texts or vectors")
         return self
+
+    @classmethod
+    def of(cls, found: Any) -> "PredictRequest":
+        """Validate parsed JSON; of the fields that do not exist one is named, however many there are."""
+        if not isinstance(found, dict):
+            raise RequestError(422, "the body must be a JSON object")
+        unknown = next((name for name in found if name not in cls.model_fields), None)
+        if unknown is not None:
+            raise RequestError(422, f"there is no field {unknown!r}; use {', '.join(cls.model_fields)}")
+        return cls.model_validate(found)
 
 
 class SuggestRequest(BaseModel):

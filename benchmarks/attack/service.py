@@ -1,0 +1,289 @@
+"""Hostile clients of the service, next to good ones that must not notice them.
+
+python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--clients 64] [--hostile 8] [--swaps 5]
+
+``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time; each of their
+requests must be answered with status 200, or with 429 or 503 and Retry-After. Hostile clients repeat what is listed
+in `ATTACKS`: the largest bodies, endless headers, half-sent requests and what else is not a request; they must get a
+status below 500, or a closed connection. Meanwhile the model is replaced and reloaded a few times. At the end the
+requests of every kind are sent once more, one by one: each must be answered within a second and take little memory.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rembrandt import RembrandtClassifier
+from rembrandt.data.generated import labelled_documents
+
+TOKEN = "for-the-attack-alone"
+SIZE = 8 << 20  # the largest body
+PATIENCE = 60.0  # seconds after which a request counts as lost
+MOST_MEGABYTES, MOST_SECONDS = 100.0, 1.0  # of one hostile request on a quiet machine
+HEAD = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+JSON = HEAD + b"Content-Type: application/json\r\n"
+
+
+def filled(start: bytes, repeated: bytes, end: bytes) -> bytes:
+    """Return a body of the largest size."""
+    return start + repeated * ((SIZE - len(start) - len(end)) // len(repeated)) + end
+
+
+def post(body: bytes, head: bytes = JSON) -> bytes:
+    return head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+FORM = HEAD.replace(b"/v1/predict", b"/v1/projects/model/suggest")
+FORM += b"Content-Type: application/x-www-form-urlencoded\r\n"
+ATTACKS: dict[str, bytes] = {
+    "numbers for texts": post(filled(b'{"texts":[1', b",1", b"]}")),
+    "empty texts": post(filled(b'{"texts":[""', b',""', b"]}")),
+    "empty vectors": post(filled(b'{"vectors":[{}', b",{}", b"]}")),
+    "a long vector": post(filled(b'{"vectors":[{"a":1', b',"a":1', b"}]}")),
+    "nested lists": post(filled(b'{"texts":[[]', b"," + b"[" * 150 + b"]" * 150, b"]}")),
+    "no vectors": post(b'{"vectors":[{' + b",".join(b'"%d":null' % i for i in range(90_000)) + b"}]}"),
+    "unknown fields": post(b"{" + b",".join(b'"%d":1' % i for i in range(90_000)) + b"}"),
+    "a long name": post(filled(b'{"texts":["a"],"', b"x", b'":1}')),
+    "a long number": post(filled(b'{"texts":["a"],"top_k":1', b"0", b"}")),
+    "a long text": post(filled(b'{"texts":["', b"a ", b'"]}')),
+    "a long form": post(filled(b"text=", b"%41", b""), FORM),
+    "brackets": post(b"[" * SIZE),
+    "bytes": post(bytes(range(256)) * 400),
+    "no JSON": post(b"{"),
+    "too many texts": post(json.dumps({"texts": ["a"] * 2000}).encode()),
+    "unknown label": post(json.dumps({"texts": ["a"], "include": ["x" * 100_000]}).encode()),
+    "no token": post(b"{}", b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"),
+    "a large header": JSON + b"X: " + b"x" * (1 << 20) + b"\r\n\r\n",
+    "many headers": JSON + b"X: 1\r\n" * 10_000 + b"\r\n",
+    "a long path": b"GET /" + b"x" * (1 << 20) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+    "half a request": JSON + b'Content-Length: 100\r\n\r\n{"texts": [',
+    "half a header": HEAD[:60],
+    "two lengths": JSON + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "bad chunks": JSON + b"Transfer-Encoding: chunked\r\n\r\nsize\r\n{}",
+    "an endless chunk": JSON + b"Transfer-Encoding: chunked\r\n\r\nffffffffff\r\n{}",
+    "pipelined and bad": post(b'{"texts":["a"]}') * 20 + b"\0",
+    "pipelined": post(b'{"texts":["a"]}') * 50,
+}
+LEAVING = ("half a request", "half a header", "an endless chunk")  # the client closes the connection without waiting
+
+
+@contextmanager
+def service(model: Path, log: Any = None) -> Iterator[tuple[str, int, subprocess.Popen[str]]]:
+    """Run ``rembrandt serve`` in a process; yield host, port and the process."""
+    command = [sys.executable, "-m", "rembrandt", "serve", "--model", f"model={model}", "--port", "0", "--quiet"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "REMBRANDT_TOKEN": TOKEN}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
+        assert found
+        yield found[1], int(found[2]), process
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def megabytes(pid: int, what: str = "VmRSS") -> float:
+    """Return the resident memory of a process, or with ``VmHWM`` the most that it was."""
+    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1]) / 1000
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, bytes]]:
+    """Read a response; return its status and headers."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    lines = head.split(b"\r\n")[1:]
+    headers = {name.lower(): value.strip() for name, _, value in (one.partition(b":") for one in lines)}
+    await reader.readexactly(int(headers.get(b"content-length", b"0")))
+    return int(head[9:12]), headers
+
+
+class Attack:
+    """Clients and what they were answered."""
+
+    def __init__(self, host: str, port: int, texts: list[str], total: int, seed: int) -> None:
+        self.host, self.port, self.total, self.rng = host, port, total, random.Random(seed)
+        self.good = [post(json.dumps({"texts": [text], "top_k": 5}).encode()) for text in texts]
+        self.begun = 0
+        self.latencies: list[float] = []
+        self.statuses: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
+        self.failures: list[str] = []
+
+    async def good_client(self) -> None:
+        """Send requests within the limits on one connection, which may not be closed."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        while self.begun < self.total:
+            self.begun += 1
+            start = time.perf_counter()
+            try:
+                writer.write(self.good[self.begun % len(self.good)])
+                status, headers = await asyncio.wait_for(answer(reader), PATIENCE)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                self.failures.append(f"a good request: {type(error).__name__}")
+                return
+            self.latencies.append(time.perf_counter() - start)
+            self.statuses["good"][str(status)] += 1
+            if status != 200 and not (status in (429, 503) and b"retry-after" in headers):
+                self.failures.append(f"a good request got status {status}")
+        writer.close()
+
+    async def hostile_client(self) -> None:
+        while self.begun < self.total:
+            self.begun += 1
+            await self.attack(self.rng.choice(list(ATTACKS)))
+
+    async def attack(self, name: str) -> None:
+        """Send a hostile request on a connection of its own."""
+        outcome = "closed"
+        try:
+            reader, writer = await asyncio.open_connection(self.host, self.port)
+            writer.write(ATTACKS[name])
+            if name in LEAVING:
+                await asyncio.sleep(0.05)
+                outcome = "left"
+            else:
+                status, _ = await asyncio.wait_for(answer(reader), PATIENCE)
+                outcome = str(status)
+            writer.close()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the service closed the connection while the request was being sent
+        except TimeoutError:
+            outcome = "no answer"
+        self.statuses["hostile"][outcome] += 1
+        if outcome == "no answer" or outcome.startswith("5"):
+            self.failures.append(f"{name}: {outcome}")
+
+    async def swaps(self, model: Path, others: list[Path], count: int) -> int:
+        """Replace and reload the model at even intervals; return how often that succeeded."""
+        done = 0
+        for number in range(count):
+            while self.begun < self.total * (number + 1) / (count + 1):
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(_replace, model, others[number % len(others)])
+            reader, writer = await asyncio.open_connection(self.host, self.port)
+            writer.write(HEAD.replace(b"/v1/predict", b"/v1/models/model/reload") + b"Content-Length: 0\r\n\r\n")
+            status, _ = await asyncio.wait_for(answer(reader), PATIENCE)
+            writer.close()
+            done += status == 200
+            if status != 200:
+                self.failures.append(f"a reload got status {status}")
+        return done
+
+
+def _replace(model: Path, other: Path) -> None:
+    """Put a copy of another model in the place of a model, file by file and in place, as nobody should."""
+    for file in other.iterdir():
+        shutil.copyfile(file, model / file.name)
+
+
+def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]]:
+    """Return a folder to serve, the models to replace it by, and texts."""
+    train, test = labelled_documents(600, n_topics=4, labels_per_topic=5)
+    texts = test.texts or []
+    if model is None:
+        for seed in (0, 1):
+            RembrandtClassifier("fast", random_state=seed).fit_dataset(train).save(root / f"model{seed}")
+        others = [root / "model1", root / "model0"]
+    else:
+        from benchmarks.serve_load import texts as articles
+
+        others, texts = [model, model], articles()
+    shutil.copytree(others[-1], root / "served")
+    return root / "served", others, texts
+
+
+async def under_attack(attack: Attack, model: Path, others: list[Path], options: Any) -> int:
+    clients = [attack.good_client() for _ in range(options.clients - options.hostile)]
+    clients += [attack.hostile_client() for _ in range(options.hostile)]
+    swapping = asyncio.create_task(attack.swaps(model, others, options.swaps))
+    await asyncio.gather(*clients)
+    attack.begun = attack.total
+    return await swapping
+
+
+async def one_by_one(attack: Attack, pid: int) -> tuple[float, float]:
+    """Send every hostile request alone; return the longest time and the most additional memory."""
+    slowest, before = 0.0, megabytes(pid)
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # VmHWM starts again
+    for name in ATTACKS:
+        start = time.perf_counter()
+        await attack.attack(name)
+        slowest = max(slowest, time.perf_counter() - start)
+    return slowest, megabytes(pid, "VmHWM") - before
+
+
+def run(options: Any) -> tuple[str, list[str]]:
+    """Attack a service; return the line of figures and the failures."""
+    with tempfile.TemporaryDirectory(prefix="rembrandt-attack-") as folder:
+        root = Path(folder)
+        model, others, texts = prepare(root, options.model)
+        with (root / "log").open("w") as log, service(model, log) as (host, port, process):
+            start = time.perf_counter()
+            warm = Attack(host, port, texts, max(64, options.cases // 10), options.seed)
+            asyncio.run(under_attack(warm, model, others, argparse.Namespace(**{**vars(options), "swaps": 1})))
+            before = megabytes(process.pid)
+            attack = Attack(host, port, texts, options.cases, options.seed)
+            swapped = asyncio.run(under_attack(attack, model, others, options))
+            after = megabytes(process.pid)
+            slowest, more = asyncio.run(one_by_one(attack, process.pid))
+            seconds = time.perf_counter() - start
+            failures = warm.failures + attack.failures
+            if process.poll() is not None:
+                failures.append(f"the service ended with {process.returncode}")
+        if process.returncode != 0:
+            failures.append(f"the service exited with {process.returncode}")
+        if "Traceback" in (said := (root / "log").read_text()):
+            failures.append(f"the service logged {said[-1500:]}")
+    p50, p99 = 1e3 * np.percentile(attack.latencies, [50, 99])
+    if more > MOST_MEGABYTES:
+        failures.append(f"a hostile request took {more:.0f} MB")
+    kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in attack.statuses.items())
+    line = (
+        f"service: {sum(sum(found.values()) for found in attack.statuses.values()):,} requests from {options.clients} "
+        f"clients, {swapped} swaps: {kinds}; good p50 {p50:.0f} ms, p99 {p99:.0f} ms; memory {before:.0f} MB, "
+        f"{after - before:+.0f} MB; hostile alone {slowest:.2f} s, {more:+.0f} MB; {len(failures)} failures; "
+        f"{seconds:.0f} s"
+    )
+    return line, failures
+
+
+def _listed(found: Counter[str]) -> str:
+    return ", ".join(f"{count:,} × {what}" for what, count in sorted(found.items()))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the attack."""
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--cases", type=int, default=5_000)
+    found.add_argument("--seed", type=int, default=0)
+    found.add_argument("--model", type=Path, help="a model fitted to texts; a small one is made by default")
+    found.add_argument("--clients", type=int, default=64)
+    found.add_argument("--hostile", type=int, default=8, help="of the clients")
+    found.add_argument("--swaps", type=int, default=5)
+    return found
+
+
+def main(given: list[str]) -> int:
+    """Run the attack and print its figures."""
+    line, failures = run(parser().parse_args(given))
+    for what, count in Counter(failures).most_common(5):
+        print(f"{count} × {what}")
+    print(line)
+    return 1 if failures else 0

@@ -1,0 +1,95 @@
+"""Estimates of the memory of a fit next to what it takes.
+
+python -m benchmarks.estimates [--scale 1.0] [--only NAME]
+
+Every case is fitted in a process of its own, after a small fit that compiles. The peak is the largest resident memory
+of the process during the fit. Printed is a line for each case, and the largest ratio of estimate and peak either way.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.generated import sparse_problem
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import as_rows
+from rembrandt.fitting import fit_model
+from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+
+WITHIN = 1.3
+WIDE = (20_000, 40_000, 20_000)  # n, d, c
+PLAIN = EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, proposes=True, n_random_features=1500, max_epochs=2)
+TREES = TreeSettings(n_trees=2, pairs=3e7, cost=1.0)
+BASE = Recipe(n_components=200, kernel=None, embedding=PLAIN, trees=TREES)
+CASES: dict[str, tuple[Recipe, tuple[int, int, int]]] = {
+    "transpose": (replace(BASE, decoder="transpose"), WIDE),
+    "ridge": (BASE, WIDE),
+    "ridge, kernel": (replace(BASE, kernel="gaussian"), WIDE),
+    "discriminant": (replace(BASE, decoder="discriminant"), WIDE),
+    "logistic": (replace(BASE, decoder="logistic"), WIDE),
+    "logistic, kernel": (replace(BASE, decoder="logistic", kernel="gaussian"), (20_000, 40_000, 8_000)),
+    "rank 800": (replace(BASE, n_components=800), WIDE),
+    "many rows": (BASE, (200_000, 20_000, 3_000)),
+    "trees": (replace(BASE, scorers=("trees",)), WIDE),
+    "trees, many rows": (replace(BASE, scorers=("trees",)), (200_000, 20_000, 3_000)),
+    "centroids": (replace(BASE, scorers=("centroids",)), WIDE),
+    "all scorers": (replace(BASE, scorers=("trees", "centroids", "embedding")), WIDE),
+}
+
+
+def examples(n: int, d: int, c: int) -> Examples:
+    X, Y = sparse_problem(n, d, c, rank=min(100, d // 4, c // 4), features_each=50, labels_each=5)
+    return Examples(as_rows(X), sparse.csr_array(Y), np.arange(c), multiclass=False)
+
+
+def peak() -> int:
+    """Return the largest resident memory of this process, since it was last reset, in bytes."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+def fit_one(name: str, scale: float) -> dict[str, Any]:
+    """Fit a case in this process; return its estimate and its peak."""
+    recipe, sizes = CASES[name]
+    small = replace(recipe, n_components=8).with_embedding(n_random_features=16)
+    fit_model(examples(300, 200, 60), small)
+    data = examples(*(int(size * scale) for size in sizes))
+    Path("/proc/self/clear_refs").write_text("5")
+    estimated = fit_model(data, recipe).settings["memory_estimate"]
+    return {"estimate": estimated, "peak": peak()}
+
+
+def main(names: list[str], scale: float) -> dict[str, Any]:
+    """Run the cases and print them."""
+    results: dict[str, Any] = {}
+    for name in names:
+        command = [sys.executable, "-m", "benchmarks.estimates", "--case", name, "--scale", str(scale)]
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        ratio = found["estimate"] / found["peak"]
+        results[name] = found | {"ratio": ratio}
+        sizes = f"{found['estimate'] / 1e6:7,.0f} MB estimated, {found['peak'] / 1e6:7,.0f} MB seen"
+        print(f"{name:<20}{sizes}: {ratio:.2f}{'' if 1 / WITHIN <= ratio <= WITHIN else '  outside'}", flush=True)
+    ratios = [one["ratio"] for one in results.values()]
+    print(f"{len(ratios)} cases: estimates are {min(ratios):.2f} to {max(ratios):.2f} of the memory seen", flush=True)
+    return results
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the sizes of the data")
+    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.case:
+        print(json.dumps(fit_one(given.case, given.scale)))
+    else:
+        main([given.only] if given.only else list(CASES), given.scale)

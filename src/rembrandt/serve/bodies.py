@@ -1,0 +1,81 @@
+"""Parse request bodies, which are not trusted: their size is bounded before, the number of errors after."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from pydantic_core import from_json
+from starlette.requests import Request
+
+from rembrandt.serve.errors import RequestError
+from rembrandt.serve.limits import Limits
+from rembrandt.serve.schemas import PredictRequest, SuggestRequest
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+_SMALL = 1 << 15  # bytes that are parsed at once
+_ENCODED = 12  # bytes that one character can take in a form
+
+Parsed = TypeVar("Parsed")
+
+
+class Bodies:
+    """Reads and parses the bodies of requests, large ones one after the other in a thread of their own."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="parse")
+
+    async def predict_request(self, request: Request) -> PredictRequest:
+        """Return the JSON body of a request for predictions."""
+        return await self._parsed(self._predict_request, await _read(request, JSON))
+
+    async def suggest_request(self, request: Request) -> SuggestRequest:
+        """Return the form of a request for suggestions."""
+        return await self._parsed(self._suggest_request, await _read(request, FORM))
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    async def _parsed(self, parse: Callable[[bytes], Parsed], body: bytes) -> Parsed:
+        if len(body) <= _SMALL:
+            return parse(body)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
+
+    def _predict_request(self, body: bytes) -> PredictRequest:
+        limit = self._limits.values + self._limits.texts
+        if has_more_values(body, limit):
+            raise RequestError(413, f"more than {limit:,} strings and numbers; send fewer texts or vectors per request")
+        try:
+            found = from_json(body)
+        except ValueError as error:
+            raise RequestError(400, f"the body is not valid JSON: {error}") from error
+        return PredictRequest.of(found)
+
+    def _suggest_request(self, body: bytes) -> SuggestRequest:
+        longest = _ENCODED * self._limits.characters + _SMALL
+        if len(body) > longest:
+            raise RequestError(413, f"the form has {len(body):,} bytes; the limit is {longest:,}; send a shorter text")
+        return SuggestRequest.from_form(body)
+
+
+def has_more_values(body: bytes, limit: int) -> bool:
+    """Return whether JSON has more than ``limit`` values, without parsing it.
+
+    Every value in an array or object follows a bracket or a comma. Those inside strings do not count.
+    """
+    if len(body) <= limit or sum(map(body.count, (b",", b"[", b"{"))) <= limit:
+        return False
+    code = np.frombuffer(body.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)  # no escaped quotes
+    outside = np.cumsum(code == ord('"'), dtype=np.uint8) % 2 == 0  # sums wrap around at 256, which is even
+    starts = (code == ord(",")) | (code | 32 == ord("{"))  # the codes of the brackets [ and { differ by 32
+    return bool(np.count_nonzero(outside & starts) > limit)
+
+
+async def _read(request: Request, content_type: str) -> bytes:
+    """Return the body of a request with this content type."""
+    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found != content_type:
+        raise RequestError(415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}")
+    return await request.body()
