@@ -109,6 +109,9 @@ class TestScores:
         again = Trees.from_arrays(arrays, facts)
         assert scorer.nbytes == sum(array.nbytes for array in arrays.values())
         assert (again.n_labels, again.n_features) == (40, 200)
+        entries = sum(level.weights.nnz for tree in trees.trees for level in tree.levels)
+        stored = sum(array.nbytes for name, array in arrays.items() if name.endswith((".data", ".indices")))
+        assert stored == 4 * entries
         X, _ = words(100, seed=2)
         for one, other in zip(again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -17,7 +17,7 @@ from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import Arrays, pack_csr, unpack_csr
+from rembrandt.storage.arrays import Arrays, as_half, pack_csr, unpack_csr
 
 KEPT = 100  # largest entries of a centroid that are kept
 ROWS = 8192  # rows added up at a time
@@ -102,7 +102,9 @@ def fit_centroids(
         labels = Y[part] if weights is None else scale_rows(Y[part], weights[part])
         total = total + as_csr(labels.T, np.float32) @ normalize_rows(as_csr(rows, np.float32))
     report("centroids", X.shape[0], X.shape[0])
-    return Centroids(normalize_rows(largest_entries(as_csr(total), kept)))
+    found = normalize_rows(largest_entries(as_csr(total), kept))
+    found.data = as_half(found.data).astype(np.float32)  # as they are stored
+    return Centroids(found)
 
 
 def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:

@@ -89,7 +89,7 @@ def _fit_tree(
         member: Any = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         examples = as_csr((Y @ member).T)
         parent = np.arange(nodes) >> (depth - above)
-        levels.append(Level(*solver.fit(Nodes(examples, pools, parent, costs, settings), report), parent))
+        levels.append(Level.rounded(*solver.fit(Nodes(examples, pools, parent, costs, settings), report), parent))
         pools = examples
-    levels.append(Level(*solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings), report), clusters))
+    levels.append(Level.rounded(*solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings), report), clusters))
     return tuple(levels)

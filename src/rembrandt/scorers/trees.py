@@ -25,7 +25,7 @@ from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.scorers.explanations import Contributions, secant
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import checked, pack_csr, positive, unpack_csr
+from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
 
 ROWS = 256  # rows scored by one call
 BLOCK = 1 << 13  # rows scored at a time, by all threads
@@ -40,6 +40,12 @@ class Level:
     weights: sparse.csr_array
     bias: Array
     parent: Array
+
+    @classmethod
+    def rounded(cls, weights: sparse.csr_array, bias: Array, parent: Array) -> Level:
+        """Round the weights to half precision, in which they are stored: a saved model predicts the same."""
+        weights.data = as_half(weights.data).astype(np.float32)
+        return cls(weights, bias, parent)
 
 
 @dataclass(frozen=True)
