@@ -101,8 +101,8 @@ class TreeSettings:
         Weight C of the squared hinge loss against the penalty on the weights.
     power : float, default=3.0
         Power of the hinge in the probability of a node.
-    threshold : float, default=0.04
-        Weights of a node that are smaller than this fraction of its largest are dropped.
+    threshold : float, default=0.1
+        Weights smaller than this are dropped, and with a cost below 1 those smaller than this times the cost.
     tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
     passes : int, default=6
@@ -115,7 +115,7 @@ class TreeSettings:
     pairs: Open = "auto"
     cost: Open = "auto"
     power: float = 3.0
-    threshold: float = 0.04
+    threshold: float = 0.1
     tolerance: float = 0.2
     passes: int = 6
     beam: int = 10

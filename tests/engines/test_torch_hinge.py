@@ -61,8 +61,7 @@ def test_small_weights_are_dropped_and_little_memory_means_narrower_blocks(monke
     costs = np.ones(X.shape[0])
     place = TorchPlace(CPU_ONE, torch.float32)
     whole, bias = hinge_weights(X, Y, costs, 0.1, place)
-    sizes = np.abs(whole.toarray())
-    assert ((sizes == 0) | (sizes > 0.1 * sizes.max(axis=1, keepdims=True))).all()
+    assert np.abs(whole.data).min() >= 0.1
     monkeypatch.setattr(TorchPlace, "available", lambda _: 200_000)  # some nine labels
     parts, again = hinge_weights(X, Y, costs, 0.1, place)
     assert_allclose(parts.toarray(), whole.toarray(), atol=1e-4)

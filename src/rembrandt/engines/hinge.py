@@ -40,6 +40,11 @@ class Nodes:
         return int(self.rows.shape[0])
 
     @property
+    def threshold(self) -> float:
+        """Weights that are smaller are dropped; with a low cost all weights are small."""
+        return float(self.settings.threshold * min(1.0, self.settings.cost))
+
+    @property
     def order(self) -> Array:
         """Nodes with siblings next to each other, so that the rows of their pool stay in the cache."""
         return np.argsort(self.parent, kind="stable")
@@ -60,7 +65,7 @@ class Nodes:
 
         def fit(number: int, nodes: Array, pool: Pool, features: Array, positives: Arrays) -> None:
             ends, local, values, biases = squared_hinge(
-                pool, positives, np.arange(len(nodes)), s.passes, s.tolerance, s.threshold
+                pool, positives, np.arange(len(nodes)), s.passes, s.tolerance, self.threshold
             )
             found[number] = (ends, features[local], values, biases)
             done.append(len(nodes))

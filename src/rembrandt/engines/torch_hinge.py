@@ -55,7 +55,7 @@ class TorchHinge:
 
         def work(labels: slice) -> None:
             examples = on_devices[len(found) % len(on_devices)]
-            found[labels.start] = _pruned(examples.fit(as_csr(nodes.rows[labels])), nodes.settings.threshold)
+            found[labels.start] = _pruned(examples.fit(as_csr(nodes.rows[labels])), nodes.threshold)
             report(f"{nodes.size:,} tree nodes", labels.stop, nodes.size)
 
         with self.place.session():
@@ -183,8 +183,7 @@ def _ratio(a: Tensor, b: Tensor) -> Tensor:
 def _pruned(W: Tensor, threshold: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:
     """Weights by label without the small ones, and the biases, in host memory."""
     weights, bias = W[:-1].T, W[-1]
-    sizes = weights.abs()
-    label, feature = torch.nonzero(sizes > threshold * sizes.amax(dim=1, keepdim=True), as_tuple=True)
+    label, feature = torch.nonzero((weights.abs() >= threshold) & (weights != 0), as_tuple=True)
     counts = torch.bincount(label, minlength=len(bias)).cpu().numpy()
     values, features = weights[label, feature].cpu().numpy(), feature.cpu().numpy().astype(np.int32)
     shape = (len(bias), W.shape[0] - 1)

@@ -81,8 +81,7 @@ def squared_hinge(
     """Fit ``labels``; return where the weights of each end, their features, their values, and the biases.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``, or when all
-    gradients lie within ``tolerance``. Weights below ``threshold`` times a label's largest are dropped. Features are
-    those of the pool.
+    gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool.
     """
     starts, columns = pool[0][:2]
     m, d = starts.shape[0] - 1, pool[2].shape[0] - 1
@@ -105,12 +104,9 @@ def squared_hinge(
         space = (state, lists[0], lists[1], lists[2], ends_of, margin)
         w = _solve(pool, mine, sign, own[:width], position, passes, tolerance, space)
         sign[mine] = -1
-        limit = np.float32(0)
-        for f in range(width):
-            limit = max(limit, np.float32(threshold) * abs(w[f]))
         for f in range(width):
             position[own[f]] = -1
-            if abs(w[f]) > limit:
+            if abs(w[f]) > threshold:
                 if kept == features.shape[0]:
                     features = np.concatenate((features, np.empty(kept, np.int32)))
                     values = np.concatenate((values, np.empty(kept, np.float32)))
