@@ -304,8 +304,6 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
         if params["growable"]:
             wanted = {"embedding"}  # the scorer that more examples can be added to
-        elif data.X.resident()[0] < data.n:
-            wanted = {"centroids", "embedding"}  # trees need all rows in memory
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)

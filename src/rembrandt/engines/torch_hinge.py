@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.hinge import LocalHinge, Nodes, Weights
+from rembrandt.engines.hinge import InMemory, LocalHinge, Nodes, Weights
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_products import Csr, Tensor
 from rembrandt.linalg.sparse import as_csr
@@ -50,7 +50,7 @@ class TorchHinge:
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         if nodes.pools.shape[0] > 1:
-            return LocalHinge(self.X).fit(nodes, report)
+            return LocalHinge(InMemory(self.X)).fit(nodes, report)
         found: dict[int, Weights] = {}
 
         def work(labels: slice) -> None:
