@@ -21,7 +21,8 @@ from rembrandt.scorers.trees import Level, Tree, Trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 LARGEST = 165  # labels of a cluster
-DIRECTION = 200  # largest entries of a label's mean direction, by which it is clustered
+DIRECTION = 200, 500  # entries of a label's mean direction by which it is clustered: the fewest and the most
+DIRECTIONS = 1 << 24  # entries of all labels, between these limits
 SEED_STEP = 101  # between the seeds of two trees
 
 
@@ -39,7 +40,8 @@ def fit_trees(
 
     @cache
     def directions() -> sparse.csr_array:
-        return fit_centroids(rows, Y, kept=DIRECTION).centroids
+        kept = int(np.clip(DIRECTIONS // Y.shape[1], *DIRECTION))
+        return fit_centroids(rows, Y, kept=kept).centroids
 
     def tree(number: int) -> Tree:
         def compute() -> Trees:
