@@ -7,6 +7,7 @@ import numpy as np
 from rembrandt import memory
 from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
+from rembrandt.engines.hinge import ENTRIES
 from rembrandt.engines.place import CPU, Place
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
@@ -84,7 +85,7 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             n=rows,
             d=d + 1,
             c=data.n_labels,
-            nonzeros=int(entries + data.Y.nnz + (data.X.nnz if trees and rows < n else 0)),
+            nonzeros=int(entries + data.Y.nnz + (2 * min(data.X.nnz, ENTRIES) if trees and rows < n else 0)),
             k=k,
             width=k + recipe.embedding.n_oversamples if embedding else 0,
             mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),

@@ -102,8 +102,8 @@ class TreeSettings:
         Weight C of the squared hinge loss against the penalty on the weights.
     power : float, default=3.0
         Power of the hinge in the probability of a node.
-    threshold : float, default=0.05
-        Weights smaller than this are dropped.
+    threshold : float, default=0.1
+        Weights smaller than this are dropped, and with a cost below 1 those smaller than this times the cost.
     tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
     passes : int, default=10
@@ -116,7 +116,7 @@ class TreeSettings:
     pairs: Open = "auto"
     cost: Open = "auto"
     power: float = 3.0
-    threshold: float = 0.05
+    threshold: float = 0.1
     tolerance: float = 0.2
     passes: int = 10
     beam: int = 10
@@ -330,8 +330,6 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
             wanted = {"embedding"}  # the scorer that more examples can be added to
         elif params["preset"] == "fast" and not _is_sparse(data):
             wanted = {"centroids", "embedding"}  # trees gain nothing from zeros
-        elif data.X.resident()[0] < data.n:
-            wanted = {"centroids", "embedding"}  # trees need all rows in memory
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)

@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
+from rembrandt.data.rows import MemoryRows
+from rembrandt.data.stored import StoredRows
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines import projected
@@ -20,6 +22,7 @@ from rembrandt.engines.projected import label_blocks
 from rembrandt.engines.stored_place import DaskPlace, StoredPlace
 from rembrandt.errors import RembrandtError
 from rembrandt.features.fourier import draw
+from rembrandt.scorers import centroids, tree_fit
 from rembrandt.scorers.tree_fit import fit_trees
 from tests.scorers.problems import tree_settings
 
@@ -113,7 +116,7 @@ def test_softmax_streams_rows_too(given, monkeypatch):
 
 
 @pytest.mark.parametrize("given", [True], indirect=True)
-def test_the_same_bits_on_workers_one_of_which_is_killed(given):
+def test_the_same_bits_on_workers_one_of_which_is_killed(given, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
     from rembrandt.engines.dask import cluster
 
@@ -122,6 +125,7 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given):
     H = project(here)
     expected = ridge(H, Y, weights, fourier, here), logistic(H, Y, weights, fourier, here)
     settings = tree_settings(pairs=1e3)
+    monkeypatch.setattr(tree_fit, "ENTRIES", 900)  # samples of pools
     trees = fit_trees(H.X, Y, settings, weights=weights, place=here)
     with cluster(workers=3) as client:
         place = DaskPlace(scheduler=client.scheduler.address)
@@ -149,7 +153,31 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given):
             assert_same(logistic(there, Y, weights, fourier, place), expected[1])
             assert len(epochs) > 4
             kept = client.run(lambda dask_worker: sorted(dask_worker.__dict__.get("rembrandt_values", {})))
-            assert all(names in ([], ["examples"]) for names in kept.values()), "features are freed after the fit"
+            assert all(not names for names in kept.values()), "features are freed after the fit"
+
+
+@pytest.mark.parametrize("entries", [1 << 25, 900])
+def test_trees_of_a_store_are_those_of_rows_in_memory(given, entries, monkeypatch):
+    project, _, Y, weights = given
+    rows, settings, read = project(StoredPlace()).X, tree_settings(pairs=1e3, n_trees=2), list[int]()
+    monkeypatch.setattr(tree_fit, "ENTRIES", entries)  # the smaller one samples pools, and reads few at a time
+    monkeypatch.setattr(tree_fit, "LARGEST", 8)
+    monkeypatch.setattr(centroids, "SUMMED", 100)
+    expected = fit_trees(MemoryRows(rows[:]), Y, settings, weights=weights)
+    rows_at = StoredRows.__getitem__
+
+    def counted(self, index):
+        found = rows_at(self, index)
+        read.append(found.nnz)
+        return found
+
+    monkeypatch.setattr(StoredRows, "__getitem__", counted)
+    found = fit_trees(rows, Y, settings, weights=weights, place=StoredPlace())
+    assert all(len(tree.levels) > 2 for tree in found.trees)
+    for one, other in zip(found.arrays()[0].values(), expected.arrays()[0].values(), strict=True):
+        assert_array_equal(one, other)
+    if entries == 900:
+        assert len(read) > 20 and max(read) < rows.nnz / 2, "no pass over all rows"
 
 
 def test_a_full_temporary_disk_is_a_sentence(given, monkeypatch):

@@ -11,7 +11,7 @@ from rembrandt.data.rows import MemoryRows
 from rembrandt.engines import torch_hinge
 from rembrandt.engines.hinge import Nodes
 from rembrandt.engines.torch_place import TorchPlace
-from rembrandt.linalg.sparse import as_csr, normalize_rows
+from rembrandt.linalg.sparse import as_csr
 from rembrandt.metrics import precision_at_k
 from rembrandt.progress import silent
 from rembrandt.scorers.tree_fit import fit_trees
@@ -24,8 +24,10 @@ def hinge_weights(X, Y, costs, threshold, place):
     """Fit one level of labels against all examples."""
     everything = sparse.csr_array(np.ones((1, X.shape[0]), np.int8))
     settings = tree_settings(threshold=threshold)
-    nodes = Nodes(as_csr(Y.T), everything, np.zeros(Y.shape[1], np.int64), costs.astype(np.float32), settings)
-    return place.hinge(MemoryRows(X), normalize_rows(X), np.arange(X.shape[0])).fit(nodes, silent)
+    nodes = Nodes(
+        as_csr(Y.T), everything, np.zeros(Y.shape[1], np.int64), costs.astype(np.float32), settings, X.shape[0]
+    )
+    return place.hinge(MemoryRows(X), np.arange(X.shape[0])).fit(nodes, silent)
 
 
 @pytest.mark.parametrize(("cost", "weighted"), [(0.3, False), (2.0, True)])

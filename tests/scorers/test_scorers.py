@@ -38,7 +38,7 @@ class TestCentroids(ScorerContract):
         sums = Y.toarray().T @ normalize_rows(features).toarray()
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         expected = normalize_rows(X).toarray() @ (sums / np.where(lengths > 0, lengths, 1)).T
-        assert_allclose(scores, expected, atol=1e-5)
+        assert_allclose(scores, expected, atol=1e-3)  # in half precision
 
     def test_weights_are_repetitions(self, X):
         features, Y = problem()

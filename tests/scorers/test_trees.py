@@ -79,6 +79,18 @@ class TestScores:
         expected = np.where(labels < 0, -np.inf, np.take_along_axis(dense, np.maximum(labels, 0), axis=1))
         np.testing.assert_allclose(trees.at(rows, labels), expected, rtol=1e-4, atol=1e-6)
 
+    def test_rows_of_few_words_are_searched_in_long_lists(self, trees):
+        X = sparse.csr_array(sparse.eye_array(80, 200, format="csr", dtype=np.float32))
+        rows, labels = trees.prepare(X), np.tile(np.arange(40), (80, 1))
+        np.testing.assert_allclose(trees.at(rows, labels), by_definition(trees, X), rtol=1e-4, atol=1e-6)
+
+    def test_a_row_has_the_same_labels_whatever_the_others_are(self, trees):
+        X, _ = words(100, seed=2)
+        together = trees.top(trees.prepare(X), 5)
+        for row in (0, 50, 99):  # few rows have a cluster in common, and its lists are searched
+            for one, other in zip(trees.top(trees.prepare(X[[row]]), 5), together, strict=True):
+                np.testing.assert_array_equal(one[0], other[row])
+
     def test_with_every_cluster_in_the_beam_the_best_are_those_of_all_scores(self, trees):
         X, _ = words(100, seed=2)
         rows = trees.prepare(X)
@@ -109,6 +121,9 @@ class TestScores:
         again = Trees.from_arrays(arrays, facts)
         assert scorer.nbytes == sum(array.nbytes for array in arrays.values())
         assert (again.n_labels, again.n_features) == (40, 200)
+        entries = sum(level.weights.nnz for tree in trees.trees for level in tree.levels)
+        stored = sum(array.nbytes for name, array in arrays.items() if name.endswith((".data", ".indices")))
+        assert stored == 4 * entries
         X, _ = words(100, seed=2)
         for one, other in zip(again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -140,6 +155,13 @@ def test_a_label_has_weights_on_its_own_words_alone() -> None:
     X, Y = words()
     [level] = fitted(X, Y, **EXACT).trees[0].levels
     assert (level.weights.toarray()[(Y.T @ X).toarray() == 0] == 0).all()
+
+
+@pytest.mark.parametrize(("cost", "limit"), [(3.0, 0.1), (1.0, 0.1), (0.2, 0.02)])
+def test_small_weights_are_dropped_relative_to_a_low_cost(cost: float, limit: float) -> None:
+    X, Y = words()
+    full, pruned = (fitted(X, Y, cost=cost, threshold=threshold).trees[0].labels.weights for threshold in (0.0, 0.1))
+    np.testing.assert_array_equal(pruned.toarray(), np.where(np.abs(full.toarray()) > limit, full.toarray(), 0))
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

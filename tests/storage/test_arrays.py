@@ -16,6 +16,7 @@ from rembrandt.errors import StorageError
 from rembrandt.storage import arrays as storage
 from rembrandt.storage.arrays import (
     ArrayFile,
+    as_half,
     file_sha256,
     pack_csr,
     pack_strings,
@@ -71,6 +72,22 @@ def test_csr_round_trip(n, m, seed):
     assert found.shape == matrix.shape
     assert found.dtype == np.float32
     assert_array_equal(found.toarray(), matrix.toarray())
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "size"), [(1 << 16, [0.5, -2.0], 4), (1 << 17, [0.5, -2.0], 6), (9, [0.1, 1.0], 6)]
+)
+def test_csr_takes_few_bytes_where_nothing_is_lost(columns, values, size):
+    matrix = sparse.csr_array((np.float32(values), ([0, 1], [0, columns - 1])), shape=(2, columns))
+    arrays = pack_csr("m", matrix)
+    assert arrays["m.indices"].itemsize + arrays["m.data"].itemsize == size
+    found = unpack_csr("m", arrays)
+    assert (found.indices.dtype, found.dtype) == (np.int32, np.float32)
+    assert (found != matrix).nnz == 0
+
+
+def test_half_precision_is_clipped():
+    assert as_half(np.float32([1e9, -1e9, 0.1, 1 / 4])).tolist() == [65504, -65504, np.float16(0.1), 0.25]
 
 
 def test_private_arrays_do_not_change_the_file(tmp_path):
@@ -192,7 +209,8 @@ EYE = pack_csr("m", sparse.csr_array(np.eye(3, dtype=np.float32)))
         ({"m.indptr": np.array([0, 1, 2, 1 << 30], np.int32)}, (3, 3), "not what this place takes"),
         ({"m.indptr": np.array([0, 1, 2, -1], np.int32)}, (3, 3), "not what this place takes"),
         ({"m.data": np.array([1, np.nan, 1], np.float32)}, (3, 3), "not finite"),
-        ({"m.data": np.array([1, 1, 1], np.float16)}, (3, 3), "not what this place takes"),
+        ({"m.data": np.array([1, np.inf, 1], np.float16)}, (3, 3), "not finite"),
+        ({"m.indices": np.array([0, 3, 2], np.uint16)}, (3, 3), "outside of their range"),
         ({"m.data": np.ones((3, 1), np.float32)}, (3, 3), "not what this place takes"),
         ({"m.shape": np.array([3, -3])}, (None, None), "outside of their range"),
         ({"m.shape": np.array([3, 2])}, (None, None), "outside of their range"),

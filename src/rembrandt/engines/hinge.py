@@ -1,6 +1,6 @@
 """The classifiers of a level of a label tree: what to fit, and how the threads of this process fit it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, Protocol
@@ -9,35 +9,90 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.stored import StoredRows
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.hinge import Arrays, Pool, compact_pool, squared_hinge
-from rembrandt.linalg.sparse import as_csr
+from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
+from rembrandt.linalg.sparse import as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
 
 Array = NDArray[Any]
+Group = list[tuple[int, Array]]  # numbered pieces of siblings
 Part = tuple[Array, Array, Array, Array]  # of some nodes: where their weights end, features, values, biases
 Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases
 
 
 PIECE = 64  # nodes fitted by one call, at most
 MANY = 16  # pools from which on each is the work of one thread
+ENTRIES = 1 << 25  # entries of the largest pool, and of the pools that are read from a store at a time
+
+
+class Source(Protocol):
+    """The examples of a fit: rows of unit length, in random order."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
+        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Examples in memory."""
+
+    X: sparse.csr_array
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
+        return self.X, None
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Examples in a store; ``order`` are the rows of the store in the order of the fit."""
+
+    rows: StoredRows
+    order: Array
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.shape[1]
+
+    def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
+        wanted = np.zeros(len(self.order), dtype=np.bool_)
+        for pool in pools:
+            wanted[pool] = True
+        rows = np.flatnonzero(wanted)
+        return unit_rows(self.rows[self.order[rows]]), rows
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a level: the examples of each, and the pool of examples that it learns from."""
+    """The nodes of a level: the examples of each, and the pool of examples that it learns from.
+
+    Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the order is random.
+    """
 
     rows: sparse.csr_array  # nodes × examples
     pools: sparse.csr_array  # parents × examples
     parent: Array  # of every node
     costs: Array  # of every example
     settings: TreeSettings
+    most: int
 
     @property
     def size(self) -> int:
         return int(self.rows.shape[0])
+
+    @property
+    def threshold(self) -> float:
+        """Weights that are smaller are dropped; with a low cost all weights are small."""
+        return float(self.settings.threshold * min(1.0, self.settings.cost))
 
     @property
     def order(self) -> Array:
@@ -52,43 +107,66 @@ class Nodes:
             order[first:last][piece] for first, last in pairwise(cuts.tolist()) for piece in spans(last - first, PIECE)
         ]
 
-    def fit(self, X: sparse.csr_array, pieces: Sequence[Array], report: Report = silent) -> list[Part]:
-        """Fit the nodes of each piece on the threads of this process."""
-        s, size, done = self.settings, sum(map(len, pieces)), list[int]()
-        found: dict[int, Part] = {}
-        space = Workspace(lambda: (np.full(X.shape[1], -1, dtype=np.int32), np.empty(X.shape[0], dtype=np.int32)))
+    def pool(self, parent: int) -> Array:
+        """The examples that the children of a parent learn from."""
+        start, stop = self.pools.indptr[parent : parent + 2]
+        return np.asarray(self.pools.indices[start : min(stop, start + self.most)])
 
-        def fit(number: int, nodes: Array, pool: Pool, features: Array, positives: Arrays) -> None:
-            ends, local, values, biases = squared_hinge(
-                pool, positives, np.arange(len(nodes)), s.passes, s.tolerance, s.threshold
-            )
-            found[number] = (ends, features[local], values, biases)
-            done.append(len(nodes))
+    def fit(self, source: Source, pieces: Sequence[Array], report: Report = silent) -> list[Part]:
+        """Fit the nodes of each piece on the threads of this process, a few pools at a time."""
+        found: dict[int, Part] = {}
+        size, done = sum(map(len, pieces)), list[int]()
+        space = Workspace(lambda: np.full(source.n_features, -1, dtype=np.int32))
+
+        def keep(number: int, part: Part) -> None:
+            found[number] = part
+            done.append(len(pieces[number]))
             report(f"{size:,} tree nodes", sum(done), size)
 
-        def siblings(group: list[tuple[int, Array]], on_threads: bool = False) -> None:
-            parent = self.parent[group[0][1][0]]
-            rows = self.pools.indices[self.pools.indptr[parent] : self.pools.indptr[parent + 1]]
-            with space.borrowed() as (position, local):
-                pool, features = compact_pool((X.indptr, X.indices, X.data), rows, self.costs[rows], position)
-                local[rows] = np.arange(len(rows))
-                own = [self.rows[nodes] for _, nodes in group]
-                work = [
-                    (*piece, pool, features, (A.indptr, local[A.indices])) for piece, A in zip(group, own, strict=True)
-                ]
-            if on_threads:
-                for_each(fit, work)
-            else:
-                for piece in work:
-                    fit(*piece)
-
-        groups = [list(group) for _, group in groupby(enumerate(pieces), lambda piece: self.parent[piece[1][0]])]
-        if len(groups) < MANY:
-            for group in groups:
-                siblings(group, on_threads=True)
-        else:
-            for_each(siblings, ((group,) for group in groups))
+        for batch in self._batches(pieces):
+            self._fit_batch(source, batch, space, keep)
         return [found[number] for number in range(len(pieces))]
+
+    def _batches(self, pieces: Sequence[Array]) -> Iterator[list[Group]]:
+        """Group the numbered pieces by parent, and parents into batches whose pools together have `most` examples."""
+        batch, room = list[Group](), self.most
+        for parent, group in groupby(enumerate(pieces), lambda piece: int(self.parent[piece[1][0]])):
+            size = len(self.pool(parent))
+            if batch and size > room:
+                yield batch
+                batch, room = [], self.most
+            batch.append(list(group))
+            room -= size
+        if batch:
+            yield batch
+
+    def _fit_batch(self, source: Source, batch: list[Group], space: Workspace, keep: Callable[..., None]) -> None:
+        pools = [self.pool(self.parent[group[0][1][0]]) for group in batch]
+        X, known = source.read(pools)
+
+        def fit(number: int, nodes: Array, rows: Array, pool: Pool, features: Array) -> None:
+            s, mine = self.settings, self.rows[nodes]
+            mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
+            positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
+            labels = np.arange(len(nodes))
+            ends, local, values, bias = squared_hinge(pool, positives, labels, s.passes, s.tolerance, self.threshold)
+            keep(number, (ends, features[local], values, bias))
+
+        def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:
+            at = rows if known is None else np.searchsorted(known, rows).astype(np.int32)
+            with space.borrowed() as position:
+                pool = compact_pool((X.indptr, X.indices, X.data), at, self.costs[rows], position)
+            return [(*piece, rows, *pool) for piece in group]
+
+        def siblings(group: Group, rows: Array) -> None:
+            for piece in work(group, rows):
+                fit(*piece)
+
+        if len(batch) >= MANY:
+            for_each(siblings, zip(batch, pools, strict=True))
+        else:
+            for group, rows in zip(batch, pools, strict=True):
+                for_each(fit, work(group, rows))
 
     def joined(self, parts: list[Part], n_features: int) -> Weights:
         """Join the results of all pieces into weights by node."""
@@ -110,9 +188,9 @@ class HingeSolver(Protocol):
 
 @dataclass(frozen=True)
 class LocalHinge:
-    """The threads of this process; ``X`` are the examples."""
+    """The threads of this process."""
 
-    X: sparse.csr_array
+    source: Source
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
-        return nodes.joined(nodes.fit(self.X, nodes.pieces(), report), self.X.shape[1])
+        return nodes.joined(nodes.fit(self.source, nodes.pieces(), report), self.source.n_features)

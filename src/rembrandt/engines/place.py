@@ -20,7 +20,7 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
-from rembrandt.engines.hinge import HingeSolver, LocalHinge
+from rembrandt.engines.hinge import HingeSolver, InMemory, LocalHinge
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import NumpyRanker, Ranker
 from rembrandt.engines.scaling import Scaled, label_factors, with_scaled_rows
@@ -29,7 +29,7 @@ from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, as_numpy, spans
-from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows
+from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows, unit_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import EmbeddingSettings
@@ -141,9 +141,9 @@ class Place:
         """Start a logistic fit."""
         return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
 
-    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
-        """Return a solver for tree nodes; ``X`` are the rows at ``order``, of unit length, in memory."""
-        return LocalHinge(X)
+    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+        """Return a solver for tree nodes, whose examples are the rows at ``order``."""
+        return LocalHinge(InMemory(unit_rows(rows[:])[order]))
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
         """Return what finds the best labels by ``Φ Q + b``."""

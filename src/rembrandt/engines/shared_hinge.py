@@ -1,27 +1,22 @@
 """Tree nodes on the workers of a cluster: given their examples, nodes are independent.
 
-A worker reads all examples of the store and keeps them while a tree is fitted. Lists of examples are sent to it, and
-weights come back, with the same bits as in one process.
+A worker reads the examples of the pools of its nodes from the store. Lists of examples are sent to it, and weights come
+back, with the same bits as in one process.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rembrandt.data.store import Store
 from rembrandt.data.stored import StoredRows
-from rembrandt.engines.dask import on_worker
-from rembrandt.engines.hinge import Nodes, Part, Weights
+from rembrandt.engines.hinge import Nodes, OnDisk, Part, Weights
 from rembrandt.engines.shards import Executor
-from rembrandt.linalg.sparse import unit_rows
 from rembrandt.progress import Report
 
 Array = NDArray[Any]
@@ -32,24 +27,21 @@ class Examples:
     """Rows of a store in the order of a fit; sent once to every worker."""
 
     path: Path
+    columns: Array | None
     is_normalized: bool
     order: Array
-    key: str
 
     @classmethod
     def of(cls, rows: StoredRows, order: Array) -> Examples:
-        path = Path(rows.store.path).absolute()
-        digest = hashlib.sha256(f"{rows.digest()} {path}".encode() + np.ascontiguousarray(order).tobytes())
-        return cls(path, rows.is_normalized, order, digest.hexdigest())
+        return cls(Path(rows.store.path).absolute(), rows.columns, rows.is_normalized, order)
 
-    def read(self) -> sparse.csr_array:
-        rows = StoredRows(Store(self.path))
-        return unit_rows((rows.normalized() if self.is_normalized else rows)[:])[self.order]
+    def open(self) -> OnDisk:
+        return OnDisk(StoredRows(Store(self.path), self.columns, self.is_normalized), self.order)
 
 
 @dataclass(frozen=True)
 class SharedHinge:
-    """The workers of a cluster, each with all examples."""
+    """The workers of a cluster."""
 
     executor: Executor
     examples: Examples
@@ -64,4 +56,4 @@ class SharedHinge:
 
 
 def _fitted(pieces: Sequence[Array], examples: Examples, nodes: Nodes) -> list[Part]:
-    return nodes.fit(on_worker("examples", examples.key, examples.read), pieces)
+    return nodes.fit(examples.open(), pieces)

@@ -16,7 +16,7 @@ from rembrandt import memory
 from rembrandt.data.rows import Rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
-from rembrandt.engines.hinge import HingeSolver
+from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
@@ -84,6 +84,10 @@ class StoredPlace(Place):
         parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
         return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
 
+    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+        assert isinstance(rows, StoredRows)
+        return LocalHinge(OnDisk(rows, order))
+
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         return memory.check(replace(shape, features=IN_MEMORY, copies=self.weight_copies))
 
@@ -124,11 +128,11 @@ class DaskPlace(StoredPlace):
 
         return SharedDescent(problem)
 
-    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
+    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
         from rembrandt.engines.shared_hinge import Examples, SharedHinge
 
         assert isinstance(rows, StoredRows)
-        return SharedHinge(self.executor("trees"), Examples.of(rows, order), X.shape[1])
+        return SharedHinge(self.executor("trees"), Examples.of(rows, order), rows.shape[1])
 
     def _executor(self) -> Executor:
         from rembrandt.engines.dask import DaskExecutor, cluster

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.engines.hinge import LocalHinge, Nodes, Weights
+from rembrandt.engines.hinge import InMemory, LocalHinge, Nodes, Weights
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_products import Csr, Tensor
 from rembrandt.linalg.sparse import as_csr
@@ -50,12 +50,12 @@ class TorchHinge:
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         if nodes.pools.shape[0] > 1:
-            return LocalHinge(self.X).fit(nodes, report)
+            return LocalHinge(InMemory(self.X)).fit(nodes, report)
         found: dict[int, Weights] = {}
 
         def work(labels: slice) -> None:
             examples = on_devices[len(found) % len(on_devices)]
-            found[labels.start] = _pruned(examples.fit(as_csr(nodes.rows[labels])), nodes.settings.threshold)
+            found[labels.start] = _pruned(examples.fit(as_csr(nodes.rows[labels])), nodes.threshold)
             report(f"{nodes.size:,} tree nodes", labels.stop, nodes.size)
 
         with self.place.session():

@@ -27,7 +27,7 @@ from rembrandt.engines.torch_products import Csr, Tensor, tensor
 from rembrandt.engines.torch_ranking import TorchRanker
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.linalg.sparse import as_csr, is_sparse, unit_rows
 
 ROW_BYTES = 1 << 31  # rows that are mapped at a time, in float64
 PREDICTION_ROWS = 1 << 16  # rows to predict for at a time
@@ -93,8 +93,8 @@ class TorchPlace(Place):
     def descent(self, problem: LogisticProblem) -> Descent:
         return TorchDescent(self, problem)
 
-    def hinge(self, rows: Rows, X: sparse.csr_array, order: NDArray[np.int64]) -> HingeSolver:
-        return TorchHinge(self, X)
+    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+        return TorchHinge(self, unit_rows(rows[:])[order])
 
     def ranker(self, weights: Tensor, bias: Tensor) -> Ranker:
         return TorchRanker(weights, bias)

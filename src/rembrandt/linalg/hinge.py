@@ -101,16 +101,8 @@ def squared_hinge(
                     position[columns[at]] = width
                     own[width] = columns[at]
                     width += 1
-        w = _solve(
-            pool,
-            mine,
-            sign,
-            own[:width],
-            position,
-            passes,
-            tolerance,
-            (state, lists[0], lists[1], lists[2], ends_of, margin),
-        )
+        space = (state, lists[0], lists[1], lists[2], ends_of, margin)
+        w = _solve(pool, mine, sign, own[:width], position, passes, tolerance, space)
         sign[mine] = -1
         for f in range(width):
             position[own[f]] = -1

@@ -81,3 +81,18 @@ def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any
                 kept[hole], owner[hole] = kept[child], owner[child]
                 hole = child
             kept[hole], owner[hole] = score, j
+
+
+@nb.njit(nogil=True, cache=True)
+def look_up(labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write into ``out`` the value of every label that is in the list of its row; ``labels`` ascend, -1 last."""
+    for row in range(len(labels)):
+        last = labels.shape[1]
+        while last > 0 and labels[row, last - 1] < 0:
+            last -= 1
+        for place in range(listed.shape[1]):
+            label = listed[row, place]
+            if label >= 0:
+                at = np.searchsorted(labels[row, :last], label)
+                if at < last and labels[row, at] == label:
+                    out[row, at] = values[row, place]

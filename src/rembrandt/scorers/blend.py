@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from rembrandt.errors import StorageError
-from rembrandt.linalg.ranking import rank
+from rembrandt.linalg.ranking import look_up, rank
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.storage.arrays import finite
 
@@ -126,19 +125,24 @@ def collect(
     ``more`` lengthens the lists, and with ``allowed`` they also have the best of these labels. ``labels`` (n × m,
     ascending, -1 last) are used instead.
     """
-    length, proposing = max(more, LENGTH), [name for name, scorer in scorers.items() if scorer.proposes]
-    lists = {name: scorers[name].top(rows[name], length) for name in proposing}
-    common = union([found[:, :LENGTH] for found, _ in lists.values()])
+    proposing = [name for name, scorer in scorers.items() if scorer.proposes]
+    lists = {name: scorers[name].top(rows[name], LENGTH) for name in proposing}
+    common = union([found for found, _ in lists.values()])
     if labels is None:
-        proposed = [found for found, _ in lists.values()]
+        proposed = [common]
+        if more > LENGTH:
+            proposed += [scorers[name].top(rows[name], more)[0] for name in proposing]
         if allowed is not None:
-            proposed += [scorers[name].top(rows[name], length, allowed)[0] for name in proposing]
-        labels = union(proposed)
+            proposed += [scorers[name].top(rows[name], max(more, LENGTH), allowed)[0] for name in proposing]
+        labels = union(proposed) if len(proposed) > 1 else common
     features = {}
     for name, scorer in scorers.items():
         found, scores = lists.get(name) or rank(common, scorer.at(rows[name], common))
-        best = scorer.likelihood(rows[name], scores[:, :1])
-        likely = scorer.likelihood(rows[name], scorer.at(rows[name], labels))
+        known = np.full(labels.shape, np.nan, dtype=scores.dtype)
+        look_up(labels, found, scores, known)
+        unknown = np.isnan(known)
+        known = np.where(unknown, scorer.at(rows[name], np.where(unknown, labels, -1)), known)
+        best, likely = (scorer.likelihood(rows[name], each) for each in (scores[:, :1], known))
         features[name] = features_of(likely, labels, found[:, :LENGTH], best)
     return Candidates(labels, features, log_counts[np.maximum(labels, 0)])
 
@@ -151,28 +155,16 @@ def log_odds(likelihood: Array) -> Array:
 
 def features_of(likelihood: Array, labels: Labels, listed: Labels, best: Array) -> Array:
     """Return the features (n × m × 4) of the likelihoods of ``labels``, given the list of each row and its best."""
-    out = np.zeros((*labels.shape, FEATURES), dtype=np.float32)
+    out = np.empty((*labels.shape, FEATURES), dtype=np.float32)
     given = np.where(labels < 0, 0, np.clip(likelihood, -LARGEST, LARGEST))
     out[..., 0] = given
     out[..., 1] = log_odds(given)
     out[..., 2] = np.clip(best, -LARGEST, LARGEST) - given
-    _reciprocal_ranks(labels, listed, out)
+    ranks = np.zeros(labels.shape, dtype=np.float32)
+    reciprocal = (1 / np.arange(1, listed.shape[1] + 1)).astype(np.float32)
+    look_up(labels, listed, np.tile(reciprocal, (len(listed), 1)), ranks)
+    out[..., 3] = ranks
     return out
-
-
-@njit(nogil=True, cache=True)
-def _reciprocal_ranks(labels: Array, listed: Array, out: Array) -> None:
-    """Write 1 / rank of every label in the list of its row; 0 where it is not in the list."""
-    for row in range(len(labels)):
-        last = len(labels[row])
-        while last > 0 and labels[row, last - 1] < 0:
-            last -= 1
-        for place in range(listed.shape[1]):
-            label = listed[row, place]
-            if label >= 0:
-                at = np.searchsorted(labels[row, :last], label)
-                if at < last and labels[row, at] == label:
-                    out[row, at, 3] = 1.0 / (place + 1)
 
 
 def fit_blend(candidates: Candidates, true: Array, multiclass: bool) -> Blend:

@@ -12,15 +12,17 @@ from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists
 from rembrandt.linalg.ranking import top_k
-from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows
+from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows, unit_rows
 from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import Arrays, checked, pack_csr, unpack_csr
+from rembrandt.storage.arrays import Arrays, as_half, checked, pack_csr, unpack_csr
 
 KEPT = 100  # largest entries of a centroid that are kept
-ROWS = 8192  # rows added up at a time
+ROWS = 8192  # rows scored at a time
+SUMMED = 1 << 15  # rows added up at a time
+ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
 SCORES = 1 << 24  # entries of the largest block of scores
 
@@ -100,7 +102,7 @@ def fit_centroids(
     X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
 ) -> Centroids:
     """Sum the unit rows of each label's examples, keep the largest entries, and scale to unit length."""
-    return _of_sums(label_sums(X, Y, weights, report), kept)
+    return _of_sums(label_sums(X, Y, weights, report, kept), kept)
 
 
 def add_rows(
@@ -113,24 +115,34 @@ def add_rows(
     lengths = counts if before.lengths is None else before.lengths
     sums = scale_rows(before.centroids, lengths.astype(np.float32))
     new = sparse.csr_array((Y.shape[1] - before.n_labels, before.n_features), dtype=np.float32)
-    total = sparse.vstack([sums, new], format="csr") + label_sums(X, Y, weights)
+    total = sparse.vstack([sums, new], format="csr") + label_sums(X, Y, weights, kept=kept)
     return _of_sums(as_csr(total), kept)
 
 
-def label_sums(X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent) -> sparse.csr_array:
-    """Return the sum of the unit rows of each label's examples, c × d."""
+def label_sums(
+    X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
+) -> sparse.csr_array:
+    """Return the sum of the unit rows of each label's examples, c × d.
+
+    Whenever the sums have more than `ENTRIES` entries, each label keeps its largest, so that memory is bounded.
+    """
     total: Any = sparse.csr_array((Y.shape[1], X.shape[1]), dtype=np.float32)
-    for part, rows in X.blocks(ROWS):
+    room = max(2 * kept, ENTRIES // (2 * Y.shape[1]))  # entries of a label
+    for part, rows in X.blocks(SUMMED):
         report("centroids", part.start, X.shape[0])
         labels = Y[part] if weights is None else scale_rows(Y[part], weights[part])
-        total = total + as_csr(labels.T, np.float32) @ normalize_rows(as_csr(rows, np.float32))
+        total = total + as_csr(labels.T, np.float32) @ unit_rows(rows)
+        if total.nnz > ENTRIES:
+            total = largest_entries(as_csr(total), room)
     report("centroids", X.shape[0], X.shape[0])
     return as_csr(total)
 
 
 def _of_sums(total: sparse.csr_array, kept: int) -> Centroids:
     pruned = largest_entries(total, kept)
-    return Centroids(normalize_rows(pruned), np.sqrt(row_sums_of_squares(pruned)).astype(np.float32))
+    found = normalize_rows(pruned)
+    found.data = as_half(found.data).astype(np.float32)  # as they are stored
+    return Centroids(found, np.sqrt(row_sums_of_squares(pruned)).astype(np.float32))
 
 
 def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:
@@ -148,6 +160,10 @@ def _mark_largest(indptr: Array, sizes: Array, kept: int, chosen: Array) -> None
         if last - first <= kept:
             chosen[first:last] = True
         else:
-            order = np.argsort(-sizes[first:last], kind="mergesort")
-            for at in order[:kept]:
-                chosen[first + at] = True
+            limit = np.partition(sizes[first:last], last - first - kept)[last - first - kept]
+            chosen[first:last] = sizes[first:last] > limit
+            missing = kept - chosen[first:last].sum()
+            for at in range(first, last):  # the first ones among equal values
+                if missing > 0 and sizes[at] == limit:
+                    chosen[at] = True
+                    missing -= 1

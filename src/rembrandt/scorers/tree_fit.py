@@ -1,5 +1,7 @@
 """Fitting label trees: cluster the labels by their examples, then fit a classifier for every node."""
 
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -7,17 +9,20 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.data.rows import Rows
-from rembrandt.engines.hinge import Nodes
+from rembrandt.engines.hinge import ENTRIES, Nodes
 from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.bisection import bisect
-from rembrandt.linalg.sparse import as_csr, normalize_rows, unit_rows
+from rembrandt.linalg.sparse import as_csr
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.protocol import Array
 from rembrandt.scorers.trees import Level, Tree, Trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 LARGEST = 165  # labels of a cluster
+DIRECTION = 200, 500  # entries of a label's mean direction by which it is clustered: the fewest and the most
+DIRECTIONS = 1 << 24  # entries of all labels, between these limits
 SEED_STEP = 101  # between the seeds of two trees
 
 
@@ -37,9 +42,14 @@ def fit_trees(
     ``given`` is the first tree, if it was fitted already.
     """
 
+    @cache
+    def directions() -> sparse.csr_array:
+        kept = int(np.clip(DIRECTIONS // Y.shape[1], *DIRECTION))
+        return fit_centroids(rows, Y, kept=kept).centroids
+
     def tree(number: int) -> Tree:
         def compute() -> Trees:
-            levels = _fit_tree(rows, Y, settings, seed + SEED_STEP * number, weights, report, place)
+            levels = _fit_tree(rows, Y, settings, seed + SEED_STEP * number, weights, directions, report, place)
             return Trees((Tree(levels),), settings.power, settings.beam)
 
         return checkpoints.stage(f"tree-{number}", compute, Trees.arrays, Trees.from_arrays).trees[0]
@@ -68,22 +78,21 @@ def _fit_tree(
     settings: TreeSettings,
     seed: int,
     weights: Array | None,
+    directions: Callable[[], sparse.csr_array],
     report: Report,
     place: Place,
 ) -> tuple[Level, ...]:
     """Cluster the labels of ``Y``, and fit the levels from the largest clusters down to the labels."""
-    X = unit_rows(rows[:])
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
     depths = cluster_depths(len(counted), c, place.hinge_speed * settings.pairs)
-    clusters = np.zeros(c, dtype=np.int64)
-    if depths:  # by the mean direction of each label's examples
-        clusters = bisect(normalize_rows(as_csr(as_csr(Y.T, X.dtype) @ X)), depths[-1], seed)
+    clusters = bisect(directions(), depths[-1], seed) if depths else np.zeros(c, dtype=np.int64)
     order = np.random.default_rng(seed).permutation(counted)  # coordinate descent goes through rows as they come
-    X, Y = X[order], Y[order]
+    Y = Y[order]
     costs = (settings.cost * weights[order]).astype(np.float32)
-    solver = place.hinge(rows, X, order)
+    most = max(1, ENTRIES * n // max(1, rows.nnz))  # examples of a pool
+    solver = place.hinge(rows, order)
     levels: list[Level] = []
     everything: Any = np.ones((1, len(counted)), dtype=np.int8)
     pools = sparse.csr_array(everything)  # the root learns from all examples
@@ -93,7 +102,8 @@ def _fit_tree(
         member: Any = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         examples = as_csr((Y @ member).T)
         parent = np.arange(nodes) >> (depth - above)
-        levels.append(Level(*solver.fit(Nodes(examples, pools, parent, costs, settings), report), parent))
+        found = solver.fit(Nodes(examples, pools, parent, costs, settings, most), report)
+        levels.append(Level.rounded(*found, parent))
         pools = examples
-    levels.append(Level(*solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings), report), clusters))
-    return tuple(levels)
+    found = solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings, most), report)
+    return *levels, Level.rounded(*found, clusters)

@@ -19,17 +19,17 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists, best_members, label_scores
-from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.inverted import add_lists, best_members, label_scores, lists_by_cluster
+from rembrandt.linalg.ranking import look_up, rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.scorers.explanations import Contributions, secant
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import checked, pack_csr, positive, unpack_csr
+from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
 
-ROWS = 256  # rows scored by one call
+ROWS = 512  # rows scored by one call
 BLOCK = 1 << 13  # rows scored at a time, by all threads
-CANDIDATES = 50  # labels that each of several trees contributes, at least
+CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
 CACHED = 1 << 26  # log-probabilities of clusters that are kept for a block of rows
 
 
@@ -40,6 +40,12 @@ class Level:
     weights: sparse.csr_array
     bias: Array
     parent: Array
+
+    @classmethod
+    def rounded(cls, weights: sparse.csr_array, bias: Array, parent: Array) -> Level:
+        """Round the weights to half precision, in which they are stored: a saved model predicts the same."""
+        weights.data = as_half(weights.data).astype(np.float32)
+        return cls(weights, bias, parent)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,14 @@ class Tree:
         parent = self.labels.parent
         ends = np.cumsum(np.bincount(parent, minlength=self.n_clusters))
         return np.append(0, ends), np.argsort(parent, kind="stable")
+
+    @cached_property
+    def label_lists(self) -> tuple[Array, ...]:
+        """The weights of the labels by cluster and feature."""
+        starts, labels = self.members
+        rank = np.empty(len(labels), dtype=np.uint16 if np.diff(starts).max() <= 1 << 16 else np.int32)
+        rank[labels] = np.arange(len(labels)) - np.repeat(starts[:-1], np.diff(starts))
+        return lists_by_cluster(_csr(as_csr(self.labels.weights.T)), self.labels.parent, rank, self.n_clusters)
 
     def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
         """Log-probabilities of the clusters."""
@@ -123,11 +137,19 @@ class Trees(Scorer):
         if len(self.trees) == 1:
             return self._top_of_tree(0, rows, k, allowed)
         found = [self._top_of_tree(number, rows, max(k, CANDIDATES), allowed) for number in range(len(self.trees))]
-        labels = _distinct(np.hstack([best for best, _ in found]))
-        labels, scores = rank(labels, self.at(rows, labels))
+        labels, scores = (np.hstack(each) for each in zip(*found, strict=True))
+        labels = _likeliest(labels, scores, max(k, CANDIDATES))
+        known = np.full((len(found), *labels.shape), np.nan, dtype=np.float32)  # what the trees' own lists have
+        for own, (listed, probabilities) in zip(known, found, strict=True):
+            look_up(labels, listed, probabilities, own)
+        labels, scores = rank(labels, self._means(rows, labels, known))
         return labels[:, :k], scores[:, :k]
 
     def at(self, rows: PreparedRows, labels: Labels) -> Array:
+        return self._means(rows, labels, None)
+
+    def _means(self, rows: PreparedRows, labels: Labels, known: Array | None) -> Array:
+        """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the others are NaN."""
         out = np.zeros(labels.shape, dtype=np.float32)
         space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
         share = np.float32(1 / len(self.trees))
@@ -136,10 +158,12 @@ class Trees(Scorer):
             scores = np.empty(labels[span].shape, dtype=np.float32)
             for number, tree in enumerate(self.trees):
                 last, above = tree.labels, self._clusters(number, rows, span)
+                given = np.full(scores.shape, np.nan, scores.dtype) if known is None else known[number][span]
+                wanted = np.where(np.isnan(given), labels[span], -1)
                 with space.borrowed() as dense:
                     work: Any = (above, last.parent, (*_csr(last.weights), last.bias), self.power, dense, scores)
-                    label_scores(_csr(rows.X), span.start, labels[span], *work)
-                out[span] += share * np.exp(scores)
+                    label_scores(_csr(rows.X), span.start, wanted, *work)
+                out[span] += share * np.where(np.isnan(given), np.exp(scores), given)
 
         for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
         return np.where(labels < 0, np.float32(-np.inf), out)
@@ -232,16 +256,17 @@ class Trees(Scorer):
         mask = np.full(self.n_labels, allowed is None)
         mask[slice(0) if allowed is None else allowed] = True
         last = tree.labels
-        leaves: Any = (tree.members, (*_csr(last.weights), last.bias), self.power, mask)
-        space = Workspace(lambda: np.zeros(X.shape[1], dtype=np.float32))
+        leaves: Any = ()
+        if len(tree.levels) > 1:
+            leaves = (tree.members, tree.label_lists, last.bias[tree.members[1]], self.power, mask)
+        space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
 
         def search(span: slice) -> None:
             so_far = self._clusters(number, rows, span)
             width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
-            found = np.argsort(-so_far, axis=1, kind="stable")[:, :width]
-            so_far = np.take_along_axis(so_far, found, axis=1)
-            with space.borrowed() as dense:
-                work: Any = (*leaves, dense, best[span], scores[span])
+            found, so_far = top_k(so_far, width)
+            with space.borrowed() as position:
+                work: Any = (*leaves, position, best[span], scores[span])
                 best_members(_csr(X), span.start, found, so_far, *work)
 
         def score_all(span: slice) -> None:
@@ -270,8 +295,15 @@ def _loss(margins: Array, power: float) -> Array:
     return np.asarray(np.maximum(0, 1 - margins) ** np.float32(power))
 
 
-def _distinct(labels: Labels) -> Labels:
-    """Sort the labels of every row, and replace repetitions by -1."""
-    labels = np.sort(labels, axis=1)
-    labels[:, 1:][labels[:, 1:] == labels[:, :-1]] = -1
-    return labels
+def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
+    """The ``k`` distinct labels of every row with the largest sums of scores, ascending, -1 last."""
+    order = np.argsort(labels, axis=1, kind="stable")
+    labels, scores = (np.take_along_axis(each, order, axis=1) for each in (labels, np.maximum(scores, 0)))
+    ends = np.cumsum(scores, axis=1, dtype=np.float64)
+    is_last = np.ones(labels.shape, dtype=np.bool_)  # of equal labels
+    is_last[:, :-1] = labels[:, 1:] != labels[:, :-1]
+    before = np.maximum.accumulate(np.where(is_last, ends, 0), axis=1)
+    sums = ends - np.hstack([np.zeros((len(labels), 1)), before[:, :-1]])
+    found, _ = top_k(np.where(is_last & (labels >= 0), sums, -np.inf), k)
+    found = np.sort(np.where(found < 0, labels.shape[1], found), axis=1)
+    return np.take_along_axis(np.pad(labels, ((0, 0), (0, 1)), constant_values=-1), found, axis=1)

@@ -31,7 +31,8 @@ from rembrandt.errors import StorageError
 Arrays = dict[str, NDArray[Any]]
 Shape = Sequence[int | None]
 
-_CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1", "BOOL": "?"}
+_CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U16": "<u2"}
+_CODES |= {"U8": "u1", "BOOL": "?"}
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _ALIGNMENT = 64  # bytes in a cache line
@@ -229,20 +230,34 @@ def file_sha256(path: Path) -> str:
 
 
 def pack_csr(name: str, matrix: Any) -> Arrays:
-    """Return a sparse matrix as arrays ``name.indptr``, ``name.indices``, ``name.data`` and ``name.shape``."""
+    """Return a sparse matrix as arrays ``name.indptr``, ``name.indices``, ``name.data`` and ``name.shape``.
+
+    Column numbers take two bytes each where they fit, and so do numbers that half precision holds exactly.
+    """
     M = sparse.csr_array(matrix)
-    shape = np.array(M.shape, dtype=np.int64)
-    return {f"{name}.indptr": M.indptr, f"{name}.indices": M.indices, f"{name}.data": M.data, f"{name}.shape": shape}
+    shape, data = np.array(M.shape, dtype=np.int64), M.data
+    indices = M.indices.astype(np.uint16 if M.shape[1] <= 1 << 16 else np.int32 if M.shape[1] <= 1 << 31 else np.int64)
+    if data.dtype == np.float32 and np.array_equal(half := as_half(data), data):
+        data = half
+    return {f"{name}.indptr": M.indptr, f"{name}.indices": indices, f"{name}.data": data, f"{name}.shape": shape}
+
+
+def as_half(values: NDArray[Any]) -> NDArray[np.float16]:
+    """Round numbers to half precision; those that are too large to the largest."""
+    most = np.finfo(np.float16).max
+    return np.clip(values, -most, most).astype(np.float16)
 
 
 def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (None, None)) -> sparse.csr_array:
-    """Return the matrix that `pack_csr` packed under this name, on the same memory, after checking every index."""
+    """Return the matrix that `pack_csr` packed under this name, after checking every index."""
     n, m = checked(f"{name}.shape", arrays, (2,), "i", 0, 1 << 62).tolist()
     if any(wanted not in (None, found) for wanted, found in zip(shape, (n, m), strict=True)):
         raise StorageError(f"matrix {name!r} is {n} × {m} and not {_listed(shape)}")
     starts = checked(f"{name}.indptr", arrays, (n + 1,), "i")
-    indices = checked(f"{name}.indices", arrays, (int(starts[-1]),), "i", 0, m)
-    data = checked(f"{name}.data", arrays, indices.shape)
+    indices = checked(f"{name}.indices", arrays, (int(starts[-1]),), "iu", 0, m)
+    indices = indices.astype(np.int32) if indices.dtype == np.uint16 else indices
+    data = checked(f"{name}.data", arrays, indices.shape, smallest=2)
+    data = data.astype(np.float32) if data.dtype == np.float16 else data
     if starts[0] != 0 or not (starts[1:] >= starts[:-1]).all():
         raise StorageError(f"the rows of matrix {name!r} do not follow each other")
     matrix = sparse.csr_array((data, indices, starts), shape=(n, m), copy=False)
@@ -277,16 +292,17 @@ def checked(
     kinds: str = "f",
     least: float | None = None,
     below: float | None = None,
+    smallest: int = 4,
 ) -> NDArray[Any]:
     """Return an array after checking its kind of type, its shape, and that its values are finite and within bounds.
 
-    None in ``shape`` stands for any length. Floating point numbers have 32 or 64 bits.
+    None in ``shape`` stands for any length. Floating point numbers have ``smallest`` bytes or more.
     """
     if name not in arrays:
         raise StorageError(f"array {name!r} is missing")
     array = arrays[name]
     fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize < 4):
+    if not fits or array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize < smallest):
         found = f"{_listed(array.shape)} numbers of type {array.dtype}"
         raise StorageError(f"array {name!r} has {found}, which is not what this place takes")
     flat = array.reshape(-1)
