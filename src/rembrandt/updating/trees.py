@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rembrandt.engines.hinge import Nodes
+from rembrandt.engines.hinge import InMemory, Nodes
 from rembrandt.linalg.sparse import as_csr, normalize_rows
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
@@ -106,16 +106,18 @@ def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Re
         examples = as_csr((rows.Y @ member).T)
         mine = np.zeros(size, dtype=np.bool_)
         mine[nodes[touched]] = True
-        of_level = Nodes(examples, pools, level.parent, rows.costs, rows.settings)
+        of_level = Nodes(examples, pools, level.parent, rows.costs, rows.settings, len(rows.costs))
         levels.append(_fitted(level, of_level, rows.X, mine, report))
         pools = examples
-    last = Nodes(as_csr(rows.Y.T), pools, parent, rows.costs, rows.settings)
+    last = Nodes(as_csr(rows.Y.T), pools, parent, rows.costs, rows.settings, len(rows.costs))
     return Tree((*levels, _fitted(tree.labels, last, rows.X, touched, report)))
 
 
 def _extended(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
     """Fit the touched labels against all rows."""
-    nodes = Nodes(as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent), rows.costs, rows.settings)
+    nodes = Nodes(
+        as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent), rows.costs, rows.settings, len(rows.costs)
+    )
     return Tree((*tree.levels[:-1], replace(_fitted(tree.labels, nodes, rows.X, touched, report), parent=parent)))
 
 
@@ -124,7 +126,7 @@ def _fitted(level: Level, nodes: Nodes, X: sparse.csr_array, mine: Array, report
     pieces = [own for piece in nodes.pieces() if len(own := piece[mine[piece]])]
     if not pieces:
         return replace(level, parent=nodes.parent)
-    parts = nodes.fit(X, pieces, report)
+    parts = nodes.fit(InMemory(X), pieces, report)
     ends = np.append(0, np.cumsum(np.concatenate([np.diff(own, prepend=0) for own, *_ in parts])))
     features, values = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
     fresh = np.concatenate(pieces)
@@ -133,7 +135,7 @@ def _fitted(level: Level, nodes: Nodes, X: sparse.csr_array, mine: Array, report
     back = np.argsort(np.append(kept, fresh))
     joined = sparse.vstack([level.weights[kept], weights], format="csr")
     bias = np.concatenate([level.bias[kept], *(own for *_, own in parts)]).astype(level.bias.dtype)
-    return Level(as_csr(joined[back]), bias[back], nodes.parent)
+    return Level.rounded(as_csr(joined[back]), bias[back], nodes.parent)
 
 
 def _everything(X: sparse.csr_array) -> sparse.csr_array:
