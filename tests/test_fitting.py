@@ -1,5 +1,6 @@
 """From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3, calibration, memory."""
 
+import json
 from dataclasses import replace
 from itertools import combinations
 
@@ -228,7 +229,8 @@ class TestFirstTree:
     def test_it_is_kept(self, monkeypatch):
         monkeypatch.setattr("rembrandt.selection.halving.NEARLY_ALL", 0.8)
         data, choice = self.choice()
-        again = Choice.from_arrays(*choice.arrays())  # as after an interruption
+        arrays, facts = choice.arrays()
+        again = Choice.from_arrays(arrays, json.loads(json.dumps(facts)))  # as after an interruption
         models = [
             fit_model(data, each.recipe, each.blend, each.threshold, first_tree=each.first_tree)
             for each in (choice, again)

@@ -152,12 +152,12 @@ class TestScorers:
         found = resolved(preset=preset, growable=True)
         assert (found.scorers, found.decoder, found.growable) == (("embedding",), "ridge", True)
 
-    def test_rows_on_disk_have_no_trees_unless_they_are_named(self, tmp_path):
+    def test_rows_on_disk_have_the_same(self, tmp_path):
         (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1\n" for i in range(30)))
         X = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset().X
         data = replace(examples(np.eye(30, 3), np.arange(30) % 3), X=X)
         for preset in PRESETS:
-            assert resolved(data, preset=preset).scorers == ("centroids", "embedding")
+            assert resolved(data, preset=preset).scorers == PRESETS[preset].scorers
         assert resolved(data, scorers="trees").scorers == ("trees",)
 
 

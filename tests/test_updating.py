@@ -325,8 +325,8 @@ class TestCentroids:
         before = fit_centroids(as_rows(X[first]), sparse.csr_array(Y[first][:, :36]), parts[0])
         after = add_rows(before, np.zeros(36), as_rows(X[late]), Y[late], parts[1])
         whole = fit_centroids(as_rows(X), Y, w)
-        assert_allclose(after.centroids.toarray(), whole.centroids.toarray(), atol=1e-5)
-        assert_allclose(after.lengths, whole.lengths, rtol=1e-5)
+        assert_allclose(after.centroids.toarray(), whole.centroids.toarray(), atol=1e-3)  # half precision
+        assert_allclose(after.lengths, whole.lengths, rtol=1e-3)
 
 
 class TestOtherDecoders:
