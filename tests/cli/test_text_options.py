@@ -131,3 +131,17 @@ def test_an_encoder_next_to_words(data: Path, run: Run, tmp_path: Path, monkeypa
     refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
     assert "it has features, not texts" in run(*refused, code=1).err
     assert "--encoder" in run("data", "convert", data / "train.tsv", "-o", tmp_path / "s", *TABLE, *encoder, code=2).err
+
+
+def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path: Path) -> None:
+    header, *lines = (data / "train.tsv").read_text().splitlines()
+    table = [f"{header}\tday", *(f"{line}\t2024-{1 + i % 12:02}-01" for i, line in enumerate(lines))]
+    (tmp_path / "train.tsv").write_text("\n".join(table) + "\n")
+    found = {}
+    for option in ("--groups", "--time"):
+        run("fit", tmp_path / "train.tsv", "-o", tmp_path / option, *TABLE, *FAST, option, "day")
+        found[option] = load(tmp_path / option).settings_["blends"]
+    assert found["--groups"] != found["--time"]
+    both = run("fit", tmp_path / "train.tsv", "-o", tmp_path / "no", *TABLE, "--groups", "day", "--time", "day", code=1)
+    assert "only one of" in both.err
+    assert "no column" in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err

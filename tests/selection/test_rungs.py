@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from rembrandt.data.examples import Examples
+from rembrandt.data.examples import Examples, duplicate_groups
 from rembrandt.data.rows import MemoryRows
 from rembrandt.selection.rungs import (
     ENOUGH_HELD,
@@ -149,3 +149,16 @@ def test_of_rows_on_disk_a_part_is_used(kind):
     last = rungs_of(data, 0, short=True)[-1]
     assert last.rows == (FROM_DISK if kind is OnDisk else 150_000) - MOST_HELD
     check_splits(data, last)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_the_latest_rows_are_held_out(short):
+    times = np.random.default_rng(3).permutation(9000) // 2
+    data = replace(rows(9000), times=times)
+    for rung in rungs_of(data, 0, short):
+        assert len(rung.fit) == 1 and times[rung.fit[0]].max() < times[rung.held[0]].min()
+
+
+def test_equal_rows_connect_groups():
+    X = sparse.csr_array(np.array([[1.0], [1.0], [2.0], [3.0], [3.0]]))
+    assert duplicate_groups(X, np.array([0, 1, 1, 2, 3])).tolist() == [0, 0, 0, 1, 1]

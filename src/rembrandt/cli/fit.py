@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
@@ -16,7 +16,7 @@ from rembrandt.cli.output import check_model_target, folder_size
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import fit_facts
 from rembrandt.cli.settings import Settings, TextSettings
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
@@ -35,6 +35,12 @@ def fit(
         Path | None,
         option("Texts of labels as extra examples: a table of id and text.", options.DATA, metavar="FILE"),
     ] = None,
+    groups: Annotated[
+        str | None, option("Column of a table: its equal values are held out together.", options.DATA, metavar="COLUMN")
+    ] = None,
+    time: Annotated[
+        str | None, option("Column of dates or numbers: the latest are held out.", options.DATA, metavar="COLUMN")
+    ] = None,
     shortlist: Annotated[bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)] = False,
     checkpoint: Annotated[
         Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
@@ -52,17 +58,20 @@ def fit(
     from rembrandt.storage.checkpoints import checkpoints_in
 
     with checkpoints_in(checkpoint) as checkpoints:
-        classifier, data, known = prepare(console, train, reading, settings, texts, scheduler)
+        if (groups and time) or ((groups or time) and label_text):
+            raise SettingsError("only one of --groups, --time and --label-text can be used", ("groups", "time"))
+        classifier, data, known = prepare(console, train, reading, settings, texts, scheduler, groups or time)
+        held: dict[str, Any] = {"groups" if groups else "times": data.ids} if groups or time else {}
         data = data if label_text is None else described(console, data, label_text)
         data = data if label_names is None else named(console, data, label_names)
         console.say(*checkpoints.lines())
         with console.progress() as report:
-            start = time.perf_counter()
+            start = perf_counter()
             with about(f"cannot fit {train}"):
-                classifier.fit_dataset(data, report, checkpoints)
+                classifier.fit_dataset(data, report, checkpoints, **held)
             if shortlist:
                 classifier.build_shortlist(report)
-            seconds = time.perf_counter() - start
+            seconds = perf_counter() - start
             facts = fit_facts(known, seconds) | ({"examples": list((data.texts or ())[:examples])} if examples else {})
             classifier.save(output, force=force, extra=facts)
             checkpoints.clear()
@@ -106,16 +115,25 @@ def named(console: Console, data: Dataset, file: Path) -> Dataset:
 
 
 def prepare(
-    console: Console, train: str, reading: Reading, settings: Settings, texts: TextSettings, scheduler: str | None
+    console: Console,
+    train: str,
+    reading: Reading,
+    settings: Settings,
+    texts: TextSettings,
+    scheduler: str | None,
+    column: str | None = None,
 ) -> tuple[RembrandtClassifier, Dataset, Reading]:
-    """Check the settings, then read the examples; return the classifier, the examples and how they were read."""
+    """Check the settings, then read the examples; return the classifier, the examples and how they were read.
+
+    The values of ``column`` become the ids of the examples.
+    """
     from rembrandt.estimators import RembrandtClassifier
 
     device = options.checked_device(settings.device, scheduler, train)
     text = texts.features(reading.encoder)
     classifier = RembrandtClassifier(**settings.parameters() | {"device": device}, text=text)
     with console.progress() as report:
-        data, known = read_training(train, reading, report)
+        data, known = read_training(train, reading, report, column)
     given = [*texts.parameters(), *(["encoder"] if reading.encoder else [])]
     if given and data.texts is None:
         raise DataError("it has features, not texts", train, parameter=given)

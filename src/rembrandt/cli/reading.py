@@ -85,14 +85,16 @@ class Reading(TextReading):
         return known | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
 
 
-def read_training(source: str, reading: Reading, report: Report) -> tuple[Dataset, Reading]:
-    """Return labelled examples and how they were read."""
+def read_training(source: str, reading: Reading, report: Report, id: str | None = None) -> tuple[Dataset, Reading]:
+    """Return labelled examples and how they were read; the values of the column ``id`` are their ids."""
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
+        if id is not None:
+            raise DataError(f"the data set {source} has no column {id!r}; name a file", parameter=["groups", "time"])
         return _with_vectors(catalogue.load(source, "train", report=report), reading), data_set_reading(source)
     with _as_file(source) as path:
-        return _with_vectors(read(path, **reading.arguments(), report=report), reading), reading
+        return _with_vectors(read(path, **reading.arguments(), id=id, report=report), reading), reading
 
 
 def read_examples(

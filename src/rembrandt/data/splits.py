@@ -27,3 +27,16 @@ def draw_rows(
     drawn = np.zeros(len(sizes), dtype=bool)
     drawn[order[kept]] = True
     return np.flatnonzero(~drawn[groups]), np.flatnonzero(drawn[groups])
+
+
+def latest_rows(times: Rows, fraction: float, most: int) -> tuple[Rows, Rows]:
+    """Indices of the earlier rows and of the latest rows, about ``fraction`` of all and at most about ``most``.
+
+    Rows of the same time stay on one side. Where that leaves no earlier rows, the last rows are the latest.
+    """
+    n = len(times)
+    held = max(1, min(most, round(fraction * n)))
+    late = times >= np.sort(times)[n - held]
+    if late.all():
+        late = np.arange(n) >= n - held
+    return np.flatnonzero(~late), np.flatnonzero(late)

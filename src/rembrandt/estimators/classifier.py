@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt import __version__
 from rembrandt.data import Dataset
-from rembrandt.data.examples import Examples
+from rembrandt.data.examples import Examples, numbered
 from rembrandt.data.rows import array_digest, is_rows
 from rembrandt.data.targets import Targets, named_targets
 from rembrandt.embeddings import warn_if_fewer
@@ -221,6 +222,8 @@ class RembrandtClassifier(Updates):
         checkpoint: str | Path | None = None,
         classes: Iterable[Any] | None = None,
         label_names: Mapping[Any, str] | Iterable[str] | None = None,
+        groups: Any = None,
+        times: Any = None,
     ) -> Self:
         """Fit to texts or features and their labels.
 
@@ -238,13 +241,18 @@ class RembrandtClassifier(Updates):
             The labels of the columns of a 0/1 matrix, in their order; or labels that may not occur in ``y``.
         label_names : mapping of labels to str, or iterable of str, default=None
             Names that are shown for labels that are identifiers; an iterable has one for each of ``classes_``.
+        groups : array-like of shape (n_samples,), default=None
+            Rows with the same value, such as the pages of a document, are held out together when settings are chosen.
+        times : array-like of shape (n_samples,), default=None
+            Numbers or dates: the latest rows are held out when settings are chosen, for models of what comes later.
 
         Returns
         -------
         self : RembrandtClassifier
         """
         with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
-            self._fit(X, lambda: named_targets(y, classes), sample_weight, report, checkpoints)
+            held = {"groups": groups, "times": times}
+            self._fit(X, lambda: named_targets(y, classes), sample_weight, report, checkpoints, held=held)
         return self if label_names is None else self.set_label_names(label_names)
 
     def fit_dataset(
@@ -254,6 +262,8 @@ class RembrandtClassifier(Updates):
         checkpoint: str | Path | Checkpoints | None = None,
         watch: Watch = unwatched,
         recipe: Recipe | None = None,
+        groups: Any = None,
+        times: Any = None,
     ) -> Self:
         """Fit to a dataset and keep the names of its labels and features.
 
@@ -269,13 +279,16 @@ class RembrandtClassifier(Updates):
             Receives the progress of a search with a budget.
         recipe : Recipe, default=None
             Use this recipe, such as that of an earlier fit, instead of choosing one.
+        groups, times : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------
         self : RembrandtClassifier
         """
         with checkpoints_in(checkpoint) as checkpoints:
-            self._fit(data.inputs, lambda: dataset_targets(data), data.weights, report, checkpoints, watch, recipe)
+            work = report, checkpoints, watch, recipe, {"groups": groups, "times": times}
+            self._fit(data.inputs, lambda: dataset_targets(data), data.weights, *work)
         self.feature_names_ = data.feature_names
         return self.name_labels(data.label_titles) if data.label_titles else self
 
@@ -366,8 +379,13 @@ class RembrandtClassifier(Updates):
         checkpoints: Checkpoints,
         watch: Watch = unwatched,
         recipe: Recipe | None = None,
+        held: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
         data, text = self._read(X, read, sample_weight, report)
+        columns: Any = {name: numbered(name, values, data.n) for name, values in held.items()}
+        if all(columns.get(name) is not None for name in ("groups", "times")):
+            raise SettingsError("groups and times both say which rows are held out; give one of them", "groups")
+        data = replace(data, **columns)
         place = place_for(self.device, data.X)
         resolved = resolve(self.get_params(deep=False), data) if recipe is None else recipe
         if checkpoints is not NO_CHECKPOINTS:
@@ -421,5 +439,6 @@ class RembrandtClassifier(Updates):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"], settings["verbose"]
         named = {"labels": data.Y, "label names": data.classes, "weights": data.weights}
+        named |= {"groups": data.groups, "times": data.times}
         digests = {name: None if array is None else array_digest(array) for name, array in named.items()}
         return fingerprint(data.X.shape, {"values of the features": data.X.digest(), **digests}, settings)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rembrandt.data.examples import Examples, duplicate_groups
-from rembrandt.data.splits import Rows, draw_rows
+from rembrandt.data.splits import Rows, draw_rows, latest_rows
 
 GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is kept
 FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
@@ -52,14 +52,10 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
     rng = np.random.default_rng(seed + 1)
     if on_disk:
         counted = np.sort(rng.permutation(counted)[:FROM_DISK])
-    groups = (
-        None if on_disk and data.groups is None else duplicate_groups(data.X[counted], _taken(data.groups, counted))
-    )
-    n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (HELD_OUT * len(counted)))))
-    splits = [
-        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + split, MOST_HELD, groups)]
-        for split in range(n_splits)
-    ]
+    if data.times is not None:
+        splits = [[counted[part] for part in latest_rows(data.times[counted], HELD_OUT, MOST_HELD)]]
+    else:
+        splits = _drawn(data, counted, seed, data.groups is None and on_disk)
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
     if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
         return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
@@ -69,6 +65,17 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
         size //= GROWTH
         sizes.insert(0, size)
     return [*(_sampled(data, last, size, seed) for size in sizes), last]
+
+
+def _drawn(data: Examples, counted: Rows, seed: int, alone: bool) -> list[list[Rows]]:
+    """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones stay together."""
+    taken = None if data.groups is None else data.groups[counted]
+    groups = None if alone else duplicate_groups(data.X[counted], taken)
+    n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (HELD_OUT * len(counted)))))
+    return [
+        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + split, MOST_HELD, groups)]
+        for split in range(n_splits)
+    ]
 
 
 def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
@@ -84,7 +91,3 @@ def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
         return Rung([np.sort(rng.permutation(fit)[:size])], [np.sort(rng.permutation(held)[:FEW_HELD])])
     rows = np.sort(rng.permutation(rows)[: 2 * size])
     return Rung([rows], [np.sort(rng.permutation(measured)[:FEW_HELD])], labels)
-
-
-def _taken(groups: Rows | None, rows: Rows) -> Rows | None:
-    return None if groups is None else groups[rows]
