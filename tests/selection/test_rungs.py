@@ -162,3 +162,11 @@ def test_the_latest_rows_are_held_out(short):
 def test_equal_rows_connect_groups():
     X = sparse.csr_array(np.array([[1.0], [1.0], [2.0], [3.0], [3.0]]))
     assert duplicate_groups(X, np.array([0, 1, 1, 2, 3])).tolist() == [0, 0, 0, 1, 1]
+
+
+def test_labels_whose_examples_are_all_equal_are_not_held_out_whole():
+    which = np.arange(600) % 60
+    Y = sparse.csr_array((np.ones(600, np.float32), which, np.arange(601)), shape=(600, 60))
+    data = Examples(MemoryRows(sparse.csr_array(np.eye(60)[which])), Y, np.arange(60), multiclass=True)
+    for rung in rungs_of(data, 0, short=True):
+        assert np.isin(which[rung.held[0]], which[rung.fit[0]]).all()

@@ -68,14 +68,21 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
 
 
 def _drawn(data: Examples, counted: Rows, seed: int, alone: bool) -> list[list[Rows]]:
-    """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones stay together."""
+    """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones stay together.
+
+    Where that would hold out most labels with all of their examples, equal rows are drawn one by one.
+    """
     taken = None if data.groups is None else data.groups[counted]
     groups = None if alone else duplicate_groups(data.X[counted], taken)
     n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (HELD_OUT * len(counted)))))
-    return [
+    splits = [
         [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + split, MOST_HELD, groups)]
         for split in range(n_splits)
     ]
+    known = np.bincount(data.Y[splits[0][0]].indices, minlength=data.n_labels) > 0
+    if groups is not None and data.groups is None and 2 * known[data.Y[splits[0][1]].indices].mean() < 1:
+        return _drawn(data, counted, seed, alone=True)
+    return splits
 
 
 def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
