@@ -60,12 +60,10 @@ def warn_if_large(recipe: Recipe) -> None:
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:
-    """Whether `partial_fit` is available; raises with the reason where it is not."""
-    growable = self.decoder in ("auto", "ridge") and self.scorers in ("auto", ("embedding",), "embedding")
-    if not hasattr(self, "model_") and not growable:
-        raise SettingsError(
-            "a first partial_fit needs scorers=('embedding',) and decoder='ridge'; fit first", "decoder"
-        )
+    """Whether `partial_fit` is available, by the parameters alone; raises with the reason where it is not."""
+    if self.decoder not in ("auto", "ridge") or self.scorers not in ("auto", ("embedding",), "embedding"):
+        message = "partial_fit needs scorers=('embedding',) and decoder='ridge'; fit, and then update"
+        raise SettingsError(message, "decoder")
     return True
 
 
