@@ -104,8 +104,11 @@ class Place:
 
     def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
         """``(H − s ỸV) / (1 − s)``, rows without their labels: s is a number or a column, ``Ỹ = D_r^-row_power Y``."""
-        left = (H - share * self.times(with_scaled_rows(Y, row_power), V)) / (1 - share)
-        return array_namespace(H).astype(left, H.dtype, copy=False)
+        left = array_namespace(H).astype(self.times(with_scaled_rows(Y, row_power), V), H.dtype, copy=False)
+        left *= -share  # in place: there are as many rows as examples
+        left += H
+        left /= 1 - share
+        return left
 
     def statistics(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy import sparse
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -16,6 +17,11 @@ Arrays = tuple[Array, ...]
 FIRST = 3  # clusters of a row that are visited before any are skipped
 SEVERAL = 8  # rows with the same cluster for which its features are laid out
 LONG = 10  # times a row's entries: in a label's list that is longer they are searched
+
+
+def csr_arrays(A: sparse.csr_array) -> Arrays:
+    """The arrays of a matrix; columns are unsigned, because compiled code tests signed ones for being negative."""
+    return A.indptr, A.indices.view(f"u{A.indices.itemsize}"), A.data
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

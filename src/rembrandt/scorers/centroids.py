@@ -10,7 +10,7 @@ from scipy import sparse
 
 from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists
+from rembrandt.linalg.inverted import add_lists, csr_arrays
 from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows, unit_rows
 from rembrandt.linalg.threads import for_each
@@ -60,8 +60,7 @@ class Centroids(Scorer):
         out = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
 
         def fill(part: slice) -> None:
-            X, S = ((A.indptr, A.indices, A.data) for A in (rows, lists))
-            add_lists(X, part.start, S, out[part])
+            add_lists(csr_arrays(rows), part.start, csr_arrays(lists), out[part])
 
         for_each(fill, ((part,) for part in spans(rows.shape[0], BLOCK)))
         return out

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists, best_members, label_scores, lists_by_cluster
+from rembrandt.linalg.inverted import add_lists, best_members, csr_arrays, label_scores, lists_by_cluster
 from rembrandt.linalg.ranking import look_up, rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
@@ -80,7 +80,7 @@ class Tree:
         starts, labels = self.members
         rank = np.empty(len(labels), dtype=np.uint16 if np.diff(starts).max() <= 1 << 16 else np.int32)
         rank[labels] = np.arange(len(labels)) - np.repeat(starts[:-1], np.diff(starts))
-        return lists_by_cluster(_csr(as_csr(self.labels.weights.T)), self.labels.parent, rank, self.n_clusters)
+        return lists_by_cluster(csr_arrays(as_csr(self.labels.weights.T)), self.labels.parent, rank, self.n_clusters)
 
     def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
         """Log-probabilities of the clusters."""
@@ -161,8 +161,8 @@ class Trees(Scorer):
                 given = np.full(scores.shape, np.nan, scores.dtype) if known is None else known[number][span]
                 wanted = np.where(np.isnan(given), labels[span], -1)
                 with space.borrowed() as dense:
-                    work: Any = (above, last.parent, (*_csr(last.weights), last.bias), self.power, dense, scores)
-                    label_scores(_csr(rows.X), span.start, wanted, *work)
+                    work: Any = (above, last.parent, (*csr_arrays(last.weights), last.bias), self.power, dense, scores)
+                    label_scores(csr_arrays(rows.X), span.start, wanted, *work)
                 out[span] += share * np.where(np.isnan(given), np.exp(scores), given)
 
         for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
@@ -267,7 +267,7 @@ class Trees(Scorer):
             found, so_far = top_k(so_far, width)
             with space.borrowed() as position:
                 work: Any = (*leaves, position, best[span], scores[span])
-                best_members(_csr(X), span.start, found, so_far, *work)
+                best_members(csr_arrays(X), span.start, found, so_far, *work)
 
         def score_all(span: slice) -> None:
             """Without clusters: every label by inverted lists, which is faster than one label after the other."""
@@ -280,14 +280,10 @@ class Trees(Scorer):
         return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
 
 
-def _csr(A: sparse.csr_array) -> tuple[Array, Array, Array]:
-    return A.indptr, A.indices, A.data
-
-
 def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
     """``xᵀs + b`` of every node of a level."""
     margins = np.tile(bias, (rows.stop - rows.start, 1))
-    add_lists(_csr(X), rows.start, _csr(lists), margins)
+    add_lists(csr_arrays(X), rows.start, csr_arrays(lists), margins)
     return margins
 
 
