@@ -60,13 +60,10 @@ def by_definition(trees: Trees, X) -> np.ndarray:
     return total
 
 
-@pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize(("pairs", "n_trees"), [(1e9, 1), (2000.0, 1), (2000.0, 3)])
 class TestScores:
     @pytest.fixture
-    def trees(self, pairs, n_trees, cached, monkeypatch):
-        if not cached:
-            monkeypatch.setattr(trees_module, "CACHED", 0)
+    def trees(self, pairs, n_trees):
         found = fitted(*words(), pairs=pairs, n_trees=n_trees, beam=10_000)
         assert [len(tree.levels) for tree in found.trees] == n_trees * [1 if pairs == 1e9 else 2]
         return found
@@ -127,6 +124,14 @@ class TestScores:
         X, _ = words(100, seed=2)
         for one, other in zip(again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_rows_with_many_clusters_are_scored_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    trees = fitted(*words(), pairs=2000.0, n_trees=2)
+    monkeypatch.setattr(trees_module, "CLUSTERS", 50)
+    assert trees.block_rows == 50 // sum(tree.n_clusters for tree in trees.trees) > 0
+    monkeypatch.setattr(trees_module, "CLUSTERS", 1)
+    assert trees.block_rows == 1
 
 
 def test_no_rows_and_fewer_labels_than_asked_for() -> None:

@@ -30,7 +30,7 @@ from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpac
 ROWS = 512  # rows scored by one call
 BLOCK = 1 << 13  # rows scored at a time, by all threads
 CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
-CACHED = 1 << 26  # log-probabilities of clusters that are kept for a block of rows
+CLUSTERS = 1 << 25  # log-probabilities of clusters that are kept for a block of rows
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows of unit length and, for each tree, the log-probabilities of its clusters when they fit in memory."""
+    """Rows of unit length and, for each tree, the log-probabilities of its clusters."""
 
     X: sparse.csr_array
-    clusters: tuple[Array, ...] | None
+    clusters: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,11 @@ class Trees(Scorer):
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
-        return BLOCK
+        return max(1, min(BLOCK, CLUSTERS // sum(tree.n_clusters for tree in self.trees)))
 
     def prepare(self, X: Matrix) -> PreparedRows:
         unit = unit_rows(X)
         n = unit.shape[0]
-        if n * sum(tree.n_clusters for tree in self.trees) > CACHED:
-            return PreparedRows(unit, None)
         kept = tuple(np.empty((n, tree.n_clusters), dtype=np.float32) for tree in self.trees)
 
         def fill(number: int, rows: slice) -> None:
@@ -157,7 +155,7 @@ class Trees(Scorer):
         def fill(span: slice) -> None:
             scores = np.empty(labels[span].shape, dtype=np.float32)
             for number, tree in enumerate(self.trees):
-                last, above = tree.labels, self._clusters(number, rows, span)
+                last, above = tree.labels, rows.clusters[number][span]
                 given = np.full(scores.shape, np.nan, scores.dtype) if known is None else known[number][span]
                 wanted = np.where(np.isnan(given), labels[span], -1)
                 with space.borrowed() as dense:
@@ -169,17 +167,7 @@ class Trees(Scorer):
         return np.where(labels < 0, np.float32(-np.inf), out)
 
     def all(self, rows: PreparedRows) -> Array:
-        out = np.zeros((rows.X.shape[0], self.n_labels), dtype=np.float32)
-        by_label = [as_csr(tree.labels.weights.T) for tree in self.trees]
-        share = np.float32(1 / len(self.trees))
-
-        def fill(span: slice) -> None:
-            for number, tree in enumerate(self.trees):
-                own = _loss(_margins(rows.X, span, by_label[number], tree.labels.bias), self.power)
-                out[span] += share * np.exp(self._clusters(number, rows, span)[:, tree.labels.parent] - own)
-
-        for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
-        return out
+        return self.at(rows, np.tile(np.arange(self.n_labels), (rows.X.shape[0], 1)))
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
@@ -241,11 +229,6 @@ class Trees(Scorer):
             trees.append(Tree(tuple(levels)))
         return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
 
-    def _clusters(self, number: int, rows: PreparedRows, span: slice) -> Array:
-        if rows.clusters is not None:
-            return rows.clusters[number][span]
-        return self.trees[number].clusters(rows.X, span, self.power)
-
     def _top_of_tree(self, number: int, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
         """The best labels of one tree and their probabilities in it."""
         tree, X = self.trees[number], rows.X
@@ -262,7 +245,7 @@ class Trees(Scorer):
         space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
 
         def search(span: slice) -> None:
-            so_far = self._clusters(number, rows, span)
+            so_far = rows.clusters[number][span]
             width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
             found, so_far = top_k(so_far, width)
             with space.borrowed() as position:
