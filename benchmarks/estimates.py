@@ -36,10 +36,10 @@ CASES: dict[str, tuple[Recipe, tuple[int, int, int]]] = {
     "discriminant": (replace(BASE, decoder="discriminant"), WIDE),
     "logistic": (replace(BASE, decoder="logistic"), WIDE),
     "logistic, kernel": (replace(BASE, decoder="logistic", kernel="gaussian"), (20_000, 40_000, 8_000)),
-    "rank 800": (replace(BASE, n_components=800), WIDE),
-    "many rows": (BASE, (200_000, 20_000, 3_000)),
+    "rank 800": (replace(BASE, n_components=800), (10_000, 20_000, 10_000)),
+    "many rows": (BASE, (100_000, 20_000, 3_000)),
     "trees": (replace(BASE, scorers=("trees",)), WIDE),
-    "trees, many rows": (replace(BASE, scorers=("trees",)), (200_000, 20_000, 3_000)),
+    "trees, many rows": (replace(BASE, scorers=("trees",)), (100_000, 20_000, 3_000)),
     "centroids": (replace(BASE, scorers=("centroids",)), WIDE),
     "all scorers": (replace(BASE, scorers=("trees", "centroids", "embedding")), WIDE),
 }

@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError:  # Windows
     resource = None  # type: ignore[assignment]
 
-LIBRARIES = 1 << 28  # bytes that the process takes before any data is read
+LIBRARIES = 5 << 26  # bytes that the process takes before any data is read, with compiled code
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Code above is written once, against the array namespace of the blocks that a pla
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -165,7 +165,8 @@ class Place:
 
         ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
         """
-        return memory.check(shape)
+        mapped = 3 * shape.itemsize * shape.n * shape.mapped  # by a logistic fit, at once and with two copies
+        return memory.check(replace(shape, features=mapped))
 
 
 CPU = Place()
