@@ -195,7 +195,7 @@ class Bench:
             print(f"  {stage} {done}/{total}", end="\r", flush=True)
 
         start = time.perf_counter()
-        model, seconds, memory = self.timed(fit_model, self.examples, recipe, self.place, report)
+        model, seconds, memory = self.timed(lambda: fit_model(self.examples, recipe, place=self.place, report=report))
         return {
             "seconds": seconds,
             "gigabytes": memory,

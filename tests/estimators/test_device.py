@@ -52,8 +52,9 @@ def test_the_same_predictions_on_every_device(device, decoder, several):
     there = clone(here).set_params(device=device).fit(X, y)
     if here.model_.embedding is not None and there.model_.embedding is not None:  # the blend kept it
         assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-3)
-    alike = 0.8 if decoder == "trees" else 0.98  # coordinate descent ends early, on each device at its own point
-    assert (there.top_columns(test, 3)[0] == here.top_columns(test, 3)[0]).mean() > alike
+    # Coordinate descent ends early, on each device at its own point, which moves labels that are about as unlikely.
+    alike, columns = (0.95, 1) if decoder == "trees" else (0.98, 3)
+    assert (there.top_columns(test, columns)[0] == here.top_columns(test, columns)[0]).mean() > alike
     there.device = "cpu"
     again = there.top_columns(test, 3)[0]
     there.device = device
