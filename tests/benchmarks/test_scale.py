@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from benchmarks.scale import CLUSTERS, Costs, Problem, simulate
 
-from benchmarks import out_of_core, scale
+from benchmarks import out_of_core, scale, stores
 
 COSTS = Costs(visit=3e-8, column=6e-10, add=1e-9, dense=1e-10)
 
@@ -15,6 +15,12 @@ def test_out_of_core_measures_rate_and_peak():
     found = out_of_core.main(scale=0.0004, iterations=2)
     assert found["ratio"] > 0 and found["embedding"]["passes"] > 5
     assert 5e7 < found["embedding"]["peak"] < 4e9
+
+
+def test_a_preset_is_fitted_to_a_store_within_its_limit():
+    [found] = stores.main("generated", "fast", (), limit=2.0, scale=0.0005)
+    assert found["scorers"] and 0 < found["estimate"] < 2e9 and found["peak"] < 2e9
+    assert 0 <= found["p@1"] <= 1 and len(found["model"]) == 64
 
 
 def test_costs_are_measured_and_every_cluster_is_planned():
