@@ -20,7 +20,7 @@ LONG = 10  # times a row's entries: in a label's list that is longer they are se
 
 
 def csr_arrays(A: sparse.csr_array) -> Arrays:
-    """The arrays of a matrix; columns are unsigned, because compiled code tests signed ones for being negative."""
+    """The arrays of a matrix; columns are unsigned, because compiled code tests signed indices for being negative."""
     return A.indptr, A.indices.view(f"u{A.indices.itemsize}"), A.data
 
 
@@ -33,7 +33,7 @@ def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
         into = out[row]
         for x in range(indptr[start + row], indptr[start + row + 1]):
             value, feature = data[x], indices[x]
-            for t in range(at[feature], at[feature + 1]):
+            for t in range(np.uint64(at[feature]), np.uint64(at[feature + 1])):
                 into[nodes[t]] += value * weights[t]
 
 
@@ -133,7 +133,7 @@ def _add_list(X: Arrays, row: int, lists: Arrays, cluster: int, position: Array,
                 break
             if features[low] != indices[x]:
                 continue
-        for at in range(ends[low], ends[low + 1]):
+        for at in range(np.uint64(ends[low]), np.uint64(ends[low + 1])):
             out[who[at]] += data[x] * weights[at]
 
 
