@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import rembrandt  # noqa: F401, before NumPy: it says how long idle threads of OpenBLAS spin
 from benchmarks.peers.harness import Adapter, main
 from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset

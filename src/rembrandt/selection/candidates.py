@@ -69,7 +69,7 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
         decodings += [("ridge", "gaussian", 2.0), ("ridge", "gaussian", 0.5), ("ridge", "laplacian", 1.0)]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0)]
     found = [
-        Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (3.0,))),
+        Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
         Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
