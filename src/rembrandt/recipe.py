@@ -189,7 +189,7 @@ _SHORT = replace(_OPEN, tol=0.25)  # as good in a blend, in half the time
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_SHORT, trees=TreeSettings(n_trees=3, pairs=3e7, passes=6)),
-    "balanced": Recipe(SCORERS, embedding=_SHORT, trees=TreeSettings(n_trees=3, pairs=3e7)),
+    "balanced": Recipe(SCORERS, embedding=_SHORT, trees=TreeSettings(n_trees=5, pairs=3e7)),
     "best": Recipe(SCORERS, embedding=_OPEN, trees=TreeSettings(n_trees=5, pairs=3e8)),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults

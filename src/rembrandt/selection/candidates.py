@@ -42,9 +42,9 @@ class Axis:
         if len(values) > 1:
             return True
         (value,), (peak,), (usual,) = values, best, self.values[0]
-        if peak != usual:
-            return bool((value - peak) * (peak - usual) > 0)
-        return not any((known - usual) * (value - known) > 0 for (known,) in tried)
+        if (value - peak) * (peak - usual) < 0:  # on the other side of the usual value
+            return False
+        return not any((known - peak) * (value - known) > 0 for (known,) in tried)
 
     def open_in(self, recipe: Recipe) -> "Axis":
         """Return the alternatives that ``recipe`` leaves open: those that agree with what it gives."""
