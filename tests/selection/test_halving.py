@@ -18,7 +18,7 @@ from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend, Candidates
 from rembrandt.selection import Choice, choose, halving
 from rembrandt.selection.blending import Blended
-from rembrandt.selection.halving import CHANCE, LUCK
+from rembrandt.selection.halving import CHANCE
 from rembrandt.selection.rungs import Rung
 from rembrandt.selection.trial import FEWEST, Measures, Trial
 from tests.estimators.problems import blobs, examples, skewed, words
@@ -135,7 +135,7 @@ class TestBudget:
         assert tried == own[: len(tried)] and tried[0]["decoder_ridge"] == 0.1
         assert {one["ridge"] for one in own[len(tried) :]} <= {0.3, 3.0}
         best = max(tried, key=lambda one: one["quality"])
-        usual = own[0]["quality"] >= best["quality"] - LUCK / own[0]["held_out"] ** 0.5
+        usual = own[0]["quality"] >= best["quality"] - CHANCE
         assert {one["decoder_ridge"] for one in own[len(tried) :]} == {0.1 if usual else best["decoder_ridge"]}
 
     def test_every_trial_says_what_became_of_it(self, search):
@@ -304,14 +304,13 @@ class TestDecision:
 
     @pytest.mark.parametrize("budget", [None, 1e4])
     def test_a_value_that_is_better_by_chance_is_not_preferred_to_the_usual_one(self, decide, budget):
-        luck = LUCK / 67**0.5  # 67 rows are held out at first
-        better = {0.1: 0.8, 0.3: 0.8 + luck / 4}
+        better = {0.1: 0.8, 0.3: 0.8 + CHANCE / 2}
 
         def quality(one):
             return better.get(one.decoder_ridge, 0.1) if one.scorers == ("embedding",) else 0.5
 
         assert decide(quality, budget).decoder_ridge == 0.1
-        better[0.3] = 0.8 + 2 * luck
+        better[0.3] = 0.8 + 2 * CHANCE
         assert decide(quality, budget).decoder_ridge == 0.3
 
     @pytest.mark.parametrize("budget", [None, 1e4])

@@ -32,8 +32,7 @@ from rembrandt.storage.arrays import Arrays, checked
 NEARLY_ALL = 0.9  # of the examples: a tree that was fitted to them for the blend is kept
 MARGIN = 1.25  # factor on the expected time of a trial
 KEPT = 2  # candidates of each scorer that reach the next rung of a search with a budget, at least
-CHANCE = 0.001  # difference in quality below which fewer scorers are preferred
-LUCK = 0.25  # the same for the usual value, divided by the root of the number of held-out rows
+CHANCE = 0.001  # difference in quality below which the usual value, or fewer scorers, are preferred
 
 
 @dataclass(frozen=True)
@@ -241,8 +240,7 @@ class _Search:
         seconds = self.now() - begun
         self.rates[one], self.measured[one] = seconds / rung.work, found
         known = self.fitted.get(name)
-        luck = LUCK / sum(map(len, rung.held)) ** 0.5
-        if known is None or found.quality > self.measured[known[0]].quality + luck:
+        if known is None or found.quality > self.measured[known[0]].quality + CHANCE:
             self.fitted[name] = one, scorers
         where: dict[str, Any] = {
             "rung": self.number + 1,
