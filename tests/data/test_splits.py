@@ -60,5 +60,5 @@ def test_equal_rows_are_a_group(d, kind, dtype):
 
 
 def test_groups_that_are_given_are_numbered():
-    X = np.zeros((5, 2))
+    X = np.arange(10.0).reshape(5, 2)  # equal rows would join groups
     assert duplicate_groups(X, np.array([7, 3, 7, 9, 3])).tolist() == [0, 1, 0, 2, 1]
