@@ -94,6 +94,7 @@ def test_what_is_no_encoder_is_refused():
 
 def test_libraries_are_loaded_by_name(monkeypatch):
     import sys
+    from importlib.machinery import ModuleSpec
     from types import ModuleType, SimpleNamespace
 
     for library in ("model2vec", "sentence_transformers"):
@@ -101,10 +102,12 @@ def test_libraries_are_loaded_by_name(monkeypatch):
     with pytest.raises(RembrandtError, match=r"pip install 'rembrandt\[encoder\]'"):
         load_encoder("model2vec:small")
     fake = ModuleType("model2vec")
+    fake.__spec__ = ModuleSpec("model2vec", None)
     fake.StaticModel = SimpleNamespace(from_pretrained=lambda name: NamedEncoder(name, Letters()))
     monkeypatch.setitem(sys.modules, "model2vec", fake)
     assert load_encoder("small").name == load_encoder("model2vec:small").name == "model2vec:small"
     fake = ModuleType("sentence_transformers")
+    fake.__spec__ = ModuleSpec("sentence_transformers", None)
     fake.SentenceTransformer = lambda name: Letters()
     monkeypatch.setitem(sys.modules, "sentence_transformers", fake)
     found = load_encoder("sentence-transformers:a:b")

@@ -6,6 +6,7 @@ never loads it by itself: the folder of a model is not trusted, and loading an e
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -59,22 +60,18 @@ def load_encoder(name: str) -> NamedEncoder:
     library, colon, rest = name.partition(":")
     if not colon or library not in LIBRARIES:
         library, rest = "", name
-    if library != "sentence-transformers":
-        try:
-            from model2vec import StaticModel
+    wanted = [library] if library else list(LIBRARIES)
+    installed = [each for each in wanted if find_spec(each.replace("-", "_")) is not None]
+    if not installed:
+        needed = " or ".join(wanted)
+        raise RembrandtError(f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder")
+    if installed[0] == "model2vec":
+        from model2vec import StaticModel
 
-            return NamedEncoder(f"model2vec:{rest}", StaticModel.from_pretrained(rest))
-        except ModuleNotFoundError:
-            pass
-    if library != "model2vec":
-        try:
-            from sentence_transformers import SentenceTransformer
+        return NamedEncoder(f"model2vec:{rest}", StaticModel.from_pretrained(rest))
+    from sentence_transformers import SentenceTransformer
 
-            return NamedEncoder(f"sentence-transformers:{rest}", SentenceTransformer(rest))
-        except ModuleNotFoundError:
-            pass
-    wanted = library or " or ".join(LIBRARIES)
-    raise RembrandtError(f"the encoder {name!r} needs {wanted}: pip install 'rembrandt[encoder]'", "encoder")
+    return NamedEncoder(f"sentence-transformers:{rest}", SentenceTransformer(rest))
 
 
 def name_of(encoder: Any) -> str:
