@@ -185,7 +185,7 @@ SEARCHED = 3e7  # labels × random features, up to which the embedding proposes 
 # as the other parts of a fit do.
 RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (1.5e11, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto")
-_SHORT = replace(_OPEN, tol=0.25)  # as good in a blend, in half the time
+_SHORT = replace(_OPEN, tol=0.25)  # about as good in a blend, in half the time
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_SHORT, trees=TreeSettings(n_trees=3, pairs=3e7, passes=6)),
@@ -329,7 +329,7 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
         if params["growable"]:
             wanted = {"embedding"}  # the scorer that more examples can be added to
         elif params["preset"] == "fast" and not _is_sparse(data):
-            wanted = {"centroids", "embedding"}  # trees gain nothing from zeros
+            wanted = {"centroids", "embedding"}  # trees are fast by skipping zeros
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)

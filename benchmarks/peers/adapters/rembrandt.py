@@ -2,9 +2,8 @@
 
 from itertools import islice
 
-import rembrandt  # noqa: F401, before NumPy: it says how long idle threads of OpenBLAS spin
+import rembrandt  # before NumPy, because it sets how long idle threads of OpenBLAS spin
 from benchmarks.peers.harness import Adapter, main
-from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.reader import read
 
@@ -16,7 +15,9 @@ class Rembrandt(Adapter):
     def prepare(self, train, test):
         """Fit to a few rows, so that compilation is not counted as training."""
         few = slice(0, WARM_ROWS)
-        small = RembrandtClassifier(**self.settings, random_state=0).fit_dataset(_dataset(train.X[few], train.Y[few]))
+        small = rembrandt.RembrandtClassifier(**self.settings, random_state=0).fit_dataset(
+            _dataset(train.X[few], train.Y[few])
+        )
         small.top_columns(test.X[:1], 5)
         file = self.folder / "few.txt"
         with (self.data / "train.txt").open() as lines:
@@ -30,7 +31,7 @@ class Rembrandt(Adapter):
         return _dataset(found.X, found.Y)
 
     def fit(self, train):
-        self.model = RembrandtClassifier(**self.settings, random_state=0).fit_dataset(train)
+        self.model = rembrandt.RembrandtClassifier(**self.settings, random_state=0).fit_dataset(train)
 
     def save(self):
         self.model.save(self.model_folder)

@@ -1,7 +1,7 @@
 """Model folders: writing one, and reading one only if it is whole.
 
-Checksums find damage. Whoever can write to a folder can also recompute them, so they do not show who made a model; a
-signature with a secret key does.
+Checksums detect damage. A program that can write to a folder can also recompute them, so they do not show who made a
+model; a signature with a secret key does.
 """
 
 import hashlib

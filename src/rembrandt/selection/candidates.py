@@ -38,7 +38,7 @@ class Axis:
         return recipe
 
     def promising(self, values: tuple[Any, ...], best: tuple[Any, ...], tried: list[tuple[Any, ...]]) -> bool:
-        """Whether a number may be better than the best one, if the quality has a single peak; else, always."""
+        """Whether a value may be better than the best so far; the quality has one peak along a single number."""
         if len(values) > 1:
             return True
         (value,), (peak,), (usual,) = values, best, self.values[0]
