@@ -111,12 +111,14 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
 
 def test_an_encoder_next_to_words(data: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
+    from importlib.machinery import ModuleSpec
     from types import ModuleType, SimpleNamespace
 
     def encode(texts: list[str]) -> np.ndarray:
         return np.array([[len(text), text.count("a"), 1.0] for text in texts])
 
     library = ModuleType("model2vec")
+    library.__spec__ = ModuleSpec("model2vec", None)
     monkeypatch.setattr(
         library, "StaticModel", SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(encode=encode)), raising=False
     )
