@@ -14,6 +14,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "delicious": ("delicious", {}),
     "cooking": ("cooking", {}),
     "pubmed-mesh": ("pubmed-mesh", {}),
+    "pubmed-mesh, fast": ("pubmed-mesh", {"preset": "fast"}),
 }
 
 
