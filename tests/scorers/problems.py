@@ -1,10 +1,20 @@
-"""Settings for tests of trees."""
+"""Settings and scores for tests of scorers."""
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rembrandt.recipe import TreeSettings
+from rembrandt.scorers.protocol import Scorer
 
 
 def tree_settings(**changes: Any) -> TreeSettings:
     """Settings of one tree with nothing left open."""
     return TreeSettings(**{"n_trees": 1, "pairs": 3e7, "cost": 1.0, "power": 3.0} | changes)
+
+
+def all_scores(scorer: Scorer, rows: Any) -> NDArray[Any]:
+    """Return the scores of all labels, n × c."""
+    n = len(scorer.top(rows, 1)[0])
+    return scorer.at(rows, np.tile(np.arange(scorer.n_labels), (n, 1)))

@@ -17,6 +17,7 @@ from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.contract import LABELS, ScorerContract, problem
+from tests.scorers.problems import all_scores
 
 SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
 TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0)
@@ -46,7 +47,7 @@ class TestCentroids(ScorerContract):
         repeated = np.repeat(np.arange(len(w)), w)
         found = fit_centroids(as_rows(features), Y, w)
         expected = fit_centroids(as_rows(features[repeated]), Y[repeated])
-        assert_allclose(found.all(found.prepare(X)), expected.all(expected.prepare(X)), atol=1e-5)
+        assert_allclose(all_scores(found, found.prepare(X)), all_scores(expected, expected.prepare(X)), atol=1e-5)
 
     def test_only_the_largest_entries_are_kept(self):
         data = examples(*problem())
@@ -197,7 +198,9 @@ def test_few_of_many_labels_have_the_scores_that_they_have_among_all(decoder, ke
     rows = scorer.prepare(X)
     for few in (1, 7, 24, 26, 40):
         labels = np.random.default_rng(few).integers(-1, 500, (700, few))
-        expected = np.where(labels < 0, -np.inf, np.take_along_axis(scorer.all(rows), np.maximum(labels, 0), axis=1))
+        expected = np.where(
+            labels < 0, -np.inf, np.take_along_axis(all_scores(scorer, rows), np.maximum(labels, 0), axis=1)
+        )
         assert_allclose(scorer.at(rows, labels), expected, rtol=1e-4, atol=1e-4)
     assert scorer.at(rows, np.empty((700, 0), np.int64)).shape == (700, 0)
 
@@ -209,7 +212,7 @@ class TestRegressor:
         X, Y = problem()
         scorer = embedding_scorer(examples(X.toarray(), Y), regressor=Ridge(alpha=0.1))
         assert scorer.n_features == X.shape[1]
-        assert np.isfinite(scorer.all(scorer.prepare(X.toarray()))).all()
+        assert np.isfinite(all_scores(scorer, scorer.prepare(X.toarray()))).all()
         with pytest.raises(ModelError, match=r"Ridge.*regressor=None"):
             scorer.arrays()
         with pytest.raises(SettingsError, match="regressor=None"):

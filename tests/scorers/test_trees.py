@@ -16,7 +16,7 @@ from rembrandt.scorers import trees as trees_module
 from rembrandt.scorers.protocol import Scorer
 from rembrandt.scorers.tree_fit import LARGEST, cluster_depths, fit_trees
 from rembrandt.scorers.trees import Trees
-from tests.scorers.problems import tree_settings
+from tests.scorers.problems import all_scores, tree_settings
 
 EXACT = {"tolerance": 1e-5, "passes": 2000, "threshold": 0.0}
 
@@ -71,7 +71,7 @@ class TestScores:
     def test_all_and_given_labels_are_those_of_the_definition(self, trees):
         X, _ = words(100, seed=2)
         rows, dense = trees.prepare(X), by_definition(trees, X)
-        np.testing.assert_allclose(trees.all(rows), dense, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(all_scores(trees, rows), dense, rtol=1e-4, atol=1e-6)
         labels = np.random.default_rng(0).integers(-1, 40, (100, 7))
         expected = np.where(labels < 0, -np.inf, np.take_along_axis(dense, np.maximum(labels, 0), axis=1))
         np.testing.assert_allclose(trees.at(rows, labels), expected, rtol=1e-4, atol=1e-6)
@@ -91,7 +91,7 @@ class TestScores:
     def test_with_every_cluster_in_the_beam_the_best_are_those_of_all_scores(self, trees):
         X, _ = words(100, seed=2)
         rows = trees.prepare(X)
-        dense = trees.all(rows)
+        dense = all_scores(trees, rows)
         labels, scores = trees.top(rows, 5)
         assert labels.dtype == np.int64 and scores.dtype == np.float32
         np.testing.assert_allclose(scores, top_k(dense, 5)[1], rtol=1e-4, atol=1e-6)
@@ -152,7 +152,7 @@ def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest
     assert trees.trees[0].n_clusters >= 16
     rows = trees.prepare(new)
     found = precision_at_k(truth, trees.top(rows, 1)[0], 1)
-    full = precision_at_k(truth, top_k(trees.all(rows), 1)[0], 1)
+    full = precision_at_k(truth, top_k(all_scores(trees, rows), 1)[0], 1)
     assert found >= 0.99 * full > 0.7
 
 

@@ -133,8 +133,9 @@ def _add_list(X: Arrays, row: int, lists: Arrays, cluster: int, position: Array,
                 break
             if features[low] != indices[x]:
                 continue
+        value = data[x]
         for at in range(np.uint64(ends[low]), np.uint64(ends[low + 1])):
-            out[who[at]] += data[x] * weights[at]
+            out[who[at]] += value * weights[at]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -189,17 +190,14 @@ def _search(features: Array, low: int, stop: int, feature: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def label_scores(
-    X: Arrays, start: int, wanted: Array, above: Array, parent: Array, labels: Arrays, power: float,
-    dense: Array, out: Array,
-) -> None:  # fmt: skip
-    """Score the ``wanted`` labels of each row by ``above[parent] − max(0, 1 − (xᵀs + b))^power``; -inf for label -1.
+def add_products(X: Arrays, start: int, wanted: Array, labels: Arrays, dense: Array, out: Array) -> None:
+    """Add ``xᵀs`` to ``out`` for the ``wanted`` labels of each row of X from ``start`` on; label -1 is skipped.
 
-    ``labels`` are the CSR arrays and biases of the labels' weights. ``dense`` is work space, a zero for each feature,
-    and is restored.
+    ``labels`` are the CSR arrays of the labels' weights. ``dense`` is work space, a zero for each feature, and is
+    restored.
     """
     indptr, indices, data = X
-    at, features, weights, bias = labels
+    at, features, weights = labels
     for row in range(wanted.shape[0]):
         first, last = indptr[start + row], indptr[start + row + 1]
         for x in range(first, last):
@@ -207,9 +205,8 @@ def label_scores(
         for j in range(wanted.shape[1]):
             label = wanted[row, j]
             if label < 0:
-                out[row, j] = -np.inf
                 continue
-            score, low, stop = np.float32(bias[label]), at[label], at[label + 1]
+            score, low, stop = np.float32(0), at[label], at[label + 1]
             if stop - low < LONG * (last - first):
                 for t in range(low, stop):
                     score += weights[t] * dense[features[t]]
@@ -218,7 +215,6 @@ def label_scores(
                     low = _search(features, low, stop, indices[x])
                     if low < stop and features[low] == indices[x]:
                         score += weights[low] * data[x]
-            hinge = max(np.float32(0), np.float32(1) - score)
-            out[row, j] = above[row, parent[label]] - _raised(hinge, power)
+            out[row, j] += score
         for x in range(first, last):
             dense[indices[x]] = 0

@@ -24,8 +24,9 @@ from rembrandt.metrics import inverse_propensity
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.blend import LONG, Blend, Candidates, collect, probabilities
 from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.protocol import Array, Labels, Scorer
+from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 
+SCORES = 1 << 24  # of all labels that are computed at a time
 VECTORS = 50  # directions of label vectors that are derived from label weights
 
 
@@ -124,7 +125,7 @@ class Model:
     def probabilities(self, X: Matrix) -> Array:
         """Return the probabilities of all labels, n × c; with one label a row they sum to one."""
         parts = [np.empty((0, self.n_labels), dtype=np.float32)]
-        for rows in self._blocks(X.shape[0]):
+        for rows in self._blocks(X.shape[0], SCORES // self.n_labels):
             found = self._all(X[rows])
             P = self._probabilities(found)
             if self.multiclass:  # what is left for labels that are not listed is shared among them
@@ -138,8 +139,9 @@ class Model:
 
     def log_odds(self, X: Matrix) -> Array:
         """Return the log-odds of all labels, n × c."""
+        blocks = self._blocks(X.shape[0], SCORES // self.n_labels)
         parts = [np.empty((0, self.n_labels), dtype=np.float32)]
-        return np.vstack(parts + [self.blend.log_odds(self._all(X[rows])) for rows in self._blocks(X.shape[0])])
+        return np.vstack(parts + [self.blend.log_odds(self._all(X[rows])) for rows in blocks])
 
     def _prepared(self, X: Matrix) -> dict[str, Any]:
         return {name: scorer.prepare(X) for name, scorer in self.scorers.items()}
@@ -168,5 +170,5 @@ class Model:
         start = gaussian(self.n_labels, min(self.n_labels, VECTORS + 20), seed=0)
         return randomized_eigh(lambda Q: csr_matmul(weights, transposed @ Q), start, min(VECTORS, self.n_labels))
 
-    def _blocks(self, n: int) -> Iterator[slice]:
-        return spans(n, min(scorer.block_rows for scorer in self.scorers.values()))
+    def _blocks(self, n: int, most: int = BLOCK_ROWS) -> Iterator[slice]:
+        return spans(n, max(1, min([most, *(scorer.block_rows for scorer in self.scorers.values())])))

@@ -10,21 +10,20 @@ from scipy import sparse
 
 from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists, csr_arrays
+from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays
 from rembrandt.linalg.ranking import top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows, unit_rows
-from rembrandt.linalg.threads import for_each
+from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 from rembrandt.storage.arrays import Arrays, as_half, checked, pack_csr, unpack_csr
 
 KEPT = 100  # largest entries of a centroid that are kept
-ROWS = 8192  # rows scored at a time
 SUMMED = 1 << 15  # rows added up at a time
 ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
-SCORES = 1 << 24  # entries of the largest block of scores
+SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 
 
 @dataclass(frozen=True)
@@ -45,37 +44,41 @@ class Centroids(Scorer):
     def n_features(self) -> int:
         return int(self.centroids.shape[1])
 
-    @property
-    def block_rows(self) -> int:
-        """Number of rows to score at a time."""
-        return max(1, min(ROWS, SCORES // self.n_labels))
-
     @cached_property
     def _by_feature(self) -> sparse.csr_array:
         return as_csr(self.centroids.T)
 
-    def prepare(self, X: Matrix) -> Array:
-        """Return the cosines of all labels, n × c."""
-        rows, lists = normalize_rows(as_csr(X, np.float32)), self._by_feature
-        out = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
+    def prepare(self, X: Matrix) -> sparse.csr_array:
+        """Return the rows with unit length."""
+        return normalize_rows(as_csr(X, np.float32))
+
+    def top(self, rows: sparse.csr_array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        lists, n = csr_arrays(self._by_feature), rows.shape[0]
+        best, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
 
         def fill(part: slice) -> None:
-            add_lists(csr_arrays(rows), part.start, csr_arrays(lists), out[part])
+            cosines = np.zeros((part.stop - part.start, self.n_labels), dtype=np.float32)
+            add_lists(csr_arrays(rows), part.start, lists, cosines)
+            if allowed is None:
+                best[part], scores[part] = top_k(cosines, k)
+            else:
+                found, scores[part] = top_k(cosines[:, allowed], k)
+                best[part] = np.append(allowed, -1)[found]
+
+        for_each(fill, ((part,) for part in spans(n, max(1, min(BLOCK, SCORES // self.n_labels)))))
+        return best, scores
+
+    def at(self, rows: sparse.csr_array, labels: Labels) -> Array:
+        out = np.where(labels < 0, np.float32(-np.inf), np.float32(0))
+        space = Workspace(lambda: np.zeros(self.n_features, dtype=np.float32))
+
+        def fill(part: slice) -> None:
+            with space.borrowed() as dense:
+                work = (labels[part], csr_arrays(self.centroids), dense, out[part])
+                add_products(csr_arrays(rows), part.start, *work)
 
         for_each(fill, ((part,) for part in spans(rows.shape[0], BLOCK)))
         return out
-
-    def top(self, rows: Array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
-        if allowed is None:
-            return top_k(rows, k)
-        found, scores = top_k(rows[:, allowed], k)
-        return np.append(allowed, -1)[found], scores
-
-    def at(self, rows: Array, labels: Labels) -> Array:
-        return np.where(labels < 0, -np.inf, np.take_along_axis(rows, np.maximum(labels, 0), axis=1))
-
-    def all(self, rows: Array) -> Array:
-        return rows
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d."""

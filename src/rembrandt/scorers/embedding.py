@@ -137,9 +137,6 @@ class EmbeddingScorer(Scorer):
         for_each(paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts))
         return out
 
-    def all(self, rows: Projected) -> Array:
-        return rows.scores
-
     def likelihood(self, rows: Projected, scores: Array) -> Array:
         """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
         if self.decoder.link == "softmax":

@@ -11,6 +11,8 @@ from rembrandt.linalg.sparse import Matrix
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
 
+BLOCK_ROWS = 1 << 13  # scored at a time, by all threads
+
 
 class Scorer(Protocol):
     """One way to score labels for rows.
@@ -37,6 +39,7 @@ class Scorer(Protocol):
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time, so that memory stays bounded."""
+        return BLOCK_ROWS
 
     def prepare(self, X: Matrix) -> Any:
         """Compute what `top`, `at` and `explain` share for these rows, once."""
@@ -49,9 +52,6 @@ class Scorer(Protocol):
 
     def at(self, rows: Any, labels: Labels) -> Array:
         """Return the scores of the given labels (n × m) of every row; -inf where the label is -1."""
-
-    def all(self, rows: Any) -> Array:
-        """Return the scores of all labels, n × c."""
 
     def likelihood(self, rows: Any, scores: Array) -> Array:
         """Turn scores of these rows into estimates of probabilities, which the blend averages.

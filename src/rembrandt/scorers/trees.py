@@ -11,6 +11,7 @@ A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)``
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -19,16 +20,15 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists, best_members, csr_arrays, label_scores, lists_by_cluster
+from rembrandt.linalg.inverted import add_lists, add_products, best_members, csr_arrays, lists_by_cluster
 from rembrandt.linalg.ranking import look_up, rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
-from rembrandt.linalg.threads import Workspace, for_each
+from rembrandt.linalg.threads import Workspace, for_each, n_threads
 from rembrandt.scorers.explanations import Contributions, secant
-from rembrandt.scorers.protocol import Array, Labels, Scorer
+from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
 
-ROWS = 512  # rows scored by one call
-BLOCK = 1 << 13  # rows scored at a time, by all threads
+ROWS, MOST_ROWS = 512, 4096  # rows scored by one call, at least and at most
 CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
 CLUSTERS = 1 << 25  # log-probabilities of clusters that are kept for a block of rows
 
@@ -117,7 +117,7 @@ class Trees(Scorer):
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
-        return max(1, min(BLOCK, CLUSTERS // sum(tree.n_clusters for tree in self.trees)))
+        return max(1, min(BLOCK_ROWS, CLUSTERS // sum(tree.n_clusters for tree in self.trees)))
 
     def prepare(self, X: Matrix) -> PreparedRows:
         unit = unit_rows(X)
@@ -127,18 +127,18 @@ class Trees(Scorer):
         def fill(number: int, rows: slice) -> None:
             kept[number][rows] = self.trees[number].clusters(unit, rows, self.power)
 
-        for_each(fill, ((number, rows) for number in range(len(kept)) for rows in spans(n, ROWS)))
+        for_each(fill, self._parts(n))
         return PreparedRows(unit, kept)
 
     def top(self, rows: PreparedRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree are searched."""
         if len(self.trees) == 1:
-            return self._top_of_tree(0, rows, k, allowed)
-        found = [self._top_of_tree(number, rows, max(k, CANDIDATES), allowed) for number in range(len(self.trees))]
-        labels, scores = (np.hstack(each) for each in zip(*found, strict=True))
-        labels = _likeliest(labels, scores, max(k, CANDIDATES))
+            found, scores = self._top_of_each(rows, k, allowed)
+            return found[0], scores[0]
+        found, scores = self._top_of_each(rows, max(k, CANDIDATES), allowed)
+        labels = _likeliest(np.hstack(list(found)), np.hstack(list(scores)), max(k, CANDIDATES))
         known = np.full((len(found), *labels.shape), np.nan, dtype=np.float32)  # what the trees' own lists have
-        for own, (listed, probabilities) in zip(known, found, strict=True):
+        for own, listed, probabilities in zip(known, found, scores, strict=True):
             look_up(labels, listed, probabilities, own)
         labels, scores = rank(labels, self._means(rows, labels, known))
         return labels[:, :k], scores[:, :k]
@@ -153,21 +153,19 @@ class Trees(Scorer):
         share = np.float32(1 / len(self.trees))
 
         def fill(span: slice) -> None:
-            scores = np.empty(labels[span].shape, dtype=np.float32)
             for number, tree in enumerate(self.trees):
                 last, above = tree.labels, rows.clusters[number][span]
-                given = np.full(scores.shape, np.nan, scores.dtype) if known is None else known[number][span]
+                given = np.full(out[span].shape, np.nan, out.dtype) if known is None else known[number][span]
                 wanted = np.where(np.isnan(given), labels[span], -1)
+                margins = np.zeros(wanted.shape, dtype=np.float32)
                 with space.borrowed() as dense:
-                    work: Any = (above, last.parent, (*csr_arrays(last.weights), last.bias), self.power, dense, scores)
-                    label_scores(csr_arrays(rows.X), span.start, wanted, *work)
-                out[span] += share * np.where(np.isnan(given), np.exp(scores), given)
+                    add_products(csr_arrays(rows.X), span.start, wanted, csr_arrays(last.weights), dense, margins)
+                loss = _loss(margins + last.bias[wanted], self.power)
+                found = np.exp(np.take_along_axis(above, last.parent[wanted], axis=1) - loss)
+                out[span] += share * np.where(np.isnan(given), found, given)
 
         for_each(fill, ((span,) for span in spans(rows.X.shape[0], ROWS)))
         return np.where(labels < 0, np.float32(-np.inf), out)
-
-    def all(self, rows: PreparedRows) -> Array:
-        return self.at(rows, np.tile(np.arange(self.n_labels), (rows.X.shape[0], 1)))
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
@@ -229,38 +227,51 @@ class Trees(Scorer):
             trees.append(Tree(tuple(levels)))
         return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
 
-    def _top_of_tree(self, number: int, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
-        """The best labels of one tree and their probabilities in it."""
-        tree, X = self.trees[number], rows.X
-        best = np.full((rows.X.shape[0], k), -1, dtype=np.int64)
-        scores = np.full((rows.X.shape[0], k), -np.inf, dtype=np.float32)
+    def _parts(self, n: int) -> Iterator[tuple[int, slice]]:
+        """Every tree with blocks of rows: as many as there are threads, because few rows do not pay for a cluster."""
+        step = min(max(ROWS, -(-n // n_threads())), MOST_ROWS)
+        return ((number, rows) for number in range(len(self.trees)) for rows in spans(n, step))
+
+    def _top_of_each(self, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
+        """The best labels in each tree and their probabilities in it, trees × n × k."""
+        X, shape = rows.X, (len(self.trees), rows.X.shape[0], k)
+        best, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, -np.inf, dtype=np.float32)
         if allowed is not None and len(allowed) == 0:
             return best, scores
         mask = np.full(self.n_labels, allowed is None)
         mask[slice(0) if allowed is None else allowed] = True
-        last = tree.labels
-        leaves: Any = ()
-        if len(tree.levels) > 1:
-            leaves = (tree.members, tree.label_lists, last.bias[tree.members[1]], self.power, mask)
         space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
 
-        def search(span: slice) -> None:
-            so_far = rows.clusters[number][span]
+        def search(number: int, span: slice) -> None:
+            tree, so_far = self.trees[number], rows.clusters[number][span]
             width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
-            found, so_far = top_k(so_far, width)
+            clusters, so_far = top_k(so_far, width)
+            leaves: Any = (tree.members, tree.label_lists, tree.labels.bias[tree.members[1]], self.power, mask)
             with space.borrowed() as position:
-                work: Any = (*leaves, position, best[span], scores[span])
-                best_members(csr_arrays(X), span.start, found, so_far, *work)
+                work: Any = (*leaves, position, best[number, span], scores[number, span])
+                best_members(csr_arrays(X), span.start, clusters, so_far, *work)
 
-        def score_all(span: slice) -> None:
+        def score_all(number: int, span: slice) -> None:
             """Without clusters: every label by inverted lists, which is faster than one label after the other."""
-            margins = _margins(X, span, tree.lists[0], last.bias)[:, slice(None) if allowed is None else allowed]
-            found, scores[span] = top_k(-_loss(margins, self.power), k)
-            best[span] = found if allowed is None else np.append(allowed, -1)[found]
+            tree, some = self.trees[number], slice(None) if allowed is None else allowed
+            margins = _margins(X, span, tree.lists[0], tree.labels.bias)[:, some]
+            found, scores[number, span] = top_k(-_loss(margins, self.power), k)
+            best[number, span] = found if allowed is None else np.append(allowed, -1)[found]
 
-        for_each(search if len(tree.levels) > 1 else score_all, ((span,) for span in spans(rows.X.shape[0], ROWS)))
-        labels, logarithms = rank(best, scores)
-        return labels, np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
+        def fill(number: int, span: slice) -> None:
+            if len(self.trees[number].levels) > 1:
+                search(number, span)
+            else:
+                for part in spans(span.stop - span.start, ROWS):
+                    score_all(number, slice(span.start + part.start, span.start + part.stop))
+            found, logarithms = rank(best[number, span], scores[number, span])
+            best[number, span] = found
+            scores[number, span] = np.where(found < 0, np.float32(-np.inf), np.exp(logarithms))
+
+        for tree in self.trees:
+            _ = tree.lists, tree.members, len(tree.levels) > 1 and tree.label_lists  # once, not in each thread
+        for_each(fill, self._parts(X.shape[0]))
+        return best, scores
 
 
 def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
