@@ -225,7 +225,7 @@ class Bench:
         X = self.data.X[: min(self.data.X.shape[0], 400_000)]
         best_labels(scorer, X[:1000], 5)
         labels, seconds, memory = self.timed(best_labels, scorer, X, 5)
-        exact = top_k(scorer.all(scorer.prepare(X[:1000])), 5)[0]
+        exact = top_k(scorer.prepare(X[:1000]).scores, 5)[0]
         return {
             "examples": X.shape[0],
             "examples_per_second": X.shape[0] / seconds,

@@ -24,6 +24,7 @@ from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend
 from rembrandt.selection import Choice, choose
 from tests.estimators.problems import blobs, directions, examples, skewed, words
+from tests.scorers.problems import all_scores
 
 EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
 RECIPE = Recipe(
@@ -78,7 +79,7 @@ class TestScorers:
             fit_model(data, recipe(name, n_components=20, **exact)).scorers[name]
             for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
         )
-        assert_allclose(weighted.all(weighted.prepare(X)), plain.all(plain.prepare(X)), atol=1e-2)
+        assert_allclose(all_scores(weighted, weighted.prepare(X)), all_scores(plain, plain.prepare(X)), atol=1e-2)
 
     def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self):
         blend = Blend({"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0)
@@ -147,7 +148,7 @@ class TestAlgorithm3:
         new, expected = blobs(n=600, noise=1.0, seed=1)
         assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
         scores = H @ scorer.decoder.weights + scorer.decoder.bias
-        assert_allclose(scorer.all(scorer.prepare(X)), scores, rtol=1e-4, atol=1e-4)
+        assert_allclose(all_scores(scorer, scorer.prepare(X)), scores, rtol=1e-4, atol=1e-4)
         reference = LogisticRegression(C=1e6, max_iter=5000).fit(H, y)
         projected = np.hstack([new, np.ones((600, 1))]) @ scorer.projection
         assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05

@@ -21,6 +21,7 @@ from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.scorers.centroids import add_rows, fit_centroids
 from rembrandt.updating import outside, refit_due, update_model
 from tests.estimators.problems import directions, examples, settled, words
+from tests.scorers.problems import all_scores
 
 KERNEL = {"kernel": "gaussian", "n_random_features": 60}
 GROWABLE = settled(growable=True)
@@ -128,7 +129,7 @@ class TestExact:
             for rows in range(300, 900, size):
                 one.partial_fit(X[rows : rows + size], sparse.csr_array(Y[rows : rows + size]))
             scorer = one.model_.embedding
-            scores.append(scorer.all(scorer.prepare(X)))
+            scores.append(all_scores(scorer, scorer.prepare(X)))
         assert_allclose(scores[1], scores[0], atol=2e-5)
 
     @ignore_due
@@ -343,7 +344,7 @@ class TestOtherDecoders:
         old, new = (m.embedding.decoder for m in (model, updated))
         assert_array_equal(new.weights[:, :10], old.weights)
         assert f"the {decoder} decoder scores the known labels as before" in updated.settings["updates"][-1]["left"]
-        scores = updated.embedding.all(updated.embedding.prepare(X))[:, 10:]
+        scores = all_scores(updated.embedding, updated.embedding.prepare(X))[:, 10:]
         assert scores[Y[:, 10:] == 1].mean() > scores[Y[:, 10:] == 0].mean()
 
     def test_history_gives_the_moments_that_a_growable_model_keeps(self):

@@ -15,6 +15,7 @@ from rembrandt.recipe import DECODERS, PRESETS, EmbeddingSettings, Recipe, TreeS
 from rembrandt.scorers.blend import Blend
 from rembrandt.selection import choose
 from rembrandt.selection.halving import CHANCE
+from tests.scorers.problems import all_scores
 
 from .problems import blobs, examples, settled, several, skewed, words
 
@@ -26,7 +27,7 @@ def classifier(**more):
 def own_scores(fitted, X):
     """Scores of the embedding, before the blend."""
     scorer = fitted.model_.embedding
-    return scorer.all(scorer.prepare(fitted.rows(X)))
+    return all_scores(scorer, scorer.prepare(fitted.rows(X)))
 
 
 class TestInput:

@@ -22,6 +22,7 @@ from rembrandt.selection.halving import CHANCE
 from rembrandt.selection.rungs import Rung
 from rembrandt.selection.trial import FEWEST, Measures, Trial
 from tests.estimators.problems import blobs, examples, skewed, words
+from tests.scorers.problems import all_scores
 
 # With a budget: four costs of the trees, four penalties of the decoder and three of the regression.
 OPEN = Recipe(
@@ -375,7 +376,7 @@ class TestClassifier:
         assert again.selection_ == [] and Recipe.from_json(again.settings_) == recipe
         for name, scorer in classifier.model_.scorers.items():
             own = again.model_.scorers[name]
-            assert_array_equal(own.all(own.prepare(data.X)), scorer.all(scorer.prepare(data.X)))
+            assert_array_equal(all_scores(own, own.prepare(data.X)), all_scores(scorer, scorer.prepare(data.X)))
         classifier.save(tmp_path / "model")
         loaded = load(tmp_path / "model")
         assert loaded.selection_ == json.loads(json.dumps(classifier.selection_))

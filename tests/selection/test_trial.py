@@ -16,6 +16,7 @@ from rembrandt.scorers.blend import Blend, collect
 from rembrandt.selection import trial as module
 from rembrandt.selection.trial import FEATURES, FEWEST_DIRECTIONS, Measures, Trial, mean
 from tests.estimators.problems import examples, words
+from tests.scorers.problems import all_scores
 
 USUAL = Recipe(
     scorers=("embedding",),
@@ -94,7 +95,7 @@ class TestMeasures:
         found = Trial(fit, held, 10 * fit.n).scorer(OTHERS["trees"])
         expected = fit_model(fit, OTHERS["trees"].with_trees(pairs=400.0)).scorers["trees"]
         rows = held.X[:]
-        assert_allclose(found.all(found.prepare(rows)), expected.all(expected.prepare(rows)))
+        assert_allclose(all_scores(found, found.prepare(rows)), all_scores(expected, expected.prepare(rows)))
 
     @pytest.mark.parametrize("several", [False, True])
     def test_quality_by_hand(self, several):
