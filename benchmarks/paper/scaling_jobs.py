@@ -26,7 +26,7 @@ SMALL_K = {"aloi": 50}
 OTHER_K = 100
 OTHER_RANKS = (100, 1000)  # of the logistic fits
 PAPER_K = 500  # of LSHTC, whose stand-in is nvd-versions
-STEPS, FEW_STEPS = 10, 4  # of conjugate gradients at most: of this experiment, and the default of the package
+STEPS, FEW_STEPS = 10, 4  # of conjugate gradients at most: of this experiment and the package, and of older fits
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ FINAL = (
     "P@1 (%), which is 100 % less the error, on the test rows with the logistic decoders of the experiments ODP and "
     "LSHTC, fitted to all training rows: mean over the seeds, with their number and, from two on, their range. The "
     "scaling is the one that the held-out rows chose. `steps` is the largest number of conjugate gradient steps of a "
-    "regression; only lines with the same number compare methods. Four steps, the default of the classifier, leave the "
-    "regression on `mesh` unfinished: RE and CCA lose some points there, and CS gains one or two."
+    "regression; only lines with the same number compare methods. Ten are the default of the classifier. Four leave "
+    "the regression on `mesh` unfinished: RE and CCA lose some points there, and CS gains one or two."
 )
 DIFFICULTY = (
     "P@1 (%) of `mesh` on the test rows at k = 300 without a share of the n-grams, drawn at random; seed 0. ODP is "

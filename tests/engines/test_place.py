@@ -101,6 +101,19 @@ def test_independent_labels_may_take_turns_on_a_device(monkeypatch):
         place.check_memory(logistic, independent=False)
 
 
+def test_trees_are_in_the_memory_of_the_host_on_a_device_too(monkeypatch):
+    pytest.importorskip("torch")
+    place, trees = place_for("cpu,cpu"), {"together": 10**9}
+    alone = shape(k=0, width=0, mapped=0, decoder="transpose", **trees)
+    monkeypatch.setattr(type(place), "available", lambda _: memory.estimate(shape())["total"])
+    monkeypatch.setattr(memory, "available", lambda: memory.estimate(alone)["total"])
+    for given in (alone, shape(**trees)):
+        assert place.check_memory(given, independent=True) == memory.estimate(alone)["total"]
+    monkeypatch.setattr(memory, "available", lambda: memory.estimate(alone)["total"] - 1)
+    with pytest.raises(MemoryEstimateError, match="trees"):
+        place.check_memory(shape(**trees), independent=True)
+
+
 def test_an_empty_matrix_of_rows_is_not_copied():
     X = sparse.csr_array((3, 4), dtype=np.float32)
     assert MemoryRows(X)[:] is X and MemoryRows(X)[:2].shape == (2, 4)

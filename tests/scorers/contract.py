@@ -7,7 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from rembrandt.engines.place import CPU
 from rembrandt.metrics import precision_at_k, top_k
+from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.problems import all_scores
 
@@ -28,9 +30,10 @@ class ScorerContract:
 
     tolerance = 1e-5  # of scores that are computed in different ways
     least = 0.8  # P@1 on new rows
+    by_device = 1e-4  # difference between scores of fits on two devices, relative to the largest score
 
     @classmethod
-    def fit(cls, data):
+    def fit(cls, data, place=CPU):
         raise NotImplementedError
 
     def restored(self, scorer, arrays, facts):
@@ -155,3 +158,13 @@ class ScorerContract:
 
     def test_the_same_examples_give_the_same_scorer(self, scorer, X, scores):
         assert_array_equal(all_scores(self.fit(examples(*problem())), scorer.prepare(X)), scores)
+
+    @pytest.mark.parametrize("elsewhere", PLACES)
+    def test_scores_and_ranks_do_not_depend_on_where_it_was_fitted(self, X, scores, elsewhere):
+        there = self.fit(examples(*problem()), elsewhere())
+        rows, largest = there.prepare(X), np.abs(scores).max()
+        assert_allclose(all_scores(there, rows), scores, rtol=0, atol=self.by_device * largest)
+        labels, best = there.top(rows, LABELS)
+        expected, tolerance = top_k(scores, LABELS)[1], 2 * self.by_device * largest + self.tolerance
+        assert_allclose(best, expected, rtol=0, atol=tolerance)
+        assert_allclose(np.take_along_axis(scores, labels, axis=1), expected, rtol=0, atol=tolerance)

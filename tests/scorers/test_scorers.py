@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.rows import as_rows
+from rembrandt.engines.place import CPU
 from rembrandt.errors import ModelError, SettingsError
+from rembrandt.fitting import fit_scorer
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.centroids import fit_centroids, largest_entries
@@ -23,16 +25,17 @@ SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=
 TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0)
 
 
-def embedding_scorer(data, **changes):
-    return fit_embedding_scorer(data, replace(Recipe(n_components=20, embedding=SETTINGS), **changes))[0]
+def embedding_scorer(data, place=CPU, **changes):
+    return fit_embedding_scorer(data, replace(Recipe(n_components=20, embedding=SETTINGS), **changes), place)[0]
 
 
 class TestCentroids(ScorerContract):
     least = 0.7
+    by_device = 0.0  # the same bits: fitted on the CPU in any case
 
     @classmethod
-    def fit(cls, data):
-        return fit_centroids(data.X, data.Y)
+    def fit(cls, data, place=CPU):
+        return fit_scorer("centroids", data, Recipe(), place)[0]
 
     def test_a_score_is_the_cosine_with_the_mean_direction(self, X, scores):
         features, Y = problem()
@@ -62,37 +65,39 @@ class TestCentroids(ScorerContract):
 class TestTrees(ScorerContract):
     """Each label against all examples: there are no clusters."""
 
+    by_device = 0.0
+
     @classmethod
-    def fit(cls, data):
-        return fit_trees(data.X, data.Y, TREES, 0)
+    def fit(cls, data, place=CPU):
+        return fit_trees(data.X, data.Y, TREES, 0, place=place)
 
 
 class TestTreesWithClusters(TestTrees):
     """Trees of clusters, all of which are visited."""
 
     @classmethod
-    def fit(cls, data):
-        return fit_trees(data.X, data.Y, replace(TREES, pairs=1e3, beam=1000), 0)
+    def fit(cls, data, place=CPU):
+        return fit_trees(data.X, data.Y, replace(TREES, pairs=1e3, beam=1000), 0, place=place)
 
 
 class TestRidge(ScorerContract):
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place)
 
 
 class TestTranspose(ScorerContract):
     least = 0.7
 
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, decoder="transpose", normalize=True)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, decoder="transpose", normalize=True)
 
 
 class TestSoftmax(ScorerContract):
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(replace(data, multiclass=True), decoder="logistic", decoder_ridge=0.0)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(replace(data, multiclass=True), place, decoder="logistic", decoder_ridge=0.0)
 
     def test_likelihoods_sum_to_one(self, scorer, rows, scores):
         assert_allclose(scorer.likelihood(rows, scores).sum(axis=1), 1, rtol=1e-5)
@@ -100,8 +105,8 @@ class TestSoftmax(ScorerContract):
 
 class TestSigmoid(ScorerContract):
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, decoder="logistic", decoder_ridge=0.0)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, decoder="logistic", decoder_ridge=0.0)
 
     def test_likelihoods_are_probabilities(self, scorer, rows, scores):
         likely = scorer.likelihood(rows, scores)
@@ -110,8 +115,8 @@ class TestSigmoid(ScorerContract):
 
 class TestDiscriminant(TestSoftmax):
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(replace(data, multiclass=True), decoder="discriminant")
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(replace(data, multiclass=True), place, decoder="discriminant")
 
     def test_likelihoods_of_some_labels_need_no_others_where_they_are_not_searched(self):
         data = replace(examples(*problem()), multiclass=True)
@@ -125,8 +130,8 @@ class TestDiscriminantManyLabels(TestSigmoid):
     least = 0.7
 
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, decoder="discriminant")
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, decoder="discriminant")
 
     def test_likelihoods_are_probabilities(self, scorer, rows, scores):
         likely = scorer.likelihood(rows, scores)
@@ -137,14 +142,14 @@ class TestKernel(ScorerContract):
     tolerance = 1e-4
 
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, kernel="gaussian")
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, kernel="gaussian")
 
 
 class TestGrowable(ScorerContract):
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, growable=True)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, growable=True)
 
     def test_moments_are_kept(self, scorer):
         again = type(scorer).from_arrays(*scorer.arrays())
@@ -156,8 +161,8 @@ class TestShortlist(ScorerContract):
     """Through the index, with as many candidates as there are labels."""
 
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data).with_shortlist(LABELS)
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place).with_shortlist(LABELS)
 
     def restored(self, scorer, arrays, facts):
         again = type(scorer).from_arrays(arrays, facts)
@@ -176,8 +181,8 @@ class TestDevice(ScorerContract):
         return embedding_scorer(examples(*problem()), kernel="gaussian").on(place())
 
     @classmethod
-    def fit(cls, data):
-        return embedding_scorer(data, kernel="gaussian")
+    def fit(cls, data, place=CPU):
+        return embedding_scorer(data, place, kernel="gaussian")
 
     def restored(self, scorer, arrays, facts):
         return type(scorer).from_arrays(arrays, facts).on(scorer.place)

@@ -47,7 +47,6 @@ class Place:
 
     # Passes over a store and bytes moved, by stage of the fit.
     tallies: dict[str, Tally] = field(default_factory=dict, compare=False, kw_only=True)
-    hinge_speed: ClassVar[float] = 1.0  # pairs of examples and tree nodes that are computed in the time of one on a CPU
     on_host: ClassVar[bool] = True  # whether arrays are NumPy arrays in this process
 
     @property
@@ -145,7 +144,7 @@ class Place:
         return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
 
     def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
-        """Return a solver for tree nodes, whose examples are the rows at ``order``."""
+        """Return a solver for tree nodes, whose examples are the rows at ``order``. GPUs leave this to the CPU too."""
         return LocalHinge(InMemory(unit_rows(rows[:])[order]))
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:

@@ -14,20 +14,18 @@ from scipy import sparse
 from rembrandt import memory
 from rembrandt.data.rows import Rows
 from rembrandt.engines.descent import Descent, LogisticProblem
-from rembrandt.engines.hinge import HingeSolver
 from rembrandt.engines.place import Place
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import Ranker
 from rembrandt.engines.scaling import with_scaled_rows
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_descent import TorchDescent
-from rembrandt.engines.torch_hinge import TorchHinge
 from rembrandt.engines.torch_memory import halving, too_small
 from rembrandt.engines.torch_products import Csr, Tensor, tensor
 from rembrandt.engines.torch_ranking import TorchRanker
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import as_csr, is_sparse, unit_rows
+from rembrandt.linalg.sparse import as_csr, is_sparse
 
 ROW_BYTES = 1 << 31  # rows that are mapped at a time, in float64
 PREDICTION_ROWS = 1 << 16  # rows to predict for at a time
@@ -40,7 +38,6 @@ class TorchPlace(Place):
 
     devices: tuple[torch.device, ...]
     compute: torch.dtype  # of the decoder's large products; sums and weights are in float32
-    hinge_speed: ClassVar[float] = 30.0
     on_host: ClassVar[bool] = False
 
     @property
@@ -93,9 +90,6 @@ class TorchPlace(Place):
     def descent(self, problem: LogisticProblem) -> Descent:
         return TorchDescent(self, problem)
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
-        return TorchHinge(self, unit_rows(rows[:])[order])
-
     def ranker(self, weights: Tensor, bias: Tensor) -> Ranker:
         return TorchRanker(weights, bias)
 
@@ -108,13 +102,18 @@ class TorchPlace(Place):
         return min(_free(device) for device in self.devices)
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
+        # Trees are fitted on the CPU. Without an embedding nothing is on the device.
+        on_host = super().check_memory(replace(shape, k=0, width=0, mapped=0, decoder="transpose"), independent)
+        if shape.k == 0:
+            return on_host
+        shape = replace(shape, together=0)
         # Independent labels take turns on a device that cannot hold them all; their weights are in host memory then.
         in_turns = independent and shape.decoder == "logistic"
         free = self.available()
         if in_turns and memory.estimate(shape)["decoder"] > free:
             memory.check(shape)
         on_device = replace(shape, decoder="transpose", mapped=shape.k) if in_turns else shape
-        return memory.check(on_device, free, f" on {self.device}")
+        return max(on_host, memory.check(on_device, free, f" on {self.device}"))
 
 
 def torch_place(device: str) -> TorchPlace | None:

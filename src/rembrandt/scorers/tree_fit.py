@@ -86,7 +86,7 @@ def _fit_tree(
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
-    depths = cluster_depths(len(counted), c, place.hinge_speed * settings.pairs)
+    depths = cluster_depths(len(counted), c, settings.pairs)
     clusters = bisect(directions(), depths[-1], seed) if depths else np.zeros(c, dtype=np.int64)
     order = np.random.default_rng(seed).permutation(counted)  # coordinate descent goes through rows as they come
     Y = Y[order]
