@@ -133,7 +133,7 @@ class Fitted:
 
     def scores(self, X: Any) -> NDArray[Any]:
         """Return the scores of all labels."""
-        return self.scorer.all(self.scorer.prepare(X))
+        return self.scorer.prepare(X).scores
 
     @property
     def nbytes(self) -> int:
