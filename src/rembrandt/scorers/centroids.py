@@ -50,7 +50,7 @@ class Centroids(Scorer):
 
     def prepare(self, X: Matrix) -> sparse.csr_array:
         """Return the rows with unit length."""
-        return normalize_rows(as_csr(X, np.float32))
+        return unit_rows(X)
 
     def top(self, rows: sparse.csr_array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
         lists, n = csr_arrays(self._by_feature), rows.shape[0]
@@ -85,7 +85,7 @@ class Centroids(Scorer):
         return self.centroids
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
-        unit = normalize_rows(as_csr(row, np.float32)).astype(np.float64)
+        unit = unit_rows(row).astype(np.float64)
         weights = self.centroids[labels][:, unit.indices].toarray().T
         return Contributions(np.zeros(len(labels)), weights * unit.data[:, None])
 
