@@ -181,9 +181,9 @@ class Recipe:
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
-# Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature,
-# as the other parts of a fit do.
-RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (1.5e11, 1.5e5)}
+# Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
+# and label, as the other parts of a fit do.
+RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto")
 _SHORT = replace(_OPEN, tol=0.25)  # about as good in a blend, in half the time
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
@@ -222,7 +222,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     if embedding.n_random_features is None:
         least, each = RIDGE_FLOPS["best" if params["budget"] else params["preset"]]
         # n D² for the Gram matrix and 2 c D² to solve for every label
-        nonzeros = data.X.nnz if _is_sparse(data) else 0
+        nonzeros = data.X.nnz + data.Y.nnz if _is_sparse(data) else 0
         affordable = ((least + each * nonzeros) / (data.n + 2 * data.n_labels)) ** 0.5
         embedding = replace(embedding, n_random_features=int(np.clip(affordable, *RANDOM_FEATURES)))
         kernel = None if kernel == "auto" and affordable < RANDOM_FEATURES[0] else kernel

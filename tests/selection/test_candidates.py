@@ -91,7 +91,10 @@ class TestAxes:
         assert usual(recipe, found) == usual(recipe, listed(0, replace(DATA, multiclass=multiclass))[0])
 
     def test_more_effort_is_more_alternatives(self):
-        sizes = [[len(axis.values) for axis in listed(effort)[0]] for effort in EFFORTS]
+        n = 2000
+        Y = sparse.csr_array((np.ones(n, np.float32), np.arange(n) % 1500, np.arange(n + 1)), shape=(n, 1500))
+        data = Examples(as_rows(sparse.csr_array((n, 2000), dtype=np.float32)), Y, np.arange(1500), multiclass=False)
+        sizes = [[len(axis.values) for axis in listed(effort, data)[0]] for effort in EFFORTS]
         assert all(a <= b <= c for a, b, c in zip(*sizes, strict=True)) and sizes[0] != sizes[1] != sizes[2]
 
     @pytest.mark.parametrize("effort", EFFORTS)

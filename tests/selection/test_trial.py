@@ -105,6 +105,8 @@ class TestMeasures:
         class Fixed:
             """The first row is ranked perfectly; the only label of the second comes fifth."""
 
+            block_rows = 10
+
             def prepare(self, X):
                 return X
 

@@ -60,23 +60,23 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     """List what may be changed: little with effort 0, more with 1, everything with 2."""
     limit = largest_rank(data.n, data.X.shape[1] + 1, data.n_labels)
     ranks = tuple(dict.fromkeys(min(rank, limit) for rank in ((RANK,), (RANK, 1000), (RANK, 1000, 100))[effort]))
-    decoding = "decoder", "kernel", "kernel_scale"
-    closed: list[tuple[Any, ...]] = [("ridge", None, 1.0), ("discriminant", None, 1.0)]  # of the same sums over rows
-    decodings = [*closed[:1], ("ridge", "gaussian", 1.0)]
+    decoding = "decoder", "kernel", "kernel_scale", "decoder_ridge"
+    closed: list[tuple[Any, ...]] = [("ridge", None, 1.0, 0.1), ("discriminant", None, 1.0, 0.1)]  # of the same sums
+    decodings = [*closed[:1], ("ridge", "gaussian", 1.0, 0.3)]
     if effort and data.multiclass and 80.0 * data.n * RANK * data.n_labels <= LOGISTIC_FLOPS:
-        decodings.append(("logistic", None, 1.0))
+        decodings.append(("logistic", None, 1.0, 0.1))
     if effort == 2:
-        decodings += [("ridge", "gaussian", 2.0), ("ridge", "gaussian", 0.5), ("ridge", "laplacian", 1.0)]
-        decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0)]
+        decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [("ridge", "laplacian", 1.0, 0.3)]
+        decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
-        Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
         Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel
         Axis("embedding", decoding, tuple(decodings)),
-        Axis("embedding", ("leave_out",), ((0.5,), (0.0,)) if effort else ((0.5,),)),
-        Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (1.0,), (0.03,)) if effort else ((0.1,),)),
+        Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (1.0,), (0.03,))[: 4 if effort == 2 else 3]),
+        Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
+        Axis("embedding", ("leave_out",), ((0.5,), (0.0,)) if effort == 2 else ((0.5,),)),
         Axis("embedding", ("ridge",), ((1.0,), (0.3,), (3.0,)) if effort == 2 else ((1.0,),)),
     ]
     return [axis.open_in(recipe) for axis in found]

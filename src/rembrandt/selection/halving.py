@@ -175,8 +175,9 @@ class _Search:
 
     def _begin(self, number: int, rung: Rung) -> None:
         full = rung.last and self.effort == 2  # otherwise with one tree, which ranks nearly as several do
-        same = number > 0 and not full and self.rungs[number - 1].fit[0] is rung.fit[0]
-        self.number, self.measured, self.before, self.fitted = number, {}, self.fitted if same else {}, {}
+        same = number > 0 and self.rungs[number - 1].fit[0] is rung.fit[0]
+        before = {name: own for name, own in self.fitted.items() if same and not (full and name == "trees")}
+        self.number, self.measured, self.before, self.fitted = number, {}, before, {}
         part = self.data
         if rung.labels is not None:
             columns = rung.labels

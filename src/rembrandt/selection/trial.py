@@ -30,7 +30,6 @@ from rembrandt.scorers.protocol import Array, Labels, Scorer
 
 KS = (1, 3, 5)
 FEWEST = 100  # examples: with fewer, held-out examples say nothing
-ROWS = 512  # held-out rows scored at a time
 FEWEST_DIRECTIONS = 50  # of an embedding of some of the labels
 KEPT, SMALL = 3, 3e7  # earlier embeddings that a trial keeps, and the numbers of one that is not too large for that
 FEATURES, EPOCHS = 1000, 10  # of a trial that is not of full size, at most
@@ -128,14 +127,14 @@ class Trial:
 
     def measure(self, scorer: Scorer) -> Measures:
         """Measure a scorer by itself."""
-        found = [scorer.top(scorer.prepare(X), max(KS))[0] for _, X in self.held.X.blocks(ROWS)]
+        found = [scorer.top(scorer.prepare(X), max(KS))[0] for _, X in self.held.X.blocks(scorer.block_rows)]
         return measures(self.held, np.vstack(found))
 
     def candidates(self, scorers: dict[str, Scorer]) -> Candidates:
         """Return the candidates of the held-out rows, scored by every scorer."""
         log_counts = np.log1p(np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)).astype(np.float32)
         parts = []
-        for rows in spans(self.held.n, min([ROWS, *(scorer.block_rows for scorer in scorers.values())])):
+        for rows in spans(self.held.n, min(scorer.block_rows for scorer in scorers.values())):
             prepared = {name: scorer.prepare(self.held.X[rows]) for name, scorer in scorers.items()}
             parts.append(collect(scorers, prepared, log_counts, LONG))
         return Candidates.joined(parts)
