@@ -18,7 +18,7 @@ from rembrandt.memory import Shape, available, check, estimate
 from rembrandt.recipe import EmbeddingSettings
 from tests.estimators.problems import settled
 
-DECODERS = ("ridge", "logistic", "transpose")  # kinds of a shape: a discriminant is one of ridge
+DECODERS = ("ridge", "logistic", "transpose", "candidates")  # kinds of a shape: a discriminant is one of ridge
 SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, decoder="ridge")
 ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
 

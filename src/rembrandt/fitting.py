@@ -1,5 +1,6 @@
 """From examples and a resolved recipe to a model: fit each scorer, and join them by a blend."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
 from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import fit_centroids
-from rembrandt.scorers.embedding_fit import fit_embedding_scorer, n_random_features
+from rembrandt.scorers.embedding_fit import NO_OTHERS, PROPOSED, fit_embedding_scorer, n_random_features
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.thresholds import summary
 from rembrandt.scorers.tree_fit import fit_trees
@@ -40,7 +41,7 @@ def fit_model(
     facts["predict_threshold"] = None if data.multiclass else summary(threshold)
     scorers: dict[str, Scorer] = {}
     for name in recipe.scorers:
-        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_tree)
+        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_tree, scorers)
         facts |= found
     return Model(
         classes=data.classes,
@@ -62,14 +63,15 @@ def fit_scorer(
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     first_tree: Trees | None = None,
+    others: Mapping[str, Scorer] = NO_OTHERS,
 ) -> tuple[Scorer, dict[str, Any]]:
-    """Fit one scorer of a recipe; also return facts about it."""
+    """Fit one scorer of a recipe; also return facts about it. A decoder may learn from what ``others`` propose."""
     if name == "trees":
         work = report, checkpoints, place, first_tree
         return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, *work), {}
     if name == "centroids":
         return fit_centroids(data.X, data.Y, data.weights, report), {}
-    return fit_embedding_scorer(data, recipe, place, report, checkpoints)
+    return fit_embedding_scorer(data, recipe, place, report, checkpoints, others)
 
 
 def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
@@ -77,7 +79,7 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
     n, d = data.X.shape
     rows, entries = data.X.resident()
     trees, embedding = "trees" in recipe.scorers, "embedding" in recipe.scorers
-    k = 0
+    k, proposed = 0, 2 * PROPOSED * n // 8 if embedding and recipe.decoder == "candidates" else 0
     if embedding:
         k = largest_rank(n, d + 1, data.n_labels) if recipe.n_components == "auto" else recipe.n_components
     return place.check_memory(
@@ -85,7 +87,7 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             n=rows,
             d=d + 1,
             c=data.n_labels,
-            nonzeros=int(entries + data.Y.nnz + (2 * min(data.X.nnz, ENTRIES) if trees and rows < n else 0)),
+            nonzeros=int(entries + data.Y.nnz + (2 * min(data.X.nnz, ENTRIES) if trees and rows < n else 0) + proposed),
             k=k,
             width=k + recipe.embedding.n_oversamples if embedding else 0,
             mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),

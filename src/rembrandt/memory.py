@@ -47,6 +47,7 @@ def estimate(shape: Shape) -> dict[str, int]:
     solving = {
         "transpose": weights,
         "ridge": 3 * weights + gram + block,
+        "candidates": 4 * weights,
         "logistic": shape.copies * weights + mapped_rows + gram,
     }
     decoder = item * shape.n * shape.k + solving[shape.decoder]

@@ -17,7 +17,7 @@ Auto = Literal["auto"]
 Preset = Literal["fast", "balanced", "best"]
 ScorerName = Literal["trees", "centroids", "embedding"]
 Method = Literal["rembrandt", "pca", "plst", "cs", "cca"]
-DecoderName = Literal["transpose", "ridge", "discriminant", "logistic"]
+DecoderName = Literal["transpose", "ridge", "discriminant", "logistic", "candidates"]
 SolverName = Literal["auto", "cholesky", "pcg"]
 Threshold = float | Literal["micro", "macro"]
 Open = Any  # a value, or "auto" until it is chosen
@@ -25,6 +25,7 @@ Open = Any  # a value, or "auto" until it is chosen
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
 METHODS: tuple[Method, ...] = get_args(Method)
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
+LINEAR: tuple[DecoderName, ...] = ("transpose", "candidates")  # decoders without a kernel
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,13 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     scorers = _scorers(params, data)
     if embedding.proposes == "auto":
         searched = data.n_labels * (embedding.n_random_features or 0) <= SEARCHED
+        searched = searched and params["decoder"] != "candidates"
         embedding = replace(embedding, proposes=scorers == ("embedding",) or searched)
+    if params["decoder"] == "candidates" and embedding.proposes:
+        raise SettingsError(
+            "decoder='candidates' scores labels that other scorers propose; add scorers, and leave proposes=False",
+            "decoder",
+        )
     if not embedding.proposes and scorers == ("embedding",):
         raise SettingsError("proposes=False needs another scorer, whose labels the embedding scores", "proposes")
     # With one label a row the best label is predicted, and there is no threshold to choose.
@@ -245,7 +252,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     )
     if recipe.growable and recipe.decoder == "auto":
         recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
-    if recipe.decoder == "transpose" and recipe.kernel == "auto":
+    if recipe.decoder in LINEAR and recipe.kernel == "auto":
         recipe = replace(recipe, kernel=None)
     plain = Recipe.from_json(replace(recipe, regressor=None).to_json())  # without the numbers of NumPy
     return replace(plain, regressor=recipe.regressor)
@@ -265,8 +272,8 @@ _NAMES["solver"] = get_args(SolverName)
 def check(params: Mapping[str, Any]) -> None:
     """Raise SettingsError for parameters that are out of range or do not go together."""
     _check_values(params)
-    if params.get("decoder") == "transpose" and params["kernel"] not in (None, "auto"):
-        raise SettingsError("decoder='transpose' does not use a kernel; set kernel=None", "kernel")
+    if params.get("decoder") in LINEAR and params["kernel"] not in (None, "auto"):
+        raise SettingsError(f"decoder={params['decoder']!r} does not use a kernel; set kernel=None", "kernel")
     if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
         raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
     regressor, method = params.get("regressor"), params.get("method")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # These names are the library's; importing them would slow down every command.
 Preset = Literal["fast", "balanced", "best"]
-Decoder = Literal["auto", "transpose", "ridge", "discriminant", "logistic"]
+Decoder = Literal["auto", "transpose", "ridge", "discriminant", "logistic", "candidates"]
 Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
 
 # Options that are fields of EmbeddingSettings, and of TreeSettings under another name.

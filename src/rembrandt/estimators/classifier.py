@@ -87,12 +87,12 @@ class RembrandtClassifier(Updates):
         Method of the embedding, as in `LabelEmbedder`.
     ridge : float or "auto", default="auto"
         Strength of the regression behind the embedding, relative to the mean squared length of a feature.
-    decoder : {"transpose", "ridge", "discriminant", "logistic", "auto"}, default="auto"
-        From the embedding to scores: its transpose, least squares, linear discriminant analysis (for one label a row),
-        or softmax and independent logistic regression.
+    decoder : {"transpose", "ridge", "discriminant", "logistic", "candidates", "auto"}, default="auto"
+        From the embedding to scores: its transpose, least squares, linear discriminant analysis, softmax or independent
+        logistic regression over all labels, or logistic regression over the labels that other scorers propose.
     decoder_ridge : float or "auto", default="auto"
         Penalty of the decoder, relative to the mean squared length of a mapped example; for "logistic" of an example
-        with whitened features. A linear "ridge" decoder hardly needs one, and "auto" does not try several for it.
+        with whitened features. A linear "ridge" decoder hardly needs one.
     kernel : {"gaussian", "laplacian", "matern3", "matern5", "auto"} or None, default="auto"
         Kernel of the decoder, by random Fourier features.
     normalize : bool or "auto", default="auto"

@@ -24,11 +24,10 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions, as_probability, explain_decoder
-from rembrandt.scorers.protocol import Array, Labels, Scorer
+from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 from rembrandt.scorers.shortlist import Shortlist, default_size, joined_columns
 from rembrandt.storage.arrays import Arrays, checked, positive
 
-SHORTLIST_ROWS = 1 << 13  # rows that search the index at a time
 FEW = 20  # one in as many labels is scored by itself; more are scored by one product
 PART = 64  # rows scored by one call
 
@@ -88,7 +87,8 @@ class EmbeddingScorer(Scorer):
     @property
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
-        return SHORTLIST_ROWS if self.shortlist is not None else self.place.prediction_rows(self.n_labels)
+        few = self.shortlist is not None or (self.place.on_host and not self.proposes)
+        return BLOCK_ROWS if few else self.place.prediction_rows(self.n_labels)
 
     def on(self, place: Place) -> "EmbeddingScorer":
         """Return the same scorer with its arrays on ``place``."""

@@ -1,6 +1,8 @@
 """Fitting the embedding scorer: embed the labels, project the rows, fit the decoder (Algorithm 3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import Rows, as_rows
+from rembrandt.decoders.candidates import fit_candidates
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.decoders.discriminant import fit_discriminant
 from rembrandt.decoders.logistic import LogisticSettings, fit_logistic, stopping_rows
@@ -25,11 +28,15 @@ from rembrandt.linalg.blocks import Block, as_numpy, in_rows
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
+from rembrandt.scorers.protocol import BLOCK_ROWS, Scorer
+from rembrandt.scorers.trees import Trees
 from rembrandt.storage.arrays import Arrays, checked
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 USUAL_FEATURES = 2000  # of a kernel
 MOST_LEVERAGE = 0.9  # of an example on its own prediction
+PROPOSED = 10  # labels of each other scorer that a decoder of candidates learns from
+NO_OTHERS: Mapping[str, Scorer] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,7 @@ def fit_embedding_scorer(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    others: Mapping[str, Scorer] = NO_OTHERS,
 ) -> tuple[EmbeddingScorer, dict[str, Any]]:
     """Fit the scorer that ``recipe`` describes; also return facts about the embedding."""
     if recipe.normalize:
@@ -108,7 +116,7 @@ def fit_embedding_scorer(
     decoder = checkpoints.stage(
         "decoder",
         lambda: fit_decoder(
-            embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints, stopping
+            embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints, stopping, others
         ),
         Decoder.arrays,
         Decoder.from_arrays,
@@ -182,8 +190,12 @@ def fit_decoder(
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     stopping: NDArray[np.int64] | None = None,
+    others: Mapping[str, Scorer] = NO_OTHERS,
 ) -> Decoder:
-    """Fit the decoder of ``recipe`` to the projected rows ``H``; ``stopping`` rows stop a logistic one."""
+    """Fit the decoder of ``recipe`` to the projected rows ``H``.
+
+    ``stopping`` rows stop a logistic decoder; that of candidates learns from what ``others`` propose.
+    """
     e = embedded.embedding
     if recipe.decoder == "transpose":
         if e.back is None:
@@ -195,6 +207,9 @@ def fit_decoder(
         return fit_transpose(e.back, e.unreached_means())
     with place.session():
         H = leave_out(embedded, H, data, recipe, place)
+        if recipe.decoder == "candidates":
+            proposals = proposed_labels(data.X, others, report)
+            return fit_candidates(H, data.Y, proposals, data.weights, recipe.seed, report)
         fourier = fourier_map(H, recipe)
         if recipe.decoder in ("ridge", "discriminant"):
             found = place.statistics(H, data.Y, fourier, data.weights, report)
@@ -208,6 +223,17 @@ def fit_decoder(
             seed=recipe.seed,
         )
         return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints, stopping)
+
+
+def proposed_labels(X: Rows, others: Mapping[str, Scorer], report: Report = silent) -> NDArray[np.int32]:
+    """Return the labels that other scorers propose for each row, n × m. Of several trees the first is asked."""
+    few = [replace(each, trees=each.trees[:1]) if isinstance(each, Trees) else each for each in others.values()]
+    found = np.full((X.shape[0], PROPOSED * len(few)), -1, dtype=np.int32)
+    for rows, part in X.blocks(BLOCK_ROWS):
+        report("candidates", rows.start, X.shape[0])
+        found[rows] = np.hstack([each.top(each.prepare(part), PROPOSED)[0] for each in few])
+    report("candidates", X.shape[0], X.shape[0])
+    return found
 
 
 def closed_form(statistics: RidgeStatistics, recipe: Recipe, multiclass: bool) -> Decoder:

@@ -26,13 +26,12 @@ from rembrandt.scorers.trees import Trees
 from rembrandt.selection.blending import Blended, blends
 from rembrandt.selection.candidates import axes, usual
 from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
-from rembrandt.selection.trial import FEWEST, Measures, Trial, mean
+from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.9  # of the examples: a tree that was fitted to them for the blend is kept
 MARGIN = 1.25  # factor on the expected time of a trial
 KEPT = 2  # candidates of each scorer that reach the next rung of a search with a budget, at least
-CHANCE = 0.001  # difference in quality below which the usual value, or fewer scorers, are preferred
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,10 @@ def choose(
         threshold: Any = 0.5 if isinstance(recipe.threshold, str) else recipe.threshold
         return Choice(usual(recipe, listed), Blend.fixed(recipe.scorers), threshold)
     rungs = rungs_of(data, recipe.seed, short=budget is None) if rungs is None else rungs
-    return _Search(data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now).run()
+    search = _Search(data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now)
+    if recipe.decoder == "candidates":  # it does not rank all labels; another decoder tells which embedding is good
+        search.recipe = replace(recipe, decoder="discriminant")
+    return search.run(decoder=recipe.decoder)
 
 
 @dataclass
@@ -135,8 +137,9 @@ class _Search:
     before: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # fitted to the same rows already
     fitted: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # the best of each, per split
 
-    def run(self) -> Choice:
-        self.begun = self.now()
+    def run(self, decoder: str) -> Choice:
+        """Search; ``decoder`` is what was asked for, "auto" or a name."""
+        self.begun, self.decoder = self.now(), decoder
         self.axes = axes(self.data, self.recipe, 2 if self.budget < inf else max(0, self.effort - 1))
         self.rates: dict[Recipe, float] = {}  # seconds per row
         self.trials: list[dict[str, Any]] = []
@@ -241,7 +244,7 @@ class _Search:
         seconds = self.now() - begun
         self.rates[one], self.measured[one] = seconds / rung.work, found
         known = self.fitted.get(name)
-        if known is None or found.quality > self.measured[known[0]].quality + CHANCE:
+        if known is None or found.better_than(self.measured[known[0]]):
             self.fitted[name] = one, scorers
         where: dict[str, Any] = {
             "rung": self.number + 1,
@@ -269,16 +272,16 @@ class _Search:
     def _finish(self, ended: str, early: bool) -> Choice:
         """Blend the best candidates of the last rung."""
         names = [name for name in self.recipe.scorers if name in self.fitted]
-        self.report("blending", 0, len(self.splits))
-        parts = []
-        for number, split in enumerate(self.splits):
-            parts.append(split.candidates({name: self.fitted[name][1][number] for name in names}))
-            self.report("blending", number + 1, len(self.splits))
         helds = [split.held for split in self.splits]
         held = replace(helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr")))
-        proposing: set[str] = {name for name in names if self.fitted[name][1][0].proposes}
-        chance = 0.0 if self.effort == 2 else CHANCE
-        found = blends(Candidates.joined(parts), held, self.recipe.threshold, proposing, chance)
+        found = self._blends(held)
+        if (other := self._on_candidates()) is not None:
+            before, self.fitted["embedding"] = self.fitted["embedding"], other
+            second = self._blends(held)
+            if self.decoder == "auto" and second[0].measures.quality <= found[0].measures.quality:
+                self.fitted["embedding"] = before
+            else:
+                found = second
         chosen: Blended = found[0]
         recipe = usual(self.recipe, self.axes)
         for name in names:
@@ -308,6 +311,32 @@ class _Search:
         )
         self._tell(choice)
         return choice
+
+    def _blends(self, held: Examples) -> list[Blended]:
+        """Blend what is fitted."""
+        parts = []
+        for number, split in enumerate(self.splits):
+            self.report("blending", number, len(self.splits))
+            parts.append(split.candidates({name: own[number] for name, (_, own) in self.fitted.items()}))
+        self.report("blending", len(self.splits), len(self.splits))
+        proposing: set[str] = {name for name, (_, own) in self.fitted.items() if own[0].proposes}
+        chance = 0.0 if self.effort == 2 else CHANCE
+        return blends(Candidates.joined(parts), held, self.recipe.threshold, proposing, chance)
+
+    def _on_candidates(self) -> tuple[Recipe, list[Any]] | None:
+        """Return the chosen embedding with a decoder that learns from what the other scorers propose."""
+        if self.decoder not in ("auto", "candidates") or not {"embedding"} < set(self.fitted):
+            return None
+        base = self.fitted["embedding"][0]
+        if self._expected([base], self.rungs[self.number]) > self._left:
+            return None
+        one = replace(base, decoder="candidates", kernel=None).with_embedding(proposes=False)
+        scorers = []
+        for number, split in enumerate(self.splits):
+            others: dict[str, Any] = {name: own[number] for name, (_, own) in self.fitted.items()}
+            del others["embedding"]
+            scorers.append(split.scorer(one, others=others))
+        return one, scorers
 
     def _first_tree(self) -> Trees | None:
         """Return the tree of the last rung if it is one of several and saw nearly all examples."""

@@ -1,6 +1,7 @@
 """Fit on one part of the training examples, measure on the other. Nothing else in the package does this."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import LONG, Candidates, collect
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import (
+    NO_OTHERS,
     Embedded,
     closed_form,
     embed_labels,
@@ -29,6 +31,7 @@ from rembrandt.scorers.embedding_fit import (
 from rembrandt.scorers.protocol import Array, Labels, Scorer
 
 KS = (1, 3, 5)
+CHANCE = 0.001  # difference in quality below which the usual value, or fewer scorers, are preferred
 FEWEST = 100  # examples: with fewer, held-out examples say nothing
 FEWEST_DIRECTIONS = 50  # of an embedding of some of the labels
 KEPT, SMALL = 3, 3e7  # earlier embeddings that a trial keeps, and the numbers of one that is not too large for that
@@ -41,6 +44,12 @@ class Measures:
 
     p: tuple[float, float, float]
     quality: float
+    rows: Array = field(default_factory=lambda: np.empty(0), compare=False, repr=False)  # quality of each row
+
+    def better_than(self, other: "Measures") -> bool:
+        """Whether the difference in quality is more than its standard error over the rows, and than `CHANCE`."""
+        error = float(np.std(self.rows - other.rows)) / max(1, len(self.rows)) ** 0.5 if len(self.rows) else 0.0
+        return self.quality - other.quality > max(error, CHANCE)
 
     def facts(self) -> dict[str, float]:
         """Return the measures as JSON."""
@@ -62,10 +71,10 @@ class Trial:
         self._embedded: dict[Any, tuple[int, Embedded]] = {}  # the last ones by their settings, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
-    def scorer(self, candidate: Recipe, report: Report = silent) -> Scorer:
-        """Fit the only scorer of ``candidate``."""
+    def scorer(self, candidate: Recipe, report: Report = silent, others: Mapping[str, Scorer] = NO_OTHERS) -> Scorer:
+        """Fit the only scorer of ``candidate``; its decoder may learn from what ``others`` propose."""
         if candidate.scorers == ("embedding",):
-            return self._embedding_scorer(candidate)
+            return self._embedding_scorer(candidate, others)
         check_memory(self.fit, candidate, self.place)
         pairs = candidate.trees.pairs * self.fit.n / self.n
         sized = candidate.with_trees(pairs=pairs, n_trees=candidate.trees.n_trees if self.full else 1)
@@ -93,7 +102,7 @@ class Trial:
     def _scaled(self, candidate: Recipe) -> Examples:
         return replace(self.fit, X=self.fit.X.normalized()) if candidate.normalize else self.fit
 
-    def _embedding_scorer(self, candidate: Recipe) -> EmbeddingScorer:
+    def _embedding_scorer(self, candidate: Recipe, others: Mapping[str, Scorer]) -> EmbeddingScorer:
         embedded = self.embed(candidate).truncated(self._rank(candidate))
         fit, place, recipe = self._scaled(candidate), self.place, replace(candidate, n_components=self._rank(candidate))
         features = n_random_features(candidate)
@@ -112,7 +121,8 @@ class Trial:
                 self._statistics = alike, found
             decoder = closed_form(self._statistics[1], recipe, fit.multiclass)
         else:
-            decoder = fit_decoder(embedded, H, fit, recipe, place, stopping=hold_out(fit, recipe)[0])
+            stopping = hold_out(fit, recipe)[0]
+            decoder = fit_decoder(embedded, H, fit, recipe, place, stopping=stopping, others=others)
         e = embedded.embedding
         return EmbeddingScorer(
             embedded.projection,
@@ -145,12 +155,13 @@ def measures(held: Examples, labels: Labels) -> Measures:
     found: Array = hits(held.Y, labels)
     p1, p3, p5 = (precision(found, k) for k in KS)
     if held.multiclass:
-        return Measures((p1, p3, p5), p1)
-    gains = ndcg(found, np.diff(held.Y.indptr), max(KS))
-    return Measures((p1, p3, p5), (p1 + float(gains.mean())) / 2)
+        return Measures((p1, p3, p5), p1, found[:, 0].astype(np.float64))
+    rows = (found[:, 0] + ndcg(found, np.diff(held.Y.indptr), max(KS))) / 2
+    return Measures((p1, p3, p5), float(rows.mean()), rows)
 
 
 def mean(found: list[Measures]) -> Measures:
     """Average over several splits."""
     p1, p3, p5 = np.mean([each.p for each in found], axis=0).tolist()
-    return Measures((p1, p3, p5), float(np.mean([each.quality for each in found])))
+    rows = np.concatenate([each.rows for each in found])
+    return Measures((p1, p3, p5), float(np.mean([each.quality for each in found])), rows)
