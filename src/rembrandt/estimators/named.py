@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.data.labels import titles_of
+from rembrandt.data.labels import Title, titles_of
 from rembrandt.errors import DataError
 from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
@@ -21,13 +21,14 @@ class NamedPrediction(Prediction):
     selection_: list[dict[str, Any]]
     extra_: dict[str, Any]
 
-    def set_label_names(self, label_names: Mapping[Any, str] | Iterable[str]) -> Self:
+    def set_label_names(self, label_names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """Set the names that are shown for labels that are identifiers.
 
         Parameters
         ----------
-        label_names : mapping of labels to str, or iterable of str
-            Names by label, or one for each of ``classes_``. Labels that are not in a mapping are shown as they are.
+        label_names : mapping of labels to names, or iterable of names
+            Names by label, or one for each of ``classes_``: strings, or tuples of a name and a description. Labels
+            that are not in a mapping are shown as they are.
 
         Returns
         -------
@@ -43,16 +44,22 @@ class NamedPrediction(Prediction):
             )
         return self
 
-    def name_labels(self, names: Mapping[Any, str] | Iterable[str]) -> Self:
+    def name_labels(self, names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """As `set_label_names`, where it may be that no label has a name."""
-        titles = titles_of(self.classes_.tolist(), names)
-        self.model_ = replace(self.model_, titles=titles if any(titles) else None)
+        titles, descriptions = titles_of(self.classes_.tolist(), names)
+        self.model_ = replace(self.model_, titles=titles, descriptions=descriptions)
         return self
 
     @property
     def label_names_(self) -> dict[Any, str]:
-        named = zip(self.classes_.tolist(), self.model_.titles or (), strict=False)
-        return {label: title for label, title in named if title}
+        return self._given(self.model_.titles)
+
+    @property
+    def label_descriptions_(self) -> dict[Any, str]:
+        return self._given(self.model_.descriptions)
+
+    def _given(self, texts: list[str] | None) -> dict[Any, str]:
+        return {label: text for label, text in zip(self.classes_.tolist(), texts or (), strict=False) if text}
 
     def describe(self) -> dict[str, Any]:
         """Describe the fitted model: training data, what was chosen and why, quality, size of its parts, use.

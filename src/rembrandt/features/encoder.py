@@ -28,6 +28,9 @@ class NamedEncoder:
     def encode(self, texts: list[str]) -> Any:
         return self.encoder.encode(texts)
 
+    def __deepcopy__(self, memo: Any) -> "NamedEncoder":
+        return self  # a clone of an estimator shares the weights
+
 
 @dataclass(frozen=True)
 class MissingEncoder:

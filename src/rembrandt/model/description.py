@@ -123,6 +123,9 @@ def _trained_on(model: Model) -> dict[str, Any]:
     words = f"{model.n_train:,} examples ({takes}, {model.n_features:,} columns)"
     words += f", {added:,} of them added by updates" if added else ""
     words += f"; {model.n_labels:,} labels, {'one' if model.multiclass else f'{each:.1f}'} per example, "
+    words += f"{percent(rare, 0)} of them with one example or none"
+    named, described = (sum(map(bool, texts or ())) for texts in (model.titles, model.descriptions))
+    words += f"; {named:,} have a name and {described:,} a description" if named or described else ""
     return {
         "n_examples": model.n_train,
         "n_updated": added,
@@ -132,7 +135,7 @@ def _trained_on(model: Model) -> dict[str, Any]:
         "rare_labels": rare,
         "takes": takes,
         "multiclass": model.multiclass,
-        "words": f"{words}{percent(rare, 0)} of them with one example or none.",
+        "words": f"{words}.",
     }
 
 
@@ -174,7 +177,8 @@ def _parts(model: Model) -> list[dict[str, Any]]:
         parts.append({"name": "covariance for updates", "bytes": kept})
     if model.text is not None:
         parts.append({"name": "terms of texts", "bytes": sum(a.nbytes for a in model.text.to_arrays().values())})
-    spelled = sum(len(str(name).encode()) for name in [*model.classes.tolist(), *(model.titles or ())])
+    texts = [*model.classes.tolist(), *(model.titles or ()), *(model.descriptions or ())]
+    spelled = sum(len(str(text).encode()) for text in texts)
     return [*parts, {"name": "labels", "bytes": spelled + np.asarray(model.label_counts).nbytes}]
 
 

@@ -14,7 +14,7 @@ _MAX_HITS = 2000  # matches that are ranked, from the most frequent labels on
 
 
 class Labels:
-    """Names, titles and training counts of labels, by column."""
+    """Names, titles, descriptions and training counts of labels, by column."""
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
@@ -27,8 +27,8 @@ class Labels:
         return self.index.named(column)
 
     def document(self, column: int) -> dict[str, Any]:
-        """Return a label as JSON."""
-        return self.named(column) | {"count": int(self.counts[column])}
+        """Return a label with its description as JSON."""
+        return self.index.detailed(column) | {"count": int(self.counts[column])}
 
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.

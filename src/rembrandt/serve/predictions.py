@@ -101,6 +101,7 @@ def _documents(job: PredictJob, rows: Any, columns: NDArray[np.int64], values: N
             text = request.texts[i] if request.texts else None
             explained = explain_columns(served.classifier, rows[[i]], chosen, served.feature_names, text)
             for one, explanation in zip(found, explained, strict=True):
+                one |= served.labels.index.detailed(explanation.column)
                 one["explanation"] = explanation.document() | {"segments": explanation.segments()}
                 del one["explanation"]["label"]
         documents.append(found)

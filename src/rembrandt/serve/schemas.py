@@ -113,6 +113,7 @@ class Prediction(BaseModel):
     label: str
     name: str = Field(description="The title of the label, or the label itself if it has no title.")
     score: float
+    description: str | None = Field(default=None, description="What the label means; only with an explanation.")
     explanation: Explanation | None = Field(default=None, description="Only if the request asked for it.")
 
 
@@ -125,6 +126,7 @@ class PredictResponse(BaseModel):
 class Label(BaseModel):
     label: str
     name: str
+    description: str = Field(description="What the label means; empty if that was not given.")
     count: int = Field(description="Number of training examples.")
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.data import Dataset
+from rembrandt.data.labels import LabelIndex
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
@@ -90,7 +91,7 @@ def gather(
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),
         "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
-        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names),
+        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names, model.labels),
         "confusions": _confusions(known, labels[:, :1] if model.multiclass else labels, names),
         "explained": _explained(classifier, known, names, seed),
         "settings": used_settings(model),
@@ -127,7 +128,7 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
 
 
-def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]:
+def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str], labels: LabelIndex) -> dict[str, Any]:
     """Return the labels with the highest and the lowest F1 among those with enough test examples.
 
     No label is in both lists. Of labels with the same F1, the more frequent come first.
@@ -139,7 +140,8 @@ def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[
 
     def rows(sign: int) -> list[dict[str, Any]]:
         order = frequent[np.lexsort((-true[frequent], sign * f1[frequent]))][:n]
-        return [{"name": names[i]} | {name: values[i].item() for name, values in columns.items()} for i in order]
+        texts = [{"name": names[i], "description": _cut(labels.detailed(i)["description"], QUOTE)} for i in order]
+        return [text | {name: v[i].item() for name, v in columns.items()} for text, i in zip(texts, order, strict=True)]
 
     return {"min_count": min_count, "best": rows(-1), "worst": rows(1)}
 

@@ -157,6 +157,7 @@ function explanationOf(prediction, text) {
   const others = words.slice(8).reduce((sum, word) => sum + word.contribution, rest);
   return [
     h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(prediction.label) }, prediction.name)),
+    prediction.description ? h("p", { class: "about" }, prediction.description) : "",
     text === null ? "" : h("p", { class: "reading" }, markedText(text, segments)),
     h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the score"), h("tbody", null, rows)),
     h(
