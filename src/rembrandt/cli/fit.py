@@ -77,7 +77,9 @@ def fit(
             checkpoints.clear()
     costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
     frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))
-    next_steps = (("predict", output, "FILE"), ("evaluate", output, "FILE"), ("neighbors", output, frequent))
+    encoder = () if reading.encoder is None else ("--encoder", reading.encoder)
+    uses = ((name, output, "FILE", *encoder) for name in ("predict", "evaluate"))
+    next_steps = (*uses, ("neighbors", output, frequent))
     console.say(*choice_lines(classifier), *costs, saved_line(output, seconds), "")
     console.say("Next:", *(f"  {command(*words)}" for words in next_steps))
     counts = {"n_examples": data.n_examples, "n_features": classifier.n_features_in_, "n_labels": data.n_labels}

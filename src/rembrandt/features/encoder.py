@@ -68,13 +68,19 @@ def load_encoder(name: str) -> NamedEncoder:
     if not installed:
         needed = " or ".join(wanted)
         raise RembrandtError(f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder")
+    load: Any
     if installed[0] == "model2vec":
         from model2vec import StaticModel
 
-        return NamedEncoder(f"model2vec:{rest}", StaticModel.from_pretrained(rest))
-    from sentence_transformers import SentenceTransformer
-
-    return NamedEncoder(f"sentence-transformers:{rest}", SentenceTransformer(rest))
+        load = StaticModel.from_pretrained
+    else:
+        from sentence_transformers import SentenceTransformer as load
+    try:
+        return NamedEncoder(f"{installed[0]}:{rest}", load(rest))
+    except Exception as error:  # the libraries have exceptions of their own, for files and for downloads
+        known = " or ".join(f"{each}:NAME" for each in LIBRARIES)
+        message = f"{installed[0]} cannot load the encoder {rest!r} ({error}); give its name or folder as {known}"
+        raise RembrandtError(message, "encoder") from error
 
 
 def name_of(encoder: Any) -> str:
