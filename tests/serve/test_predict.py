@@ -132,6 +132,7 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
     assert [m["scorers"] for m in models[:2]] == [["embedding"], ["embedding"]]
     assert models[2]["scorers"] and set(models[2]["scorers"]) <= {"trees", "centroids"}
     details = client.get("/v1/models/words").json()
+    assert details["about"][0].startswith("Trained on ") and "threshold" not in details["about"][0]
     assert details["metrics"] == {"P@1": 0.5} and len(details["singular_values"]) == details["rank"] == 12
     assert details["settings"]["decoder"] == "ridge" and "trees" not in details["settings"]
 

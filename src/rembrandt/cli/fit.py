@@ -102,16 +102,10 @@ def described(console: Console, data: Dataset, file: Path) -> Dataset:
 def named(console: Console, data: Dataset, file: Path) -> Dataset:
     """Return the data with the names of its labels, before the fit starts."""
     from rembrandt.data.label_names import read_label_names
+    from rembrandt.data.labels import check_titles
 
     names = read_label_names(file)
-    n_named = sum(label in names for label in data.label_names)
-    if not n_named:
-        given, own = next(iter(names)), next(iter(data.label_names), None)
-        raise DataError(
-            f"none of its {len(names):,} names is of a label of the data, such as {own!r}; it has {given!r}",
-            file,
-            parameter="label_names",
-        )
+    n_named = check_titles(names, data.label_names, "label_names")
     console.say(f"{n_named:,} of {data.n_labels:,} labels have a name in {file}.")
     return replace(data, label_titles=names)
 

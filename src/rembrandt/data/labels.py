@@ -46,6 +46,16 @@ def titles_of(names: Iterable[Any], titles: Mapping[Any, Title] | Iterable[Title
     return (shown if any(shown) else None), (described if any(described) else None)
 
 
+def check_titles(titles: Mapping[Any, Title], names: Iterable[Any], parameter: str = "") -> int:
+    """Return how many of the names have a title; raise an error if none has."""
+    known = list(names)
+    n_titled = sum(name in titles or str(name) in titles for name in known)
+    if titles and not n_titled:
+        message = f"none of the {len(titles):,} names is of a label: there are labels like {next(iter(known), None)!r}"
+        raise DataError(f"{message}, and the names are of labels like {next(iter(titles))!r}", parameter=parameter)
+    return n_titled
+
+
 class LabelIndex:
     """Names, the column of each, and titles for names that are identifiers, with descriptions.
 

@@ -6,8 +6,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.data.labels import Title, titles_of
-from rembrandt.errors import DataError
+from rembrandt.data.labels import Title, check_titles, titles_of
 from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.estimators.predictions import Predictions
@@ -35,14 +34,9 @@ class NamedPrediction(Prediction):
         self : RembrandtClassifier
         """
         check_is_fitted(self, "model_")
-        self.name_labels(label_names)
-        if isinstance(label_names, Mapping) and label_names and not any(self.model_.titles or ()):
-            given, own = next(iter(label_names)), self.classes_[0]
-            raise DataError(
-                f"none of the {len(label_names):,} names is of a label of this model: it has labels like "
-                f"{own!r}, and the names are of labels like {given!r}"
-            )
-        return self
+        if isinstance(label_names, Mapping):
+            check_titles(label_names, self.classes_.tolist())
+        return self.name_labels(label_names)
 
     def name_labels(self, names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """As `set_label_names`, where it may be that no label has a name."""

@@ -6,6 +6,7 @@ never loads it by itself: the folder of a model is not trusted, and loading an e
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -60,21 +61,14 @@ def load_encoder(name: str) -> NamedEncoder:
     -------
     NamedEncoder
     """
-    library, colon, rest = name.partition(":")
-    if not colon or library not in LIBRARIES:
-        library, rest = "", name
-    wanted = [library] if library else list(LIBRARIES)
+    given, colon, rest = name.partition(":")
+    wanted, rest = ((given,), rest) if colon and given in LIBRARIES else (LIBRARIES, name)
     installed = [each for each in wanted if find_spec(each.replace("-", "_")) is not None]
     if not installed:
         needed = " or ".join(wanted)
         raise RembrandtError(f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder")
-    load: Any
-    if installed[0] == "model2vec":
-        from model2vec import StaticModel
-
-        load = StaticModel.from_pretrained
-    else:
-        from sentence_transformers import SentenceTransformer as load
+    library = import_module(installed[0].replace("-", "_"))
+    load = library.StaticModel.from_pretrained if installed[0] == "model2vec" else library.SentenceTransformer
     try:
         return NamedEncoder(f"{installed[0]}:{rest}", load(rest))
     except Exception as error:  # the libraries have exceptions of their own, for files and for downloads

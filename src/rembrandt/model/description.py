@@ -55,6 +55,12 @@ def describe(model: Model, trials: Sequence[Mapping[str, Any]] = (), extra: Mapp
     }
 
 
+def about(found: Mapping[str, Any]) -> list[str]:
+    """Return what people want to know first of what `describe` found."""
+    sections = (found["quality"], found["threshold"])
+    return [f"Trained on {found['trained_on']['words']}", *found["chosen"]["why"], *(s["words"] for s in sections if s)]
+
+
 def used_settings(model: Model) -> dict[str, Any]:
     """Return the settings of a model without those of scorers that it does not have, and without what was measured."""
     unused = ({"trees"} - model.scorers.keys()) | {"blends"}

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from rembrandt import __version__
 from rembrandt.evaluation import finite
-from rembrandt.model.description import used_settings
+from rembrandt.model.description import about, used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.bodies import FORM, JSON, Bodies
@@ -172,6 +172,7 @@ class Service:
         served = self.registry.get(name)
         classifier = served.classifier
         details = {
+            "about": about(classifier.describe()),
             "settings": used_settings(classifier.model_),
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),

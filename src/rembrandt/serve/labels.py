@@ -22,10 +22,6 @@ class Labels:
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
 
-    def named(self, column: int) -> dict[str, Any]:
-        """Return the name and the title of a label as JSON."""
-        return self.index.named(column)
-
     def document(self, column: int) -> dict[str, Any]:
         """Return a label with its description as JSON."""
         return self.index.detailed(column) | {"count": int(self.counts[column])}

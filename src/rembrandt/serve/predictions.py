@@ -96,7 +96,7 @@ def _documents(job: PredictJob, rows: Any, columns: NDArray[np.int64], values: N
     documents: Predictions = []
     for i, mask in enumerate(kept):
         chosen, scores = columns[i, mask], values[i, mask].tolist()
-        found = [served.labels.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
+        found = [served.labels.index.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
         if request.explain and found:
             text = request.texts[i] if request.texts else None
             explained = explain_columns(served.classifier, rows[[i]], chosen, served.feature_names, text)

@@ -165,6 +165,7 @@ class ModelsResponse(BaseModel):
 class ModelDetails(ModelSummary):
     """A model with its settings and measurements."""
 
+    about: list[str] = Field(description="Training data, why its parts were chosen, and quality, as sentences.")
     settings: dict[str, Any]
     selection: list[dict[str, Any]] = Field(description="The candidates that were tried on held-out training data.")
     metrics: dict[str, Any] = Field(description="Measurements that were saved with the model.")

@@ -18,7 +18,7 @@ from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
-from rembrandt.model.description import used_settings
+from rembrandt.model.description import about, used_settings
 from rembrandt.model.ranked import ranked_labels
 from rembrandt.progress import Report, silent
 
@@ -83,6 +83,7 @@ def gather(
             "blends": classifier.settings_.get("blends", []),
             "top_k": max(KS),
         },
+        "about": about(classifier.describe()),
         "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
         "largest": measured.largest,

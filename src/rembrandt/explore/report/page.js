@@ -458,7 +458,7 @@ function candidates(trials) {
     .sort((a, b) => first(a) - first(b));
   return table("Candidates", names, rows.map((row) => Object.assign(names.map((name) => row[name] ?? ""), { strong: row.outcome === "chosen" })));
 }
-section("settings", "Settings", "Settings", data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : null,
+section("settings", "Settings", "Settings", [...data.about, data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : ""].join(" "),
   make("div", { class: "card" }, table("Settings", ["setting", "value"], flat(data.settings))),
   ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), make("p", { class: "sum" }, "Those in bold are part of the model."), candidates(data.selection))] : []),
   ...(data.notes.length ? [make("div", { class: "card" }, make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note)))] : []));

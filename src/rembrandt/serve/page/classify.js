@@ -148,6 +148,8 @@ function parseVector(text) {
   }
 }
 
+const minus = (value) => value.toFixed(3).replace("-", "−");
+
 function explanationOf(prediction, text) {
   const { words, segments, base, comparison, rest, score } = prediction.explanation;
   const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
@@ -163,7 +165,7 @@ function explanationOf(prediction, text) {
     h(
       "p",
       { class: "quiet sum" },
-      `Log-odds ${score.toFixed(3)} = ${base.toFixed(3)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
+      `Log-odds ${minus(score)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
     ),
   ];
 }

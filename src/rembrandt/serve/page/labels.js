@@ -80,7 +80,7 @@ export const labelDetails = ({ label, name, description, count, neighbors }, ...
   label === name ? "" : h("p", { class: "quiet id" }, label),
   description ? h("p", { class: "about" }, description) : "",
   h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, ...more),
-  h("h3", null, "Nearest labels"),
+  h("h3", null, "Nearest labels ", h("span", { class: "quiet" }, "by cosine")),
   neighborList(neighbors),
 ];
 
