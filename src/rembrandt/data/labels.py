@@ -46,7 +46,7 @@ def titles_of(names: Iterable[Any], titles: Mapping[Any, Title] | Iterable[Title
     return (shown if any(shown) else None), (described if any(described) else None)
 
 
-def check_titles(titles: Mapping[Any, Title], names: Iterable[Any], parameter: str = "") -> int:
+def check_titles(titles: Mapping[Any, Title], names: Iterable[Any], parameter: str | tuple[str, ...] = ()) -> int:
     """Return how many of the names have a title; raise an error if none has."""
     known = list(names)
     n_titled = sum(name in titles or str(name) in titles for name in known)

@@ -87,7 +87,11 @@ class NamedPrediction(Prediction):
         index, known = self.model_.labels, self.classes_.tolist()
         shown = known if index.titles is None else [index.titles[i] or label for i, label in enumerate(known)]
         found = [[shown[i] for i in row if i >= 0][:k] for row in labels.tolist()]
-        return found if index_of(X) is None else _series(found, index_of(X))
+        if index_of(X) is None:
+            return found
+        import pandas as pd
+
+        return pd.Series(found, index=index_of(X), dtype=object)
 
     def predict_frame(
         self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
@@ -116,9 +120,3 @@ class NamedPrediction(Prediction):
         columns = Predictions(range(rows.shape[0]), labels, probabilities, self.model_.labels).long()
         columns["label"] = self.classes_[labels[labels >= 0]]
         return pd.DataFrame(columns, index=index.take(columns.pop("id")))
-
-
-def _series(values: list[Any], index: Any) -> Any:
-    import pandas as pd
-
-    return pd.Series(values, index=index, dtype=object)

@@ -171,10 +171,6 @@ class Trees(Scorer):
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
 
-    def variant(self, power: float, n_trees: int | None = None) -> Trees:
-        """Return the first trees with another power; nothing is fitted."""
-        return replace(self, trees=self.trees[:n_trees], power=power)
-
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
         """See `Scorer`.
 
