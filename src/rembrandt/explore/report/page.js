@@ -380,7 +380,7 @@ if (data.map) {
 
 const SHOWN = 5; // explained examples that are open
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
-const labelCell = (row) => make("div", {}, row.name, row.description ? make("div", { class: "soft small" }, row.description) : null);
+const labelCell = (row) => make("div", {}, row.name, row.description ? make("div", { class: "soft small", title: row.description }, row.description) : null);
 const labelRows = (title, rows) => table(title, ["label", narrow ? "train" : "training", "test", narrow ? "prec." : "precision", "recall", "F1"],
   rows.map((row) => [labelCell(row), count(row.count), count(row.true), percent(row.precision, 0), percent(row.recall, 0), percent(row.f1, 0)]), [1, 2, 3, 4, 5]);
 section("labels", "Labels", "Best and worst labels", `Labels with ${count(data.labels.min_count)} or more test examples, by F1 of the first ${model.top_k} predictions.`,
