@@ -174,7 +174,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
     links = re.findall(r"\]\(([^)]*)\)|^\[[^\]\n]+\]: (.*)$|<([a-z]+:[^>]*)>", text, flags=re.M)
     bare = re.findall(r"(?<![(<])\b[a-z]+://[^\s)>]+", text)
-    for link in [*("".join(each) for each in links), *bare]:
+    for link in [*("".join(each) for each in links), *(each.rstrip(".,;:") for each in bare)]:
         if re.match(r"[a-z]+:", link):
             assert re.fullmatch(r"https://([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>\"]*)?(?<![.,;:])", link), link
             continue
