@@ -166,11 +166,17 @@ def slugs(text: str) -> set[str]:
     return {"", *(re.sub(r"[ -]+", "-", each) for each in plain)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S)):
+    """Relative links and anchors exist; links to other hosts are https addresses of a host with a domain."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+    links = re.findall(r"\]\(([^)]*)\)|^\[[^\]\n]+\]: (.*)$|<([a-z]+:[^>]*)>", text, flags=re.M)
+    bare = re.findall(r"(?<![(<])\b[a-z]+://[^\s)>]+", text)
+    for link in [*("".join(each) for each in links), *(each.rstrip(".,;:") for each in bare)]:
         if re.match(r"[a-z]+:", link):
+            assert re.fullmatch(r"https://([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>\"]*)?(?<![.,;:])", link), link
             continue
         target, _, anchor = link.partition("#")
         file = (page.parent / target).resolve() if target else page

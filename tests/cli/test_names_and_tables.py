@@ -17,7 +17,8 @@ COLUMNS = ["id", "label", "name", "probability", "rank"]
 def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("names") / "names.tsv"
     labels = [f"topic-{topic:02}/label-{label:03}" for topic in range(5) for label in range(8)]
-    path.write_text("id\tname\n" + "".join(f"{label}\tName of {label[6:8]} {label[-1]}\n" for label in labels))
+    lines = (f"{label}\tName of {label[6:8]} {label[-1]}\tAbout {label}\n" for label in labels)
+    path.write_text("id\tname\tdescription\n" + "".join(lines))
     return path
 
 
@@ -31,7 +32,10 @@ def named(data: Path, names: Path, run: Run, tmp_path_factory: pytest.TempPathFa
 
 def test_names_are_accepted_and_shown(named: Path, run: Run) -> None:
     assert "Name of 01 0 (topic-01/label-000)" in run("neighbors", named, "name of 01 0").out
+    assert run("neighbors", named, "name of 01 0").out.startswith("Name of 01 0: About topic-01/label-000\n")
     answer = run("neighbors", named, "topic-01/label-000", "--json").json
+    assert answer["description"] == "About topic-01/label-000"
+    assert "40 have a name and 40 a description" in run("info", named).out
     assert answer["name"] == "Name of 01 0" and answer["neighbors"][0]["name"].startswith("Name of ")
     assert "Name of 00 3 (topic-00/label-003): " in run("explain", named, "-", "-l", "Name of 00 3", input="x\n").out
     assert "similar labels: Name of 00 3 (topic-00/label-003)" in run("neighbors", named, "Name of 00 33", code=1).err
@@ -42,6 +46,7 @@ def test_names_are_set_for_a_saved_model(data: Path, model: Path, names: Path, r
     before = run("predict", tmp_path / "model", data / "test.tsv", "--json").rows
     assert run("labels", tmp_path / "model", "--json").json["n_named"] == 0
     answer = run("labels", tmp_path / "model", "--set-names", names, "--rows", 3, "--json").json
+    assert answer["n_described"] == 40 and answer["labels"][0]["description"].startswith("About topic-")
     assert answer["n_named"] == 40 and len(answer["labels"]) == 3 and answer["labels"][0]["name"].startswith("Name of")
     after = run("predict", tmp_path / "model", data / "test.tsv", "--json").rows
     assert after[0]["labels"][0]["name"].startswith("Name of ")

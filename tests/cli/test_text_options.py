@@ -128,6 +128,7 @@ def test_an_encoder_next_to_words(data: Path, run: Run, tmp_path: Path, monkeypa
     assert answer["n_features"] == len(load(model).text_.terms_) + 3
     said = run("predict", model, data / "test.tsv", code=1).err
     assert "the encoder 'model2vec:small', which gives vectors of 3 dimensions" in said and "--encoder" in said
+    assert run("serve", model, code=1).err.splitlines()[-1] == said.splitlines()[-1], "the same sentence"
     assert len(run("predict", model, data / "test.tsv", *encoder).out.splitlines()) == 200
     assert "load the encoder 'model2vec:small' of 3 dimensions" in run("info", model).out
     refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)

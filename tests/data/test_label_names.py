@@ -1,6 +1,7 @@
 """Names of labels from tables and SKOS, in models and on disk."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,12 @@ from rembrandt.model.folder import load_folder, save_folder
 SKOS = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
 <http://example.org/c1> skos:prefLabel "Kissat"@fi, "Cats"@en ; skos:notation "636.8" ; skos:altLabel "Felines"@en .
 <http://example.org/c2> skos:prefLabel "Hunde"@de .
+"""
+DESCRIBED = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+<u:1> skos:prefLabel "Cats"@en ; skos:notation "636.8" ; skos:definition "Katzen"@de, "Small  felines"@en .
+<u:1> skos:scopeNote "Not lions"@en .
+<u:2> skos:prefLabel "Dogs"@en ; skos:scopeNote "Not wolves"@en ; skos:definition <u:3> .
+<u:3> skos:prefLabel <u:1> .
 """
 
 
@@ -53,12 +60,35 @@ def test_skos(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.tsv", "id\tname\tdescription\nD1\tAbdomen\tA  part\nD2\tEye\t\n"),
+        ("a.csv", 'description,label,title\n"A\npart",D1,Abdomen\n,D2,Eye\n'),
+        ("a.csv", "id,name,definition\nD1,Abdomen,A part\nD2,Eye\n"),
+        ("a.jsonl", '{"id": "D2", "name": "Eye"}\n{"id": "D1", "name": "Abdomen", "description": "A part"}\n'),
+    ],
+)
+def test_descriptions(tmp_path, file, text):
+    (tmp_path / file).write_text(text)
+    assert read_label_names(tmp_path / file) == {"D1": ("Abdomen", "A part"), "D2": "Eye"}
+
+
+def test_descriptions_in_skos(tmp_path):
+    pytest.importorskip("rdflib")
+    (tmp_path / "a.ttl").write_text(DESCRIBED)
+    both = ("Cats", "Small felines")
+    assert read_label_names(tmp_path / "a.ttl") == {"u:1": both, "636.8": both, "u:2": ("Dogs", "Not wolves")}
+
+
+@pytest.mark.parametrize(
     ("file", "text", "message"),
     [
         ("a.tsv", "id\tname\n", "no names"),
         ("a.tsv", "only\none\n", "two columns"),
-        ("a.csv", "id,name\nD1\n", "expected both"),
-        ("a.jsonl", '{"id": "D1", "name": ["x"]}\n', "expected both"),
+        ("a.csv", "id,name\nD1\n", "expected texts"),
+        ("a.jsonl", '{"id": "D1", "name": ["x"]}\n', "expected texts"),
+        ("a.jsonl", '{"id": "D1", "name": "x", "description": ["x"]}\n', "expected texts"),
+        ("a.csv", "id,description,name\nD1,x\n", "expected texts"),
         ("a.xlsx", "", "cannot be read from .xlsx"),
     ],
 )
@@ -74,7 +104,9 @@ def test_any_text_gives_names_or_a_data_error(tmp_path_factory, text, file):
     path = tmp_path_factory.mktemp("names") / file
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
-        assert all(isinstance(part, str) and part for pair in read_label_names(path).items() for part in pair)
+        for key, given in read_label_names(path).items():
+            texts = (key, given) if isinstance(given, str) else (key, *given)
+            assert all(isinstance(text, str) and text for text in texts)
     except DataError as error:
         assert file in str(error)
 
@@ -98,6 +130,25 @@ def test_names_are_saved_and_loaded(fitted, tmp_path):
     assert load(tmp_path / "model").label_names_ == {"D1": "Abdomen", "D3": "Eye"}
 
 
+def test_descriptions_are_saved_updated_and_replaced(tmp_path):
+    X, y = np.eye(4)[np.arange(40) % 4], np.array(["D1", "D2", "D3", "D4"])[np.arange(40) % 4]
+    model = RembrandtClassifier(scorers="centroids", random_state=0)
+    model.fit(X, y, label_names={"D1": ("Abdomen", "A part"), "D2": "Eye", "D3": ("", "No name")})
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.label_descriptions_ == {"D1": "A part", "D3": "No name"}
+    assert again.label_names_ == {"D1": "Abdomen", "D2": "Eye"} and again.model_.labels.title(2) == "D3"
+    assert "2 have a name and 2 a description" in again.describe()["trained_on"]["words"]
+    new = Dataset.from_arrays(X[:2], ["D5", "D1"])
+    again.update_dataset(replace(new, label_titles={"D5": ("Nose", "A new part"), "D1": "Belly"}))
+    assert again.label_descriptions_ == {"D3": "No name", "D5": "A new part"} and again.label_names_["D1"] == "Belly"
+    again.save(tmp_path / "updated")
+    again = load(tmp_path / "updated").set_label_names({"D2": "Eye"})
+    assert again.label_descriptions_ == {} and again.label_names_ == {"D2": "Eye"}
+    with pytest.raises(DataError, match="pairs with a description"):
+        again.set_label_names({"D2": ("Eye", 3)})
+
+
 def test_a_folder_without_names_is_loaded(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     arrays, metadata = load_folder(tmp_path / "model")
@@ -119,7 +170,7 @@ def test_damaged_names_are_refused(fitted, tmp_path, change):
     fitted.save(tmp_path / "model")
     arrays, metadata = load_folder(tmp_path / "model")
     save_folder(tmp_path / "bad", dict(arrays) | change, metadata)
-    with pytest.raises(ModelError, match=r"label_names|names of labels"):
+    with pytest.raises(ModelError, match="label_names"):
         load(tmp_path / "bad")
 
 
@@ -154,6 +205,8 @@ def test_texts_of_labels_are_examples(lists, texts):
     joined = with_label_texts(data, texts)
     rows = [{joined.label_names[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)]
     assert rows == [*map(set, lists), *({label} for label in texts)]
+    described = with_label_texts(data, {label: (text, "More") for label, text in texts.items()})
+    assert described.texts == [*data.texts, *(f"{text}. More" for text in texts.values())]
     assert joined.texts == [*data.texts, *texts.values()] and joined.label_names == sorted({*data.label_names, *texts})
 
 

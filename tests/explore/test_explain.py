@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -187,6 +187,7 @@ def test_a_document_adds_up(fitted):
     assert sizes == sorted(sizes, reverse=True)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet="aA bİß_-é\n", max_size=12), min_size=1, max_size=4))
 def test_terms_are_found_where_they_were_written(texts):
     """Every occurrence in lower case is its term, even where lower case is longer than the original."""

@@ -146,7 +146,10 @@ def test_classes_and_features_are_reported_too():
 def test_models_of_other_scorers_are_reported_too(scorers):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     classifier = RembrandtClassifier("fast", scorers=scorers, n_components=8, random_state=0).fit_dataset(train)
+    classifier.set_label_names({train.label_names[0]: ("A name", "What it means")})
     contents = gather(classifier, test, "a blend")
+    rows = [row for part in ("best", "worst") for row in contents["labels"][part]]  # all labels
+    assert {row["description"] for row in rows} == {"", "What it means"} and contents["about"][0].startswith("Trained")
     assert set(contents["model"]["scorers"]) <= set(scorers) and len(contents["map"]["x"]) == 20
     if "embedding" in contents["model"]["scorers"]:
         assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1

@@ -17,7 +17,8 @@ def test_only_what_is_certain_looks_certain(share, digits):
     else:
         assert abs(float(text) - 100 * share) <= 0.5 * 10.0**-digits + 1e-9
     number = probability(share)
-    assert (number == "1.0000") == (share == 1) and abs(float(number) - share) <= 1e-4
+    assert (float(number) == 1) == (share == 1) and (float(number) == 0) == (share == 0)
+    assert abs(float(number) - share) <= 1e-4
 
 
 def test_examples():

@@ -44,7 +44,9 @@ def texts_of(seed: int = 0) -> Dataset:
 
 def fit(data: Dataset, path: Path, **more: Any) -> Path:
     classifier = RembrandtClassifier(**SETTINGS | more).fit_dataset(data)
-    classifier.set_label_names({data.label_names[0]: HOSTILE, data.label_names[1]: "A plain title"})
+    classifier.set_label_names(
+        {data.label_names[0]: (HOSTILE, f"About {HOSTILE}"), data.label_names[1]: "A plain title"}
+    )
     examples = [EXAMPLE + " " + (data.texts or [""])[0], 7, ""]  # what is no text is not shown
     classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}, "examples": examples})
     return path
@@ -95,10 +97,15 @@ def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @contextmanager
-def served(paths: dict[str, Path], limits: Limits = Limits(), token: str | None = None) -> Iterator[str]:  # noqa: B008
+def served(
+    paths: dict[str, Path],
+    limits: Limits = Limits(),  # noqa: B008
+    token: str | None = None,
+    encoder: Any = None,
+) -> Iterator[str]:
     """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
-    server = running.Server(create_app(paths, limits, token, compute_map=simple_map))
+    server = running.Server(create_app(paths, limits, token, compute_map=simple_map, encoder=encoder))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

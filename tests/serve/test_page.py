@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from rembrandt.data import Dataset
+from rembrandt.metrics.percent import percent
 from tests.looks import check_looks
 from tests.serve.conftest import EXAMPLE, HOSTILE, TOKEN, served, until
 
@@ -59,6 +60,7 @@ def test_labels_are_searched_and_shown(page: Any, address: str, documents: Datas
     page.keyboard.press("Enter")
     page.wait_for_selector(".label-page h2")
     assert page.locator(".label-page h2").text_content() == HOSTILE
+    assert page.locator(".label-page .about").text_content() == f"About {HOSTILE}"
     assert page.locator("main img").count() == 0
     page.locator(".label-page .ranking a").first.click()
     topic = documents.label_names[0].split("/")[0]
@@ -185,7 +187,17 @@ def test_no_probability_is_shown_as_certain(page: Any, address: str) -> None:
         const { formatPercent } = await import("/page/dom.js");
         return [1, 0.9999, 0.994, 0.1, 0.0123, 0.0001, 0].map(formatPercent);
     }""")
-    assert shown == ["100%", ">99%", "99%", "10%", "1.2%", "<0.1%", "0.0%"]
+    assert shown == [f"{text}\u00a0%" for text in ("100", ">99", "99", "10", "1.2", "<0.1", "0.0")]
+    steps = [0.0, 1e-12, 4e-4, 6e-4, 0.0123, 0.4321, 0.994, 0.996, 0.99949, 0.99951, 1 - 1e-12, 1.0, None]
+    asked = [[share, digits] for share in steps for digits in range(4)]
+    same = page.evaluate(
+        """async (asked) => {
+        const { percent } = await import("/page/percent.js");
+        return asked.map(([share, digits]) => percent(share, digits));
+    }""",
+        asked,
+    )  # as in Python
+    assert same == [percent(*each).replace(" ", "\u00a0").replace("-", "–") for each in asked]
 
 
 def test_the_first_key_skips_to_the_content(page: Any, address: str) -> None:

@@ -28,6 +28,7 @@ def test_predictions_are_those_of_the_library(client: httpx.Client, model: Path,
     answer = ask(client, texts=texts, top_k=4)
     assert labels(answer) == found.tolist()
     np.testing.assert_allclose([[one["score"] for one in row] for row in answer], scores, rtol=1e-5)
+    assert all(one.keys() == {"label", "name", "score"} for row in answer for one in row)
     titled = {one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row}
     assert titled[documents.label_names[0]] == HOSTILE and titled[documents.label_names[2]] == documents.label_names[2]
 
@@ -97,7 +98,9 @@ def test_explanations_add_up_and_have_the_spans_of_words(client: httpx.Client, d
 
 def test_labels_are_found(client: httpx.Client, documents: Dataset) -> None:
     found = client.get("/v1/labels", params={"query": " PLAIN  title"}).json()["labels"]
-    assert [one["label"] for one in found] == [documents.label_names[1]]
+    assert [one["label"] for one in found] == [documents.label_names[1]] and found[0]["description"] == ""
+    described = client.get(f"/v1/labels/{documents.label_names[0]}/neighbors").json()
+    assert described["description"] == f"About {HOSTILE}" and described["neighbors"][0]["description"] == ""
     everything = client.get("/v1/labels", params={"limit": 1000}).json()["labels"]
     assert len(everything) == len(documents.label_names)
     counts = [one["count"] for one in everything]
@@ -129,6 +132,7 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
     assert [m["scorers"] for m in models[:2]] == [["embedding"], ["embedding"]]
     assert models[2]["scorers"] and set(models[2]["scorers"]) <= {"trees", "centroids"}
     details = client.get("/v1/models/words").json()
+    assert details["about"][0].startswith("Trained on ") and "threshold" not in details["about"][0]
     assert details["metrics"] == {"P@1": 0.5} and len(details["singular_values"]) == details["rank"] == 12
     assert details["settings"]["decoder"] == "ridge" and "trees" not in details["settings"]
 

@@ -15,10 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
+from rembrandt import TextFeatures
+from rembrandt import load as load_model
+from rembrandt.errors import DataError
+from rembrandt.serve.app import create_app
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
+from tests.features.test_encoder import Letters
 from tests.serve.conftest import TOKEN, fit, served, started, texts_of, until
 
 
@@ -151,6 +156,37 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
         assert refused.status_code == 422 and "old one stays" in refused.json()["error"]["message"]
         assert client.post("/v1/predict", json={"texts": [text]}).json()["version"] == reloaded["version"]
         assert client.post("/v1/models/nobody/reload").status_code == 404
+
+
+def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
+    data, encoder = texts_of(), Letters()
+    path = fit(data, tmp_path / "encoded", text=TextFeatures(encoder=encoder))
+    with pytest.raises(DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"):
+        create_app({"encoded": path})
+    right, texts = {"Authorization": f"Bearer {TOKEN}"}, ["qwertyuiop", *(data.texts or [])[:3]]
+    again = load_model(path)
+    again.text_.set_encoder(encoder)
+    with (
+        served({"encoded": path}, token=TOKEN, encoder=encoder) as url,
+        httpx.Client(base_url=url, headers=right, timeout=60) as client,
+    ):
+        asked = {"texts": texts, "top_k": 3, "explain": True}
+        for _ in range(2):
+            found = client.post("/v1/predict", json=asked).json()["predictions"]
+            assert [[one["label"] for one in row] for row in found] == again.predict_topk(texts, k=3)[0].tolist()
+            words = [word["word"] for word in found[1][0]["explanation"]["words"]]
+            assert words.count("the encoder") == 1 and not any(word.startswith("encoder ") for word in words)
+            assert client.post("/v1/models/encoded/reload").status_code == 200  # and keeps the encoder
+        row = again.rows(texts[1:2])
+        names = again.text_.get_feature_names_out()[row.indices]
+        vector = {name: float(value) for name, value in zip(names, row.data, strict=True)}
+        by_vector = client.post("/v1/predict", json={"vectors": [vector], "top_k": 3}).json()["predictions"][0]
+        assert [one["score"] for one in by_vector] == pytest.approx([one["score"] for one in found[1]], abs=1e-4)
+        fit(data, path, text=TextFeatures(encoder=Letters(5)))
+        refused = client.post("/v1/models/encoded/reload")
+        assert refused.status_code == 422 and "the old one stays in use" in refused.json()["error"]["message"]
+        fit(data, path)  # without an encoder
+        assert client.post("/v1/models/encoded/reload").status_code == 200
 
 
 def accepted(metrics: str) -> float:

@@ -54,11 +54,11 @@ def show_measures(console: Console, measured: Measured) -> None:
     names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
     for name, title in names.items():
         for who, values in (("this model", measured.model), ("most popular labels", measured.popular)):
-            rows.append([title, who, *(f"{100 * values[f'{name}@{k}']:.2f}" for k in KS)])
+            rows.append([title, who, *(percent(values[f"{name}@{k}"], 2, "") for k in KS)])
             title = ""
     console.table(["%", "", *(f"k = {k}" for k in KS)], rows, left=(0, 1))
-    f1 = f"micro {100 * measured.model['micro_f1']:.2f}, macro {100 * measured.model['macro_f1']:.2f}"
-    console.say(f"F1 of the labels that reach the threshold: {f1}.")
+    f1 = ", macro ".join(percent(measured.model[name], 2, "") for name in ("micro_f1", "macro_f1"))
+    console.say(f"F1 of the labels that reach the threshold: micro {f1}.")
     k, most = max(KS), measured.largest[f"p@{max(KS)}"]
     if most < 1:
         each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(1, measured.data.n_examples)
@@ -83,9 +83,11 @@ def show_deciles(console: Console, deciles: list[Decile]) -> None:
 
 def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
     """Print what every combination of scorers reached on held-out examples, the chosen one marked."""
+    from rembrandt.metrics.percent import percent
+
     rows = [
         ["*" if each["chosen"] else "", " + ".join(each["scorers"])]
-        + [f"{100 * each[name]:.2f}" for name in ("p@1", "p@3", "p@5", "quality")]
+        + [percent(each[name], 2, "") for name in ("p@1", "p@3", "p@5", "quality")]
         for each in sorted(blends, key=lambda each: -each["quality"])
     ]
     console.table(["", "scorers", "P@1", "P@3", "P@5", "compared by"], rows, left=(0, 1))
@@ -93,12 +95,13 @@ def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
 
 def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
     """Print trials, the best of each rung last; a star marks the settings that were chosen."""
+    from rembrandt.metrics.percent import percent
     from rembrandt.model.description import recipe_words
 
     rows, timed = [], any("seconds" in trial for trial in trials)  # only a search with a budget measures times
     for trial in sorted(trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])):
         count = f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
-        precisions = [f"{100 * trial[name]:.2f}" for name in ("p@1", "p@3", "p@5")]
+        precisions = [percent(trial[name], 2, "") for name in ("p@1", "p@3", "p@5")]
         where = ["*" if trial["outcome"] == "chosen" else "", str(trial["rung"]), count, recipe_words(trial)]
         took = [f"{trial['seconds']:.1f}"] if timed else []
         rows.append([*where, *precisions, trial["outcome"], *took])

@@ -117,11 +117,13 @@ def neighbors(
     column, counts = saved.find(label), saved.classifier.label_counts_
     columns, cosines = nearest_labels(unit_vectors(saved.classifier), k, [column], counts >= min_count)
     found = [(i, cosine) for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True) if i >= 0]
+    about = saved.labels.detailed(column)
+    console.say(*([f"{about['name']}: {about['description']}", ""] if about["description"] else []))
     console.say(f"Nearest to {saved.labels.shown(column)}, {counts[column]:,} times in training:")
     rows = ([saved.labels.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
     console.table(["label", "cosine", "in training"], rows)
     nearest = [saved.labels.named(i) | {"cosine": cosine, "count": int(counts[i])} for i, cosine in found]
-    console.result(saved.labels.named(column) | {"neighbors": nearest})
+    console.result(about | {"neighbors": nearest})
 
 
 def spectrum(model: options.ModelFolder, console: Console) -> None:

@@ -77,7 +77,9 @@ def fit(
             checkpoints.clear()
     costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
     frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))
-    next_steps = (("predict", output, "FILE"), ("evaluate", output, "FILE"), ("neighbors", output, frequent))
+    encoder = () if reading.encoder is None else ("--encoder", reading.encoder)
+    uses = ((name, output, "FILE", *encoder) for name in ("predict", "evaluate"))
+    next_steps = (*uses, ("neighbors", output, frequent))
     console.say(*choice_lines(classifier), *costs, saved_line(output, seconds), "")
     console.say("Next:", *(f"  {command(*words)}" for words in next_steps))
     counts = {"n_examples": data.n_examples, "n_features": classifier.n_features_in_, "n_labels": data.n_labels}
@@ -100,16 +102,10 @@ def described(console: Console, data: Dataset, file: Path) -> Dataset:
 def named(console: Console, data: Dataset, file: Path) -> Dataset:
     """Return the data with the names of its labels, before the fit starts."""
     from rembrandt.data.label_names import read_label_names
+    from rembrandt.data.labels import check_titles
 
     names = read_label_names(file)
-    n_named = sum(label in names for label in data.label_names)
-    if not n_named:
-        given, own = next(iter(names)), next(iter(data.label_names), None)
-        raise DataError(
-            f"none of its {len(names):,} names is of a label of the data, such as {own!r}; it has {given!r}",
-            file,
-            parameter="label_names",
-        )
+    n_named = check_titles(names, data.label_names, "label_names")
     console.say(f"{n_named:,} of {data.n_labels:,} labels have a name in {file}.")
     return replace(data, label_titles=names)
 

@@ -14,14 +14,14 @@ def labels(
     *,
     set_names: Annotated[
         Path | None,
-        option("Give the labels these names: a table of id and name, or SKOS (.ttl, .rdf).", metavar="FILE"),
+        option("Give the labels these names: a table of id, name and description, or SKOS.", metavar="FILE"),
     ] = None,
     rows: Annotated[int, option("Number of labels, the most frequent first.", min=1)] = 20,
     console: Console,
 ) -> None:
-    """Print the most frequent labels of a model with their names, or give the labels names.
+    """Print the most frequent labels of a model with their names, or give the labels names and descriptions.
 
-    The model is replaced when the names are complete; predictions do not change.
+    Those of before are replaced. The model is replaced when the names are complete; predictions do not change.
     """
     import numpy as np
 
@@ -32,11 +32,11 @@ def labels(
         saved.classifier.set_label_names(read_label_names(set_names))
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
     index, counts = saved.labels, saved.classifier.label_counts_
-    n_named = sum(map(bool, index.titles or ()))
-    console.say(f"{model} has {len(index):,} labels, {n_named:,} with a name.", "")
+    n_named, n_described = (sum(map(bool, texts or ())) for texts in (index.titles, index.descriptions))
+    console.say(f"{model} has {len(index):,} labels, {n_named:,} with a name and {n_described:,} described.", "")
     best = np.argsort(-counts, kind="stable")[:rows].tolist()
-    shown = [index.named(i) | {"count": int(counts[i])} for i in best]
-    console.table(
-        ["label", "name", "in training"], ([str(cell) for cell in one.values()] for one in shown), left=(0, 1)
-    )
-    console.result({"model": str(model), "n_labels": len(index), "n_named": n_named, "labels": shown})
+    shown = [index.detailed(i) | {"count": int(counts[i])} for i in best]
+    cells = ([index.spelled(i), index.title(i), f"{counts[i]:,}"] for i in best)
+    console.table(["label", "name", "in training"], cells, left=(0, 1))
+    facts = {"n_labels": len(index), "n_named": n_named, "n_described": n_described}
+    console.result({"model": str(model), **facts, "labels": shown})

@@ -136,7 +136,7 @@ NewFile = Annotated[Path, output_option("FILE", "File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example.")]
 LabelNames = Annotated[
-    Path | None, option("Names of labels: a table of id and name, or SKOS (.ttl, .rdf).", DATA, metavar="FILE")
+    Path | None, option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE")
 ]
 Components = Annotated[Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")]
 Method = Annotated[Literal["rembrandt", "pca", "plst", "cs", "cca"], option("Label embedding.", MODEL)]

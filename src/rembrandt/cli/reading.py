@@ -22,7 +22,6 @@ STANDARD_INPUT = "-"
 # Those of the library; importing them would slow down every command.
 Format = Literal["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
 FORMATS = get_args(Format)[1:]
-_TEXT_FORMATS = ("fasttext", "csv", "tsv", "jsonl", "parquet", "lines")
 
 
 def _columns(given: list[str] | None) -> list[str] | None:
@@ -146,12 +145,8 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
         if not lines_are_texts:
             raise
         return "lines"
-    ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in (
-        ".vw",
-        ".svm",
-        ".svmlight",
-        ".libsvm",
-    )
+    sparse = {".vw", ".svm", ".svmlight", ".libsvm"}
+    ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in sparse
     return "lines" if lines_are_texts and ambiguous and not is_sparse_text(path) else format
 
 

@@ -23,6 +23,9 @@ def serve(
         Path | None, option("File with the token that clients must send; else REMBRANDT_TOKEN.", metavar="FILE")
     ] = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")] = False,
+    encoder: Annotated[
+        str | None, option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME")
+    ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
     max_texts: Annotated[int, option("Texts per request.", ADVANCED, min=1)] = 256,
     max_characters: Annotated[int, option("Characters per text.", ADVANCED, min=1)] = 200_000,
@@ -34,6 +37,8 @@ def serve(
 
     The page is at /, the description of the API at /openapi.json. Without --host only this machine can connect.
     """
+    from rembrandt.features.encoder import load_encoder
+
     paths = _paths(model, models or [])
     with needs("serve"):
         from rembrandt.serve import running
@@ -45,7 +50,9 @@ def serve(
     sizes = {"body": max_body, "texts": max_texts, "characters": max_characters, "batch": max_batch, "queue": max_queue}
     with console.progress() as report:
         report("loading models", 0, None)
-        app = create_app(paths, Limits(**sizes, timeout=timeout), token, any_host=not running.is_loopback(host))
+        given = None if encoder is None else load_encoder(encoder)
+        limits, any_host = Limits(**sizes, timeout=timeout), not running.is_loopback(host)
+        app = create_app(paths, limits, token, any_host, encoder=given)
     listening = running.listen(host, port)
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"

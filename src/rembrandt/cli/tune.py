@@ -90,9 +90,10 @@ class Watcher:
 
 
 def _best(progress: Progress) -> str:
+    from rembrandt.metrics.percent import percent
     from rembrandt.model.description import recipe_words
 
     best = progress.best
     assert best is not None
-    measures = " / ".join(f"{100 * best[name]:.2f}" for name in ("p@1", "p@3", "p@5"))
+    measures = " / ".join(percent(best[name], 2, "") for name in ("p@1", "p@3", "p@5"))
     return f"{measures} at P@1/3/5 with {recipe_words(best)}"

@@ -44,7 +44,7 @@ class Table:
             with _parquet(self.path) as file:
                 return list(file.schema_arrow.names)
         if self.format == "jsonl":
-            return next((list(row) for _, row in _json_rows(self.path)), [])
+            return list(dict.fromkeys(name for _, row in _json_rows(self.path) for name in row))
         return next(iter(_take(filter(None, self.rows()), 1)), [])
 
     def batches(self, wanted: list[str], report: Report = silent) -> Iterator[Cells]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.data.arrays import check_names, feature_matrix, move_columns, named_labels
-from rembrandt.data.labels import LabelIndex
+from rembrandt.data.labels import LabelIndex, Title
 from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
 from rembrandt.errors import DataError
@@ -77,8 +77,8 @@ class Dataset:
         The weight of each example; None if all are 1.
     dropped_labels : ndarray of shape (n_examples,), default=None
         How many true labels each example lost in `align_labels`.
-    label_titles : mapping of str to str, optional
-        Titles of labels whose names are identifiers.
+    label_titles : mapping of str to str or to tuple (str, str), optional
+        Titles of labels whose names are identifiers; or titles and descriptions.
     ids : list of str, default=None
         What identifies each example, where a column of a table was named for it.
     vectors : ndarray of shape (n_examples, n_dimensions), default=None
@@ -109,7 +109,7 @@ class Dataset:
     notes: Notes = field(default_factory=Notes)
     weights: NDArray[np.float32] | None = None
     dropped_labels: NDArray[np.int64] | None = None
-    label_titles: Mapping[str, str] = field(default_factory=dict)
+    label_titles: Mapping[str, Title] = field(default_factory=dict)
     ids: list[str] | None = None
     vectors: NDArray[np.float32] | None = None
 

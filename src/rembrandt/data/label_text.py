@@ -8,11 +8,11 @@ from scipy import sparse
 
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.dataset import Dataset
-from rembrandt.data.labels import LabelIndex
+from rembrandt.data.labels import LabelIndex, Title
 from rembrandt.errors import DataError
 
 
-def with_label_texts(data: Dataset, texts: Mapping[str, str]) -> Dataset:
+def with_label_texts(data: Dataset, texts: Mapping[str, Title]) -> Dataset:
     """Add an example for each label that has a text: the text, with that label alone.
 
     Labels that no example has get their only example in this way, and can be predicted.
@@ -21,8 +21,8 @@ def with_label_texts(data: Dataset, texts: Mapping[str, str]) -> Dataset:
     ----------
     data : Dataset
         Examples of texts.
-    texts : mapping of str to str
-        Texts by label.
+    texts : mapping of str to str, or to tuple (str, str)
+        Texts by label, or names and descriptions, which are joined.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def with_label_texts(data: Dataset, texts: Mapping[str, str]) -> Dataset:
     more = sparse.csr_array((ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(names)))
     joined = Dataset.build(
         sparse.csr_array(sparse.vstack([own, more], format="csr")),
-        texts=[*data.texts, *texts.values()],
+        texts=[*data.texts, *(text if isinstance(text, str) else ". ".join(text) for text in texts.values())],
         label_names=names,
         task=data.task,
         weights=None if data.weights is None else np.append(data.weights, ones),

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 
+Title = str | tuple[str, str]  # what people read for a label that is an identifier; or that and a description
+Texts = list[str] | None
+
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
@@ -21,8 +24,11 @@ def as_labels(names: Iterable[Any]) -> NDArray[Any]:
     return np.array(values, dtype=object if any(isinstance(name, str) for name in values) else None)
 
 
-def titles_of(names: Iterable[Any], titles: Mapping[Any, str] | Iterable[str]) -> list[str]:
-    """The title of each name, "" where there is none, from a mapping or from one for each name."""
+def titles_of(names: Iterable[Any], titles: Mapping[Any, Title] | Iterable[Title]) -> tuple[Texts, Texts]:
+    """Titles and descriptions, "" where a name has none and None where all have none.
+
+    They are given as a mapping or as one for each name.
+    """
     known = list(names)
     if isinstance(titles, Mapping):
         found = [titles.get(name, titles.get(str(name), "")) for name in known]
@@ -32,27 +38,40 @@ def titles_of(names: Iterable[Any], titles: Mapping[Any, str] | Iterable[str]) -
             raise DataError(
                 f"there are {len(found):,} names for {len(known):,} labels; give one for each, or a mapping"
             )
-    wrong = next((title for title in found if not isinstance(title, str)), None)
+    pairs = [(title, "") if isinstance(title, str) else title for title in found]
+    wrong = next((pair for pair in pairs if not isinstance(pair, tuple) or [*map(type, pair)] != [str, str]), None)
     if wrong is not None:
-        raise DataError(f"the name {wrong!r} of a label is not a text; give strings")
-    return found
+        raise DataError(f"the name {wrong!r} of a label is not a text; give strings, or pairs with a description")
+    shown, described = ([pair[i] for pair in pairs] for i in (0, 1))
+    return (shown if any(shown) else None), (described if any(described) else None)
+
+
+def check_titles(titles: Mapping[Any, Title], names: Iterable[Any], parameter: str | tuple[str, ...] = ()) -> int:
+    """Return how many of the names have a title; raise an error if none has."""
+    known = list(names)
+    n_titled = sum(name in titles or str(name) in titles for name in known)
+    if titles and not n_titled:
+        message = f"none of the {len(titles):,} names is of a label: there are labels like {next(iter(known), None)!r}"
+        raise DataError(f"{message}, and the names are of labels like {next(iter(titles))!r}", parameter=parameter)
+    return n_titled
 
 
 class LabelIndex:
-    """Names, the column of each, and titles for names that are identifiers.
+    """Names, the column of each, and titles for names that are identifiers, with descriptions.
 
-    Names are distinct strings or numbers, and titles what people read instead: one for each name, "" where there is
-    none. Build an index once and keep it: it holds a dictionary of all names.
+    Names are distinct strings or numbers, and titles what people read instead. There is a title and a description for
+    each name, "" where there is none, or None for all. Build an index once and keep it: it holds a dictionary of all
+    names.
 
     >>> index = LabelIndex(["D1", "D2"], ["", "Abdomen"])
     >>> index.columns(["D2", "D9"]), index.find("abdomen"), index.title(0)
     (array([ 1, -1]), 1, 'D1')
     """
 
-    def __init__(self, names: Iterable[Any] = (), titles: list[str] | None = None) -> None:
+    def __init__(self, names: Iterable[Any] = (), titles: Texts = None, descriptions: Texts = None) -> None:
         self._names: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
         self._columns = {name: column for column, name in enumerate(self._names)}
-        self.titles = titles
+        self.titles, self.descriptions = titles, descriptions
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -99,6 +118,10 @@ class LabelIndex:
     def named(self, column: int) -> dict[str, str]:
         """A label for JSON."""
         return {"label": self.spelled(column), "name": self.title(column)}
+
+    def detailed(self, column: int) -> dict[str, str]:
+        """A label for JSON, with its description."""
+        return self.named(column) | {"description": self.descriptions[column] if self.descriptions else ""}
 
     def find(self, text: str) -> int | None:
         """The column with this name, or with this name or title in another case."""

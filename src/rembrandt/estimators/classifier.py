@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt import __version__
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples, numbered
+from rembrandt.data.labels import Title
 from rembrandt.data.rows import array_digest, is_rows
 from rembrandt.data.targets import Targets, named_targets
 from rembrandt.embeddings import warn_if_fewer
@@ -151,8 +152,8 @@ class RembrandtClassifier(Updates):
         Number of features.
     feature_names_ : list of str or None
         Names of the features, where a file had them.
-    label_names_ : dict
-        Names of labels that are identifiers.
+    label_names_, label_descriptions_ : dict
+        Names of labels that are identifiers, and descriptions.
     extra_ : dict
         What was saved with the model.
     tallies_ : dict
@@ -219,7 +220,7 @@ class RembrandtClassifier(Updates):
         sample_weight: Any = None,
         checkpoint: str | Path | None = None,
         classes: Iterable[Any] | None = None,
-        label_names: Mapping[Any, str] | Iterable[str] | None = None,
+        label_names: Mapping[Any, Title] | Iterable[Title] | None = None,
         groups: Any = None,
         times: Any = None,
     ) -> Self:
@@ -237,8 +238,9 @@ class RembrandtClassifier(Updates):
             Folder for finished stages. The same call continues an interrupted fit; the model is the same.
         classes : iterable of labels, default=None
             The labels of the columns of a 0/1 matrix, in their order; or labels that may not occur in ``y``.
-        label_names : mapping of labels to str, or iterable of str, default=None
-            Names that are shown for labels that are identifiers; an iterable has one for each of ``classes_``.
+        label_names : mapping of labels to names, or iterable of names, default=None
+            Names that are shown for labels that are identifiers: strings, or tuples of a name and a description. An
+            iterable has one for each of ``classes_``.
         groups : array-like of shape (n_samples,), default=None
             Rows with the same value, such as the pages of a document, are held out together when settings are chosen.
         times : array-like of shape (n_samples,), default=None

@@ -6,8 +6,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt.data.labels import titles_of
-from rembrandt.errors import DataError
+from rembrandt.data.labels import Title, check_titles, titles_of
 from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.estimators.predictions import Predictions
@@ -21,38 +20,40 @@ class NamedPrediction(Prediction):
     selection_: list[dict[str, Any]]
     extra_: dict[str, Any]
 
-    def set_label_names(self, label_names: Mapping[Any, str] | Iterable[str]) -> Self:
+    def set_label_names(self, label_names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """Set the names that are shown for labels that are identifiers.
 
         Parameters
         ----------
-        label_names : mapping of labels to str, or iterable of str
-            Names by label, or one for each of ``classes_``. Labels that are not in a mapping are shown as they are.
+        label_names : mapping of labels to names, or iterable of names
+            Names by label, or one for each of ``classes_``: strings, or tuples of a name and a description. Labels
+            that are not in a mapping are shown as they are.
 
         Returns
         -------
         self : RembrandtClassifier
         """
         check_is_fitted(self, "model_")
-        self.name_labels(label_names)
-        if isinstance(label_names, Mapping) and label_names and not any(self.model_.titles or ()):
-            given, own = next(iter(label_names)), self.classes_[0]
-            raise DataError(
-                f"none of the {len(label_names):,} names is of a label of this model: it has labels like "
-                f"{own!r}, and the names are of labels like {given!r}"
-            )
-        return self
+        if isinstance(label_names, Mapping):
+            check_titles(label_names, self.classes_.tolist())
+        return self.name_labels(label_names)
 
-    def name_labels(self, names: Mapping[Any, str] | Iterable[str]) -> Self:
+    def name_labels(self, names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """As `set_label_names`, where it may be that no label has a name."""
-        titles = titles_of(self.classes_.tolist(), names)
-        self.model_ = replace(self.model_, titles=titles if any(titles) else None)
+        titles, descriptions = titles_of(self.classes_.tolist(), names)
+        self.model_ = replace(self.model_, titles=titles, descriptions=descriptions)
         return self
 
     @property
     def label_names_(self) -> dict[Any, str]:
-        named = zip(self.classes_.tolist(), self.model_.titles or (), strict=False)
-        return {label: title for label, title in named if title}
+        return self._given(self.model_.titles)
+
+    @property
+    def label_descriptions_(self) -> dict[Any, str]:
+        return self._given(self.model_.descriptions)
+
+    def _given(self, texts: list[str] | None) -> dict[Any, str]:
+        return {label: text for label, text in zip(self.classes_.tolist(), texts or (), strict=False) if text}
 
     def describe(self) -> dict[str, Any]:
         """Describe the fitted model: training data, what was chosen and why, quality, size of its parts, use.
@@ -86,7 +87,11 @@ class NamedPrediction(Prediction):
         index, known = self.model_.labels, self.classes_.tolist()
         shown = known if index.titles is None else [index.titles[i] or label for i, label in enumerate(known)]
         found = [[shown[i] for i in row if i >= 0][:k] for row in labels.tolist()]
-        return found if index_of(X) is None else _series(found, index_of(X))
+        if index_of(X) is None:
+            return found
+        import pandas as pd
+
+        return pd.Series(found, index=index_of(X), dtype=object)
 
     def predict_frame(
         self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
@@ -115,9 +120,3 @@ class NamedPrediction(Prediction):
         columns = Predictions(range(rows.shape[0]), labels, probabilities, self.model_.labels).long()
         columns["label"] = self.classes_[labels[labels >= 0]]
         return pd.DataFrame(columns, index=index.take(columns.pop("id")))
-
-
-def _series(values: list[Any], index: Any) -> Any:
-    import pandas as pd
-
-    return pd.Series(values, index=index, dtype=object)

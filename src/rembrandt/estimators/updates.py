@@ -88,7 +88,11 @@ class Updates(NamedPrediction):
             labels = as_labels(named_like(history.label_names, self.classes_))
             old = as_rows(self.dataset_rows(history, report)), history.Y, labels, history.weights
         self._update(as_rows(self.dataset_rows(data, report)), Y, names, data.weights, report, old)
-        return self.name_labels(self.label_names_ | dict(data.label_titles)) if data.label_titles else self
+        if not data.label_titles:
+            return self
+        known, described = self.label_names_, self.label_descriptions_
+        own = {label: (known.get(label, ""), described.get(label, "")) for label in known | described}
+        return self.name_labels({**own, **data.label_titles})
 
     def _update(
         self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report, old: Any = None

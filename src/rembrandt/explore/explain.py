@@ -23,6 +23,7 @@ from rembrandt.scorers.explanations import Contributions, secant
 
 Array = NDArray[Any]
 Columns = NDArray[np.int64]
+ENCODER = "the encoder"  # stands for all its dimensions
 
 
 def explain(
@@ -69,12 +70,11 @@ def explain_columns(
     """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that is given."""
     entries = as_csr(row)
     (base, values), comparison = explain_row(classifier.model_, entries, columns)
+    features, values = _one_encoder(entries.indices, values, names)
     located = None if text is None or classifier.text_ is None else classifier.text_.locate([text])
     labels = classifier.classes_[columns].tolist()
     return [
-        Explanation(
-            label, column, float(base[j]), entries.indices, values[:, j], float(comparison[j]), names, text, located
-        )
+        Explanation(label, column, float(base[j]), features, values[:, j], float(comparison[j]), names, text, located)
         for j, (label, column) in enumerate(zip(labels, columns.tolist(), strict=True))
     ]
 
@@ -112,4 +112,13 @@ def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
 
 def _terms(text: TextFeatures) -> Sequence[str] | None:
     """Return the names of the columns of texts; None if they are hashed."""
-    return text.terms_ if text.terms_ is None or not text.n_encoded_ else list(text.get_feature_names_out())
+    return text.terms_ if text.terms_ is None or not text.n_encoded_ else [*text.terms_, *[ENCODER] * text.n_encoded_]
+
+
+def _one_encoder(features: Array, values: Array, names: Sequence[str] | None) -> tuple[Array, Array]:
+    """Sum the contributions of the dimensions of an encoder, which mean nothing one by one."""
+    encoded = np.array([names is not None and names[i] is ENCODER for i in features.tolist()], dtype=np.bool_)
+    if not encoded.any():
+        return features, values
+    kept, group = np.unique(np.where(encoded, features[encoded][0], features), return_inverse=True)
+    return kept, sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group))))) @ values

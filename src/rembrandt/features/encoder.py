@@ -6,6 +6,7 @@ never loads it by itself: the folder of a model is not trusted, and loading an e
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,6 +28,9 @@ class NamedEncoder:
 
     def encode(self, texts: list[str]) -> Any:
         return self.encoder.encode(texts)
+
+    def __deepcopy__(self, memo: Any) -> "NamedEncoder":
+        return self  # a clone of an estimator shares the weights
 
 
 @dataclass(frozen=True)
@@ -57,21 +61,20 @@ def load_encoder(name: str) -> NamedEncoder:
     -------
     NamedEncoder
     """
-    library, colon, rest = name.partition(":")
-    if not colon or library not in LIBRARIES:
-        library, rest = "", name
-    wanted = [library] if library else list(LIBRARIES)
+    given, colon, rest = name.partition(":")
+    wanted, rest = ((given,), rest) if colon and given in LIBRARIES else (LIBRARIES, name)
     installed = [each for each in wanted if find_spec(each.replace("-", "_")) is not None]
     if not installed:
         needed = " or ".join(wanted)
         raise RembrandtError(f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder")
-    if installed[0] == "model2vec":
-        from model2vec import StaticModel
-
-        return NamedEncoder(f"model2vec:{rest}", StaticModel.from_pretrained(rest))
-    from sentence_transformers import SentenceTransformer
-
-    return NamedEncoder(f"sentence-transformers:{rest}", SentenceTransformer(rest))
+    library = import_module(installed[0].replace("-", "_"))
+    load = library.StaticModel.from_pretrained if installed[0] == "model2vec" else library.SentenceTransformer
+    try:
+        return NamedEncoder(f"{installed[0]}:{rest}", load(rest))
+    except Exception as error:  # the libraries have exceptions of their own, for files and for downloads
+        known = " or ".join(f"{each}:NAME" for each in LIBRARIES)
+        message = f"{installed[0]} cannot load the encoder {rest!r} ({error}); give its name or folder as {known}"
+        raise RembrandtError(message, "encoder") from error
 
 
 def name_of(encoder: Any) -> str:

@@ -3,7 +3,7 @@
 from math import isfinite
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def percent(share: float | None, digits: int = 1, unit: str = " %") -> str:
     """Return a share in per cent: 0.9996 is ">99.9 %", and "100.0 %" is exactly one. A missing share is "-".
 
     >>> percent(0.6612), percent(0.99996), percent(1.0), percent(0.0002), percent(0.0)
@@ -16,13 +16,14 @@ def percent(share: float | None, digits: int = 1) -> str:
         text = f">{100 - step:.{digits}f}"
     elif share > 0 and float(text) <= 0:
         text = f"<{step:.{digits}f}"
-    return f"{text} %"
+    return f"{text}{unit}"
 
 
 def probability(value: float, digits: int = 4) -> str:
-    """Return a probability as a number that programs can read too: below 1 unless it is 1.
+    """Return a probability as a number that programs can read too: 0 or 1 only if it is that.
 
-    >>> probability(0.25), probability(0.99999), probability(1.0)
-    ('0.2500', '0.9999', '1.0000')
+    >>> probability(0.25), probability(0.99999), probability(1.0), probability(1e-9)
+    ('0.2500', '0.9999', '1.0000', '0.0001')
     """
-    return f"{value if value >= 1 else min(value, 1 - 10.0**-digits):.{digits}f}"
+    step = 10.0**-digits
+    return f"{min(max(value, step), 1 - step) if 0 < value < 1 else value:.{digits}f}"

@@ -55,6 +55,12 @@ def describe(model: Model, trials: Sequence[Mapping[str, Any]] = (), extra: Mapp
     }
 
 
+def about(found: Mapping[str, Any]) -> list[str]:
+    """Return what people want to know first of what `describe` found."""
+    sections = (found["quality"], found["threshold"])
+    return [f"Trained on {found['trained_on']['words']}", *found["chosen"]["why"], *(s["words"] for s in sections if s)]
+
+
 def used_settings(model: Model) -> dict[str, Any]:
     """Return the settings of a model without those of scorers that it does not have, and without what was measured."""
     unused = ({"trees"} - model.scorers.keys()) | {"blends"}
@@ -123,6 +129,9 @@ def _trained_on(model: Model) -> dict[str, Any]:
     words = f"{model.n_train:,} examples ({takes}, {model.n_features:,} columns)"
     words += f", {added:,} of them added by updates" if added else ""
     words += f"; {model.n_labels:,} labels, {'one' if model.multiclass else f'{each:.1f}'} per example, "
+    words += f"{percent(rare, 0)} of them with one example or none"
+    named, described = (sum(map(bool, texts or ())) for texts in (model.titles, model.descriptions))
+    words += f"; {named:,} have a name and {described:,} a description" if named or described else ""
     return {
         "n_examples": model.n_train,
         "n_updated": added,
@@ -132,7 +141,7 @@ def _trained_on(model: Model) -> dict[str, Any]:
         "rare_labels": rare,
         "takes": takes,
         "multiclass": model.multiclass,
-        "words": f"{words}{percent(rare, 0)} of them with one example or none.",
+        "words": f"{words}.",
     }
 
 
@@ -174,7 +183,8 @@ def _parts(model: Model) -> list[dict[str, Any]]:
         parts.append({"name": "covariance for updates", "bytes": kept})
     if model.text is not None:
         parts.append({"name": "terms of texts", "bytes": sum(a.nbytes for a in model.text.to_arrays().values())})
-    spelled = sum(len(str(name).encode()) for name in [*model.classes.tolist(), *(model.titles or ())])
+    texts = [*model.classes.tolist(), *(model.titles or ()), *(model.descriptions or ())]
+    spelled = sum(len(str(text).encode()) for text in texts)
     return [*parts, {"name": "labels", "bytes": spelled + np.asarray(model.label_counts).nbytes}]
 
 

@@ -27,6 +27,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 
 SCORES = 1 << 24  # of all labels that are computed at a time
+POSSIBLE = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))  # the range of probabilities
 VECTORS = 50  # directions of label vectors that are derived from label weights
 
 
@@ -44,6 +45,7 @@ class Model:
     text: TextFeatures | None = None
     joined: Joined | None = None
     titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
+    descriptions: list[str] | None = None
     settings: dict[str, Any] = field(default_factory=dict)  # how it was fitted
 
     @property
@@ -57,7 +59,7 @@ class Model:
     @cached_property
     def labels(self) -> LabelIndex:
         """Columns and names of the labels."""
-        return LabelIndex(self.classes.tolist(), self.titles)
+        return LabelIndex(self.classes.tolist(), self.titles, self.descriptions)
 
     @cached_property
     def log_counts(self) -> Array:
@@ -112,6 +114,8 @@ class Model:
             labels, scores = rank(labels, np.where(labels < 0, -np.inf, scores))
             short = ((0, 0), (0, max(0, k - labels.shape[1])))
             scores = np.where(labels < 0, 0, scores).astype(np.float32)
+            if worth is None:  # no label is certain or impossible
+                scores = np.where(labels < 0, 0, np.clip(scores, *POSSIBLE))
             parts.append((np.pad(labels, short, constant_values=-1)[:, :k], np.pad(scores, short)[:, :k]))
         report("predicting", n, n)
         labels, scores = (np.vstack(each) for each in zip(*parts, strict=True))

@@ -31,8 +31,8 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
     else:
         arrays["classes"] = model.classes
-    if model.titles is not None:
-        arrays |= pack_strings("label_names", model.titles)
+    for name, texts in (("label_names", model.titles), ("label_descriptions", model.descriptions)):
+        arrays |= {} if texts is None else pack_strings(name, texts)
     metadata: dict[str, Any] = {
         "multiclass": model.multiclass,
         "n_train": model.n_train,
@@ -80,7 +80,8 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
     threshold = checked("threshold", arrays, (None,))
     return Model(
         classes=classes,
-        titles=_titles(arrays, c),
+        titles=_label_texts("label_names", arrays, c),
+        descriptions=_label_texts("label_descriptions", arrays, c),
         multiclass=metadata["multiclass"],
         scorers={
             name: _SCORERS[name].from_arrays(_own(name, arrays), facts) for name, facts in metadata["scorers"].items()
@@ -111,14 +112,14 @@ def _check_fit(model: Model) -> None:
         raise ModelError("its scorers have other features than its text or its blocks")
 
 
-def _titles(arrays: Arrays, n_labels: int) -> list[str] | None:
-    """Return the names that are shown for the labels, where there are any."""
-    if not _own("label_names", arrays):
+def _label_texts(name: str, arrays: Arrays, n_labels: int) -> list[str] | None:
+    """Return the names or the descriptions of the labels, where there are any."""
+    if not _own(name, arrays):
         return None
-    titles = unpack_strings("label_names", arrays)
-    if len(titles) != n_labels:
-        raise ModelError("its names of labels do not fit its labels")
-    return titles
+    texts = unpack_strings(name, arrays)
+    if len(texts) != n_labels:
+        raise ModelError(f"its {name} do not fit its labels")
+    return texts
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

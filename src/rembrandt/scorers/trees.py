@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
 
@@ -170,10 +170,6 @@ class Trees(Scorer):
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
-
-    def variant(self, power: float, n_trees: int | None = None) -> Trees:
-        """Return the first trees with another power; nothing is fitted."""
-        return replace(self, trees=self.trees[:n_trees], power=power)
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
         """See `Scorer`.

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from rembrandt import __version__
 from rembrandt.evaluation import finite
-from rembrandt.model.description import used_settings
+from rembrandt.model.description import about, used_settings
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.bodies import FORM, JSON, Bodies
@@ -26,6 +26,7 @@ from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.registry import Registry, ServedModel
 
 PAGE = Path(__file__).parent / "page"
+PERCENT = Path(__file__).parents[1] / "explore/report/percent.js"  # the report has the same
 _PREDICT, _SUGGEST = "/v1/predict", "/v1/projects/{name}/suggest"
 _MAX_LISTED = 1000  # labels in one response
 
@@ -40,6 +41,7 @@ def create_app(
     token: str | None = None,
     any_host: bool = False,
     compute_map: Callable[[ServedModel], Awaitable[Positions]] = compute_map,
+    encoder: Any = None,
 ) -> Guard:
     """Return the service for the models in these folders.
 
@@ -55,13 +57,15 @@ def create_app(
         Accept any host name. By default, without a token, only the names of the loopback interface are accepted.
     compute_map : callable, optional
         Coroutine function that computes the map of a model.
+    encoder : object, optional
+        The encoder of the models that were fitted with one; it has ``encode(list of str)``.
 
     Returns
     -------
     Guard
         The ASGI application.
     """
-    service = Service(paths, limits, token is not None, compute_map)
+    service = Service(paths, limits, token is not None, compute_map, encoder)
     hosts = None if any_host or token is not None else LOOPBACK
     return Guard(service.routes(), limits, service.metrics, token, hosts, {("POST", _PREDICT): service.predict})
 
@@ -69,9 +73,11 @@ def create_app(
 class Service:
     """The routes and what they share."""
 
-    def __init__(self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any) -> None:
+    def __init__(
+        self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any, encoder: Any = None
+    ) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
-        self.registry = Registry(paths, self.metrics)
+        self.registry = Registry(paths, self.metrics, encoder)
         self.bodies, self.batcher = Bodies(limits), Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
 
@@ -113,6 +119,7 @@ class Service:
             app.add_api_route(path, handler, methods=[method], **options)
         app.add_api_route("/metrics", self.prometheus, include_in_schema=False)
         app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
+        app.add_api_route("/page/percent.js", lambda: FileResponse(PERCENT), include_in_schema=False)
         app.mount("/page", StaticFiles(directory=PAGE))
         if self.has_token:
             described = app.openapi()
@@ -165,6 +172,7 @@ class Service:
         served = self.registry.get(name)
         classifier = served.classifier
         details = {
+            "about": about(classifier.describe()),
             "settings": used_settings(classifier.model_),
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),

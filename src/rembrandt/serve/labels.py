@@ -14,7 +14,7 @@ _MAX_HITS = 2000  # matches that are ranked, from the most frequent labels on
 
 
 class Labels:
-    """Names, titles and training counts of labels, by column."""
+    """Names, titles, descriptions and training counts of labels, by column."""
 
     def __init__(self, classifier: Any) -> None:
         self._classifier = classifier
@@ -22,13 +22,9 @@ class Labels:
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
 
-    def named(self, column: int) -> dict[str, Any]:
-        """Return the name and the title of a label as JSON."""
-        return self.index.named(column)
-
     def document(self, column: int) -> dict[str, Any]:
-        """Return a label as JSON."""
-        return self.named(column) | {"count": int(self.counts[column])}
+        """Return a label with its description as JSON."""
+        return self.index.detailed(column) | {"count": int(self.counts[column])}
 
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.

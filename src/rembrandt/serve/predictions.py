@@ -96,11 +96,12 @@ def _documents(job: PredictJob, rows: Any, columns: NDArray[np.int64], values: N
     documents: Predictions = []
     for i, mask in enumerate(kept):
         chosen, scores = columns[i, mask], values[i, mask].tolist()
-        found = [served.labels.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
+        found = [served.labels.index.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
         if request.explain and found:
             text = request.texts[i] if request.texts else None
             explained = explain_columns(served.classifier, rows[[i]], chosen, served.feature_names, text)
             for one, explanation in zip(found, explained, strict=True):
+                one |= served.labels.index.detailed(explanation.column)
                 one["explanation"] = explanation.document() | {"segments": explanation.segments()}
                 del one["explanation"]["label"]
         documents.append(found)

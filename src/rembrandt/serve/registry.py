@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from scipy import sparse
 
 from rembrandt.data.labels import LabelIndex
-from rembrandt.errors import ModelError
+from rembrandt.errors import RembrandtError
 from rembrandt.estimators import load
 from rembrandt.explore.explain import feature_names
+from rembrandt.features.encoder import name_of
 from rembrandt.model.folder import version
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
@@ -20,16 +23,29 @@ from rembrandt.serve.metrics import Metrics
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
+class SharedEncoder:
+    """An encoder that one thread uses at a time: models are reloaded while others predict."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.name, self._encoder, self._lock = name_of(encoder), encoder, Lock()
+
+    def encode(self, texts: list[str]) -> Any:
+        with self._lock:
+            return self._encoder.encode(texts)
+
+
 class ServedModel:
     """One version of a model in memory."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.name, self.path = name, path
+    def __init__(self, name: str, path: Path, encoder: Any = None) -> None:
+        self.name, self.path, self.encoder = name, path, encoder
         while True:  # the folder may be replaced while it is read
             self.version = _version(path)
             self.classifier = load(path)
             if _version(path) == self.version:
                 break
+        if encoder is not None and self.classifier.text_ is not None and self.classifier.text_.n_encoded_:
+            self.classifier.text_.set_encoder(encoder)
         self.saved_at = _saved_at(path / "model.json")
         self.classifier.model_ = self.classifier.model_.for_prediction()
         self.labels = Labels(self.classifier)
@@ -44,7 +60,10 @@ class ServedModel:
     @cached_property
     def features(self) -> LabelIndex | None:
         """Columns of features by name; None if features are numbered or hashed."""
-        return None if self.feature_names is None else LabelIndex(map(str, self.feature_names))
+        names, text = self.feature_names, self.classifier.text_
+        if names is not None and text is not None and text.n_encoded_:  # explanations have one name for all of these
+            names = list(text.get_feature_names_out())
+        return None if names is None else LabelIndex(map(str, names))
 
     def is_current(self) -> bool:
         """Return whether the folder still holds this version."""
@@ -62,12 +81,12 @@ class ServedModel:
 class Registry:
     """Models by name; the first is the default."""
 
-    def __init__(self, paths: Mapping[str, Path], metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, paths: Mapping[str, Path], metrics: Metrics, encoder: Any = None) -> None:
+        self._metrics, encoder = metrics, None if encoder is None else SharedEncoder(encoder)
         self._models: dict[str, ServedModel] = {}
         self._one_at_a_time = asyncio.Lock()
         for name, path in paths.items():
-            self._put(ServedModel(name, path))
+            self._put(ServedModel(name, path, encoder))
         self.default = next(iter(self._models))
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -85,8 +104,8 @@ class Registry:
         old = self.get(name)
         try:
             async with self._one_at_a_time:
-                new = await asyncio.to_thread(ServedModel, name, old.path)
-        except (ModelError, OSError) as error:
+                new = await asyncio.to_thread(ServedModel, name, old.path, old.encoder)
+        except (RembrandtError, OSError) as error:
             message = f"the new version cannot be loaded, and the old one stays in use: {error}"
             raise RequestError(422, message) from error
         self._put(new)

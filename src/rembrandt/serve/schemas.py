@@ -113,6 +113,7 @@ class Prediction(BaseModel):
     label: str
     name: str = Field(description="The title of the label, or the label itself if it has no title.")
     score: float
+    description: str | None = Field(default=None, description="What the label means; only with an explanation.")
     explanation: Explanation | None = Field(default=None, description="Only if the request asked for it.")
 
 
@@ -125,6 +126,7 @@ class PredictResponse(BaseModel):
 class Label(BaseModel):
     label: str
     name: str
+    description: str = Field(description="What the label means; empty if that was not given.")
     count: int = Field(description="Number of training examples.")
 
 
@@ -163,6 +165,7 @@ class ModelsResponse(BaseModel):
 class ModelDetails(ModelSummary):
     """A model with its settings and measurements."""
 
+    about: list[str] = Field(description="Training data, why its parts were chosen, and quality, as sentences.")
     settings: dict[str, Any]
     selection: list[dict[str, Any]] = Field(description="The candidates that were tried on held-out training data.")
     metrics: dict[str, Any] = Field(description="Measurements that were saved with the model.")

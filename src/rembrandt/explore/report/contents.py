@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.data import Dataset
+from rembrandt.data.labels import LabelIndex
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
@@ -17,7 +18,7 @@ from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
-from rembrandt.model.description import used_settings
+from rembrandt.model.description import about, used_settings
 from rembrandt.model.ranked import ranked_labels
 from rembrandt.progress import Report, silent
 
@@ -82,6 +83,7 @@ def gather(
             "blends": classifier.settings_.get("blends", []),
             "top_k": max(KS),
         },
+        "about": about(classifier.describe()),
         "metrics": _metrics(classifier, measured, seed, report),
         "level": LEVEL,
         "largest": measured.largest,
@@ -90,7 +92,7 @@ def gather(
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),
         "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
-        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names),
+        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names, model.labels),
         "confusions": _confusions(known, labels[:, :1] if model.multiclass else labels, names),
         "explained": _explained(classifier, known, names, seed),
         "settings": used_settings(model),
@@ -127,7 +129,7 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
 
 
-def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]:
+def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str], labels: LabelIndex) -> dict[str, Any]:
     """Return the labels with the highest and the lowest F1 among those with enough test examples.
 
     No label is in both lists. Of labels with the same F1, the more frequent come first.
@@ -139,7 +141,8 @@ def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str]) -> dict[
 
     def rows(sign: int) -> list[dict[str, Any]]:
         order = frequent[np.lexsort((-true[frequent], sign * f1[frequent]))][:n]
-        return [{"name": names[i]} | {name: values[i].item() for name, values in columns.items()} for i in order]
+        texts = [{"name": names[i], "description": _cut(labels.detailed(i)["description"], QUOTE)} for i in order]
+        return [text | {name: v[i].item() for name, v in columns.items()} for text, i in zip(texts, order, strict=True)]
 
     return {"min_count": min_count, "best": rows(-1), "worst": rows(1)}
 

@@ -23,9 +23,6 @@ function draw(name, attributes = {}, ...children) {
 }
 const whole = new Intl.NumberFormat("en");
 const count = (value) => whole.format(Math.round(value));
-const per = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`);
-// A probability; what is neither certain nor impossible is shown as neither.
-const likely = (value) => (value < 1 && value >= 0.995 ? ">99\u00a0%" : value > 0 && value < 0.005 ? "<1\u00a0%" : per(value, 0));
 const times = (n) => (n === 1 ? "once" : `${count(n)} times`);
 const listed = (names) => new Intl.ListFormat("en").format(names);
 const narrow = window.innerWidth < 640;
@@ -73,13 +70,13 @@ function figure(value, what, more) {
     more ? make("div", { class: "more" }, more) : null);
 }
 const first = metric["p@1"];
-const range = (m) => `${Math.round(100 * data.level)} % interval: ${(100 * m.low).toFixed(1)} to ${(100 * m.high).toFixed(1)} %`;
+const range = (m) => `${Math.round(100 * data.level)} % interval: ${percent(m.low)} to ${percent(m.high)}`;
 section("glance", "Summary", "Summary",
-  `The first predicted label is right for ${per(first.value)} of the ${kind}. The most popular label is right for ${per(first.popular)}.`,
+  `The first predicted label is right for ${percent(first.value)} of the ${kind}. The most popular label is right for ${percent(first.popular)}.`,
   make("div", { class: "figures" },
-    figure(per(first.value), "of the first labels are right (P@1)", range(first)),
-    model.multiclass ? null : figure(per(metric["p@5"].value), "of the first five labels are right (P@5)", range(metric["p@5"])),
-    figure(per(metric["ndcg@5"].value), "of the ideal ranking (nDCG@5)", range(metric["ndcg@5"])),
+    figure(percent(first.value), "of the first labels are right (P@1)", range(first)),
+    model.multiclass ? null : figure(percent(metric["p@5"].value), "of the first five labels are right (P@5)", range(metric["p@5"])),
+    figure(percent(metric["ndcg@5"].value), "of the ideal ranking (nDCG@5)", range(metric["ndcg@5"])),
     figure(count(data.examples_per_second), `${kind} per second`, data.fit_seconds ? `trained in ${seconds(data.fit_seconds)}` : null)));
 
 const titles = { p: "P@", ndcg: "nDCG@", psp: "PSP@", r: "R@", f1: "F1@" };
@@ -94,7 +91,7 @@ function intervals() {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with confidence intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: x(tick), x2: x(tick), y1: 4, y2: height - 20 }),
-      draw("text", { x: x(tick), y: height - 4, "text-anchor": "middle" }, per(tick, 0)));
+      draw("text", { x: x(tick), y: height - 4, "text-anchor": "middle" }, percent(tick, 0)));
   }
   shown.forEach((m, i) => {
     const y = i * row + 17;
@@ -102,19 +99,19 @@ function intervals() {
       draw("circle", { class: "second", cx: x(m.popular), cy: y, r: 3.5 }),
       draw("line", { class: "whisker", x1: x(m.low), x2: x(m.high), y1: y, y2: y }),
       draw("circle", { class: "dot", cx: x(m.value), cy: y, r: 5 }),
-      draw("text", { x: width - 84, y: y + 4 }, `${(100 * m.low).toFixed(1)} – ${(100 * m.high).toFixed(1)}`));
+      draw("text", { x: width - 84, y: y + 4 }, `${percent(m.low).slice(0, -2)} – ${percent(m.high).slice(0, -2)}`));
   });
   return svg;
 }
 const most = data.largest["p@5"];
-const ceiling = most < 1 ? `P@5 can be ${per(most, 1)} at most here, because examples have too few labels.` : "";
+const ceiling = most < 1 ? `P@5 can be ${percent(most, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
   "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: both at once. " +
-  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${per(data.f1.micro_f1)} and macro-F1 ${per(data.f1.macro_f1)}.`,
+  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${percent(data.f1.micro_f1)} and macro-F1 ${percent(data.f1.macro_f1)}.`,
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table("Measures", ["measure", "this model", "interval", "most popular"],
-      data.metrics.map((m) => [metricTitle(m.name), per(m.value, 2), `${(100 * m.low).toFixed(2)} – ${(100 * m.high).toFixed(2)}`, per(m.popular, 2)]), [1, 2, 3]))));
+      data.metrics.map((m) => [metricTitle(m.name), percent(m.value, 2), `${percent(m.low, 2)} – ${percent(m.high, 2)}`, percent(m.popular, 2)]), [1, 2, 3]))));
 
 // --- frequency, calibration, spectrum ---------------------------------------------------------------------------
 function deciles() {
@@ -123,14 +120,14 @@ function deciles() {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Precision and recall by label frequency" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: left, x2: width, y1: y(tick), y2: y(tick) }),
-      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, per(tick, 0)));
+      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, percent(tick, 0)));
   }
   data.deciles.forEach((d, i) => {
     const x = left + i * step, wide = step * 0.26;
     [["first", d.precision, 0.22], ["second", d.recall, 0.52]].forEach(([name, value, at]) => {
       if (value === null) return;
       svg.append(draw("rect", { class: name, x: x + at * step, y: y(value), width: wide, height: Math.max(0, y(0) - y(value)), rx: 2 },
-        draw("title", {}, `${name === "first" ? "precision" : "recall"} ${per(value)} · ${count(d.n_true)} times true, ${count(d.n_predicted)} times predicted`)));
+        draw("title", {}, `${name === "first" ? "precision" : "recall"} ${percent(value)} · ${count(d.n_true)} times true, ${count(d.n_predicted)} times predicted`)));
     });
     const label = d.rarest === d.commonest ? count(d.rarest) : `${count(d.rarest)}–${count(d.commonest)}`;
     const at = narrow ? { x: 0, y: 0, "text-anchor": "end", transform: `translate(${x + step / 2 + 4} ${height - bottom + 32}) rotate(-50)` } : { x: x + step / 2, y: height - 10, "text-anchor": "middle" };
@@ -144,15 +141,15 @@ function reliabilityCurve() {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", "aria-label": "Reliability curve" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: left, x2: width - 10, y1: y(tick), y2: y(tick) }),
-      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, per(tick, 0)),
-      draw("text", { x: x(tick), y: size - 20, "text-anchor": "middle" }, per(tick, 0)));
+      draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, percent(tick, 0)),
+      draw("text", { x: x(tick), y: size - 20, "text-anchor": "middle" }, percent(tick, 0)));
   }
   const most = Math.max(...bins.map((bin) => bin.n), 1);
   bins.forEach((bin) => svg.append(draw("rect", { class: "light", x: x(bin.predicted) - 12, width: 24, rx: 2, y: y(0.25 * bin.n / most), height: y(0) - y(0.25 * bin.n / most) })));
   svg.append(draw("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
     draw("polyline", { class: "curve", points: bins.map((bin) => `${x(bin.predicted)},${y(bin.observed)}`).join(" ") }));
   bins.forEach((bin) => svg.append(draw("circle", { class: "dot", cx: x(bin.predicted), cy: y(bin.observed), r: 4 },
-    draw("title", {}, `predicted ${per(bin.predicted)}, observed ${per(bin.observed)}, ${count(bin.n)} predictions`))));
+    draw("title", {}, `predicted ${percent(bin.predicted)}, observed ${percent(bin.observed)}, ${count(bin.n)} predictions`))));
   svg.append(draw("text", { x: (left + width) / 2, y: size - 3, "text-anchor": "middle" }, "predicted probability"));
   return svg;
 }
@@ -186,7 +183,7 @@ section("frequency", "Frequency", "Common and rare labels",
 section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Calibration", null,
   make("div", { class: "grid halves" },
     make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
-      make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${per(data.calibration.error)}. The pale bars show the number of predictions.`)),
+      make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${percent(data.calibration.error)}. The pale bars show the number of predictions.`)),
     data.spectrum ? make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
       make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}${data.spectrum.reason ? `: ${data.spectrum.reason}` : ""}.`)) : null));
 
@@ -314,7 +311,7 @@ function labelMap(map) {
     tip.hidden = i < 0;
     if (i < 0) return;
     tip.replaceChildren(make("strong", {}, map.names[i]),
-      make("div", { class: "soft" }, `${count(map.counts[i])} training examples` + (map.recall[i] === null ? "" : ` · recall ${per(map.recall[i], 0)}`)),
+      make("div", { class: "soft" }, `${count(map.counts[i])} training examples` + (map.recall[i] === null ? "" : ` · recall ${percent(map.recall[i], 0)}`)),
       make("div", {}, map.neighbours[i].length ? `Nearest: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
     const x = screenX(i), y = screenY(i);
     tip.style.left = `${Math.max(8, Math.min(x + 16, canvas.clientWidth - tip.offsetWidth - 8))}px`;
@@ -383,8 +380,9 @@ if (data.map) {
 
 const SHOWN = 5; // explained examples that are open
 // --- labels, confusions, explanations ------------------------------------------------------------------------------
+const labelCell = (row) => make("div", {}, row.name, row.description ? make("div", { class: "soft small", title: row.description }, row.description) : null);
 const labelRows = (title, rows) => table(title, ["label", narrow ? "train" : "training", "test", narrow ? "prec." : "precision", "recall", "F1"],
-  rows.map((row) => [row.name, count(row.count), count(row.true), per(row.precision, 0), per(row.recall, 0), per(row.f1, 0)]), [1, 2, 3, 4, 5]);
+  rows.map((row) => [labelCell(row), count(row.count), count(row.true), percent(row.precision, 0), percent(row.recall, 0), percent(row.f1, 0)]), [1, 2, 3, 4, 5]);
 section("labels", "Labels", "Best and worst labels", `Labels with ${count(data.labels.min_count)} or more test examples, by F1 of the first ${model.top_k} predictions.`,
   make("div", { class: "grid" }, make("div", { class: "card" }, make("h3", {}, "Best"), labelRows("Best labels", data.labels.best)),
     make("div", { class: "card" }, make("h3", {}, "Worst"), labelRows("Worst labels", data.labels.worst))));
@@ -393,7 +391,7 @@ section("confusions", "Confusions", "Confused labels",
   data.confusions.length ? "Pairs where one label was true and missed while the other was predicted and wrong, more often than by chance." : "No two labels are confused more often than by chance.",
   data.confusions.length ? make("div", { class: "card" }, ...data.confusions.map((pair) => make("details", {},
     make("summary", {}, make("b", {}, pair.true), " predicted as ", make("b", {}, pair.predicted),
-      make("span", { class: "soft" }, ` · ${times(pair.count)}, ${per(pair.rate, 0)} of its examples` + (pair.reverse ? ` · ${times(pair.reverse)} in reverse` : ""))),
+      make("span", { class: "soft" }, ` · ${times(pair.count)}, ${percent(pair.rate, 0)} of its examples` + (pair.reverse ? ` · ${times(pair.reverse)} in reverse` : ""))),
     ...(pair.examples.length ? pair.examples.map((text) => make("p", { class: "quote" }, text)) : [make("p", { class: "quote" }, "The examples are features, not texts.")])))) : null);
 
 function meter(probability) {
@@ -404,7 +402,7 @@ function meter(probability) {
 function explained(example) {
   const words = make("div", { class: "words" }), sum = make("div", { class: "sum" });
   const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, onclick: () => show(prediction) },
-    make("span", { class: "sr" }, prediction.right ? "right: " : "wrong: "), `${prediction.name} `, make("small", {}, likely(prediction.probability)), meter(prediction.probability)));
+    make("span", { class: "sr" }, prediction.right ? "right: " : "wrong: "), `${prediction.name} `, make("small", {}, percent(prediction.probability, 0)), meter(prediction.probability)));
   function show(prediction) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(example.predictions[i] === prediction)));
     words.replaceChildren();
@@ -460,7 +458,7 @@ function candidates(trials) {
     .sort((a, b) => first(a) - first(b));
   return table("Candidates", names, rows.map((row) => Object.assign(names.map((name) => row[name] ?? ""), { strong: row.outcome === "chosen" })));
 }
-section("settings", "Settings", "Settings", data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : null,
+section("settings", "Settings", "Settings", [...data.about, data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : ""].join(" "),
   make("div", { class: "card" }, table("Settings", ["setting", "value"], flat(data.settings))),
   ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), make("p", { class: "sum" }, "Those in bold are part of the model."), candidates(data.selection))] : []),
   ...(data.notes.length ? [make("div", { class: "card" }, make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note)))] : []));

@@ -28,7 +28,9 @@ def render(contents: dict[str, Any]) -> str:
         The page.
     """
     folder = files("rembrandt.explore.report")
-    template, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    names = ("page.html", "page.css", "percent.js", "page.js")
+    template, style, module, script = (folder.joinpath(name).read_text("utf-8") for name in names)
+    script = f"{module.replace('export ', '')}{script}"
     parts = {
         "title": html.escape(str(contents["title"])),
         "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:",

@@ -148,6 +148,8 @@ function parseVector(text) {
   }
 }
 
+const minus = (value) => value.toFixed(3).replace("-", "−");
+
 function explanationOf(prediction, text) {
   const { words, segments, base, comparison, rest, score } = prediction.explanation;
   const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
@@ -157,12 +159,13 @@ function explanationOf(prediction, text) {
   const others = words.slice(8).reduce((sum, word) => sum + word.contribution, rest);
   return [
     h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(prediction.label) }, prediction.name)),
+    prediction.description ? h("p", { class: "about" }, prediction.description) : "",
     text === null ? "" : h("p", { class: "reading" }, markedText(text, segments)),
     h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the score"), h("tbody", null, rows)),
     h(
       "p",
       { class: "quiet sum" },
-      `Log-odds ${score.toFixed(3)} = ${base.toFixed(3)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
+      `Log-odds ${minus(score)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
     ),
   ];
 }

@@ -1,4 +1,6 @@
 // Build elements from data. Text is inserted as text only, so that label names are never parsed as HTML.
+import { percent } from "./percent.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, props, children) {
@@ -29,12 +31,8 @@ export function bar(fraction, signed = false) {
 }
 
 export const formatCount = (number) => number.toLocaleString("en");
-/** A probability as per cent. What is neither certain nor impossible is shown as neither. */
-export function formatPercent(fraction) {
-  if (fraction < 1 && fraction >= 0.995) return ">99%";
-  if (fraction > 0 && fraction < 0.0005) return "<0.1%";
-  return fraction >= 0.0995 ? `${Math.round(100 * fraction)}%` : `${(100 * fraction).toFixed(1)}%`;
-}
+/** A probability in per cent, with a decimal where it is small. */
+export const formatPercent = (fraction) => percent(fraction, fraction < 0.0995 ? 1 : 0);
 export const formatSigned = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 /** The name of a label, and its identifier if that is another text. */
 export const nameOf = ({ label, name }) => h("span", { class: "name" }, name, label === name ? null : h("small", { class: "id" }, label));

@@ -62,7 +62,7 @@ function entry(one, selected) {
     null,
     h(
       "a",
-      { href: labelLink(one.label), "aria-current": one.label === selected ? "true" : null },
+      { href: labelLink(one.label), title: one.description || null, "aria-current": one.label === selected ? "true" : null },
       nameOf(one),
       h("span", { class: "quiet number" }, formatCount(one.count), h("span", { class: "sr" }, " training examples")),
     ),
@@ -70,17 +70,21 @@ function entry(one, selected) {
 }
 
 async function draw(page, selected) {
-  const { label, name, count, neighbors } = await api.neighbors(selected);
-  page.replaceChildren(
-    h("h2", null, name),
-    label === name ? "" : h("p", { class: "quiet id" }, label),
-    h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, " · ", h("a", { href: `#/map/${encodeURIComponent(label)}` }, "show on the map")),
-    h("h3", null, "Nearest labels"),
-    neighborList(neighbors),
-  );
+  const one = await api.neighbors(selected);
+  page.replaceChildren(...labelDetails(one, " · ", h("a", { href: `#/map/${encodeURIComponent(one.label)}` }, "show on the map")));
 }
 
-export function neighborList(neighbors) {
+/** What a label is, how often it was seen, and the labels nearest to it; `more` follows the count. */
+export const labelDetails = ({ label, name, description, count, neighbors }, ...more) => [
+  h("h2", null, name),
+  label === name ? "" : h("p", { class: "quiet id" }, label),
+  description ? h("p", { class: "about" }, description) : "",
+  h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, ...more),
+  h("h3", null, "Nearest labels ", h("span", { class: "quiet" }, "by cosine")),
+  neighborList(neighbors),
+];
+
+function neighborList(neighbors) {
   if (!neighbors.length) return h("p", { class: "hint" }, "This label has no neighbours: its vector is zero.");
   return withArrowKeys(
     h(
@@ -92,7 +96,7 @@ export function neighborList(neighbors) {
           null,
           h(
             "a",
-            { class: "label", href: labelLink(one.label) },
+            { class: "label", href: labelLink(one.label), title: one.description || null },
             nameOf(one),
             h("span", { class: "score", title: "cosine" }, h("span", { class: "sr" }, "cosine "), one.cosine.toFixed(2)),
             bar(one.cosine),

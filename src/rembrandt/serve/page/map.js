@@ -1,7 +1,7 @@
 // The map of the labels: drag, zoom, hover, select.
 import * as api from "./api.js";
 import { withArrowKeys, hideError, showError, debounce, h, formatCount } from "./dom.js";
-import { neighborList } from "./labels.js";
+import { labelDetails } from "./labels.js";
 
 const MAX_ZOOM = 400; // relative to the view of all labels
 const REACH = 14; // pixels within which the pointer selects a label
@@ -179,13 +179,7 @@ export async function map(root, state, initial) {
       if (selected !== i || closed) return;
       hideError();
       near = answer.neighbors.map((one) => indexOf.get(one.label)).filter((j) => j !== undefined);
-      panel.replaceChildren(
-        h("h2", null, answer.name),
-        answer.label === answer.name ? "" : h("p", { class: "quiet id" }, answer.label),
-        h("p", { class: "facts" }, `${formatCount(answer.count)} training examples`),
-        h("h3", null, "Nearest labels"),
-        neighborList(answer.neighbors),
-      );
+      panel.replaceChildren(...labelDetails(answer));
       for (const link of panel.querySelectorAll("a.label")) {
         link.addEventListener("click", (event) => {
           const j = indexOf.get(decodeURIComponent(link.hash.slice("#/labels/".length)));

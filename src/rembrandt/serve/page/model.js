@@ -1,6 +1,7 @@
 // Settings, measurements and spectrum of a model.
 import * as api from "./api.js";
 import { h, svg, formatCount } from "./dom.js";
+import { percent } from "./percent.js";
 
 const SCORERS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
 
@@ -19,6 +20,7 @@ export async function model(root) {
       h("h1", null, facts.name),
       h("p", { class: "facts" }, `version ${facts.version}, saved ${new Date(facts.saved_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}, takes ${facts.takes}`),
       h("p", { class: "facts" }, `Its scores come from ${new Intl.ListFormat("en").format(facts.scorers.map((name) => SCORERS[name]))}.`),
+      facts.about.map((sentence) => h("p", { class: "about" }, sentence)),
       h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     ),
   );
@@ -50,7 +52,9 @@ const pairs = (facts) =>
 
 /** The candidates, with the columns in which they differ. */
 function candidates(trials) {
-  const rows = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0)).map((trial) => Object.fromEntries(flat(trial)));
+  const measure = (name) => name.includes("@") || name === "quality";
+  const shown = (trial) => flat(trial).map(([name, value]) => [name, measure(name) ? percent(trial[name]) : value]);
+  const rows = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0)).map((trial) => Object.fromEntries(shown(trial)));
   const first = (name) => (name === "outcome" ? 0 : name === "scorers" ? 1 : name.includes("@") ? 2 : 3);
   const columns = [...new Set(rows.flatMap(Object.keys))]
     .filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1)
@@ -58,7 +62,7 @@ function candidates(trials) {
   return h(
     "table",
     null,
-    h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
+    h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " ").replace(/^p@/, "P@"))))),
     h("tbody", null, rows.map((row) => h("tr", { class: row.outcome === "chosen" ? "chosen" : null }, columns.map((name) => h("td", null, row[name] ?? ""))))),
   );
 }
