@@ -43,7 +43,6 @@ from rembrandt.scorers.protocol import Scorer
 from rembrandt.selection import halving, unwatched
 from rembrandt.selection.blending import blends
 from rembrandt.selection.rungs import rungs_of
-from rembrandt.selection.trial import ROWS
 
 FOLDER = Path("bench-results") / "parts"
 PRESENT = (blend.LENGTH, blend.PENALTY, halving.CHANCE)
@@ -122,7 +121,7 @@ def fitted(data: Examples, X_test: Any, truth: Truth, preset: str) -> tuple[dict
 def candidates(scorers: dict[str, Scorer], X: Any, data: Examples) -> Candidates:
     """Return the candidates of rows, as a model of these scorers does."""
     log_counts = np.log1p(np.bincount(data.Y.indices, minlength=data.n_labels)).astype(np.float32)
-    size = min([ROWS, *(scorer.block_rows for scorer in scorers.values())])
+    size = min(scorer.block_rows for scorer in scorers.values())
     blocks = (X[rows] for rows in spans(X.shape[0], size))
     prepared_blocks = ({name: scorer.prepare(block) for name, scorer in scorers.items()} for block in blocks)
     return Candidates.joined([collect(scorers, rows, log_counts) for rows in prepared_blocks])

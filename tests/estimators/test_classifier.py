@@ -243,7 +243,7 @@ class TestTopK:
         empty = ~np.isin(labels, np.arange(3, 11))
         assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
 
-    @pytest.mark.parametrize("decoder", DECODERS)
+    @pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "candidates"])  # it needs other scorers
     @pytest.mark.parametrize("method", ["rembrandt", "cs"])
     def test_every_decoder_predicts(self, decoder, method):
         X, y = blobs()
