@@ -89,13 +89,13 @@ def fitted(data: Examples, X_test: Any, truth: Truth, preset: str) -> tuple[dict
     begun = cpu_seconds()
     rungs = rungs_of(data, recipe.seed, short=True)
     search = halving._Search(data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter)
-    choice = search.run()
+    choice = search.run(recipe.decoder)
     facts: dict[str, Any] = {"chosen": list(choice.recipe.scorers), "search_cpu": cpu_seconds() - begun}
     scorers: dict[str, Scorer] = {}
     facts |= {"cpu": {}, "megabytes": {}}
     for name in search.fitted:
         begun = cpu_seconds()
-        scorers[name] = fit_scorer(name, data, choice.recipe)[0]
+        scorers[name] = fit_scorer(name, data, choice.recipe, others=dict(scorers))[0]
         facts["cpu"][name], facts["megabytes"][name] = cpu_seconds() - begun, scorers[name].nbytes / 1e6
     held = replace(search.splits[0].held, Y=_stacked([split.held.Y for split in search.splits]))
     proposing = {name for name, scorer in scorers.items() if scorer.proposes}
