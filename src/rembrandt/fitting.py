@@ -7,6 +7,7 @@ import numpy as np
 
 from rembrandt import memory
 from rembrandt.data.examples import Examples
+from rembrandt.data.rows import label_feature_pairs
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.hinge import ENTRIES
 from rembrandt.engines.place import CPU, Place
@@ -93,7 +94,8 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),
             decoder="ridge" if recipe.decoder == "discriminant" else recipe.decoder if embedding else "transpose",
             itemsize=data.X.dtype.itemsize,
-            together=data.X.label_feature_pairs(data.Y) if trees else 0,
+            together=label_feature_pairs(data.X, data.Y) if trees else 0,
+            n_trees=1 if recipe.trees.n_trees == "auto" else recipe.trees.n_trees,
         ),
         independent=not data.multiclass,
     )

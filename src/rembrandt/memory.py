@@ -31,7 +31,8 @@ class Shape:
     itemsize: int = 4  # bytes per number of X
     features: int | None = None  # limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped
     copies: int = 5  # copies of a logistic decoder's weights
-    together: int = 0  # upper bound on the pairs of a label and a feature that occur together; 0 without trees
+    together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
+    n_trees: int = 1
 
 
 def estimate(shape: Shape) -> dict[str, int]:
@@ -51,7 +52,7 @@ def estimate(shape: Shape) -> dict[str, int]:
         "logistic": shape.copies * weights + mapped_rows + gram,
     }
     decoder = item * shape.n * shape.k + solving[shape.decoder]
-    trees = 24 * shape.together  # directions during clustering, or weights in two orders
+    trees = 8 * (shape.n_trees + 1) * shape.together  # weights, those of one tree also as they were found
     total = LIBRARIES + data + max(embedding, decoder, weights + trees)
     return {"data": data, "embedding": embedding, "decoder": decoder, "trees": trees, "total": total}
 
