@@ -183,7 +183,7 @@ class Recipe:
 
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
-STORED_WEIGHTS = 2e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
+STORED_WEIGHTS = 1.5e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
 # Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
 # and label, as the other parts of a fit do.
@@ -221,7 +221,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     own = PRESETS[params["preset"]].trees
     trees = params["trees"] or own
     sizes = {name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"}
-    if "n_trees" in sizes and data.X.resident()[0] < data.n:
+    if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
         sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding
     kernel = params["kernel"]

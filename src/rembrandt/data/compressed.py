@@ -137,13 +137,13 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(raw)  # type: ignore[return-value]
     if magic == b"\xfd7zXZ\x00":
-        start = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-        return io.BufferedReader(_Frames(raw, start, lzma.LZMAError, b"\0"), CHUNK)
+        xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+        return io.BufferedReader(_Frames(raw, xz, lzma.LZMAError, b"\0"), CHUNK)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         import zstandard  # other files do not need it
 
-        start = lambda: zstandard.ZstdDecompressor().decompressobj()  # noqa: E731
-        return io.BufferedReader(_Frames(raw, start, zstandard.ZstdError), CHUNK)
+        zst = zstandard.ZstdDecompressor().decompressobj
+        return io.BufferedReader(_Frames(raw, zst, zstandard.ZstdError), CHUNK)
     return raw
 
 
