@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from rembrandt import LabelEmbedder, RembrandtClassifier
-from rembrandt.data.convert import convert
+from rembrandt import Dataset, LabelEmbedder, RembrandtClassifier, recipe
+from rembrandt.data.convert import convert, write_store
+from rembrandt.data.rows import as_rows, label_feature_pairs
 from rembrandt.errors import SettingsError
 from rembrandt.recipe import (
     DECODERS,
@@ -76,6 +77,22 @@ class TestPresets:
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
         assert found == replace(resolved(preset="fast").trees, n_trees=5, passes=10)
         assert "auto" not in (found.n_trees, found.pairs)
+
+    def test_fewer_trees_for_a_large_store(self, tmp_path, monkeypatch):
+        X, Y = several()
+        names = [str(label) for label in range(Y.shape[1])]
+        parts = [
+            Dataset.build(sparse.csr_array(Y[rows].astype("f4")), sparse.csr_array(X[rows]), label_names=names)
+            for rows in (slice(100), slice(100, None))
+        ]
+        stored = write_store(parts, tmp_path / "store").dataset()
+        monkeypatch.setattr(recipe, "STORED_WEIGHTS", 3 * label_feature_pairs(as_rows(stored.X), stored.Y))
+        assert resolved(examples(stored.X, stored.Y)).trees.n_trees == 3
+        assert resolved(examples(stored.X, stored.Y), trees=TreeSettings(n_trees=4)).trees.n_trees == 4
+        assert resolved(examples(stored.X, stored.Y), trees=TreeSettings(cost=1.0)).trees.n_trees == 3
+        monkeypatch.setattr(recipe, "STORED_WEIGHTS", 0)
+        assert resolved(examples(stored.X, stored.Y)).trees.n_trees == 1
+        assert resolved().trees.n_trees == 5
 
     def test_better_ones_have_more_of_everything(self):
         fast, balanced, best = (resolved(preset=preset) for preset in PRESETS)

@@ -11,6 +11,7 @@ import resource
 import tempfile
 import time
 import traceback
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from rembrandt.errors import RembrandtError
 
 PATIENCE = 5.0  # seconds after which a case counts as hanging
 START = 120.0  # seconds for a process to start, and for its first case, which compiles
+BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # characters that change the direction of text
 Case = Callable[[np.random.Generator, Path], str]  # what a case gave, in a word; an error of ours is a refusal
 
 
@@ -53,6 +55,12 @@ class Difference(AssertionError):
     """A result that differs from what was expected, without an error."""
 
 
+def harmless(character: str) -> bool:
+    """Whether a character in a message neither controls a terminal nor hides or reorders what follows it."""
+    is_control = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    return not is_control and unicodedata.bidirectional(character) not in BIDI
+
+
 def serve(connection: Any, module: str, name: str, seed: int, folder: str) -> None:
     """Run the cases whose numbers arrive."""
     logs = os.open(os.devnull, os.O_WRONLY)
@@ -67,7 +75,7 @@ def serve(connection: Any, module: str, name: str, seed: int, folder: str) -> No
             outcome = case(rng, root)
         except RembrandtError as error:
             outcome = "refused"
-            if len(str(error)) > 2500 or not str(error).isprintable():
+            if len(str(error)) > 2500 or not all(map(harmless, str(error))):
                 outcome, detail = "traceback", f"an unbounded or unprintable message: {str(error)[:200]!r}"
         except Difference as error:
             outcome, detail = "difference", str(error)[:500]

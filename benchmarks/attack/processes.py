@@ -138,6 +138,8 @@ def kills(count: int, seed: int) -> tuple[Counter[str], list[str]]:
             outcomes["kept" if finding is None else "lost"] += 1
             if finding is not None:
                 failures.append(f"kill {number} of {operation}: {finding}")
+            if (number + 1) % 20 == 0:
+                print(f"{number + 1} kills, {len(failures)} failures", flush=True)
     return outcomes, failures
 
 

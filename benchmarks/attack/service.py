@@ -48,6 +48,10 @@ def post(body: bytes, head: bytes = JSON) -> bytes:
     return head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
+def get(path: bytes) -> bytes:
+    return HEAD.replace(b"POST /v1/predict", b"GET " + path) + b"\r\n"
+
+
 FORM = HEAD.replace(b"/v1/predict", b"/v1/projects/model/suggest")
 FORM += b"Content-Type: application/x-www-form-urlencoded\r\n"
 ATTACKS: dict[str, bytes] = {
@@ -71,6 +75,11 @@ ATTACKS: dict[str, bytes] = {
     "a large header": JSON + b"X: " + b"x" * (1 << 20) + b"\r\n\r\n",
     "many headers": JSON + b"X: 1\r\n" * 10_000 + b"\r\n",
     "a long path": b"GET /" + b"x" * (1 << 20) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a search for all": get(b"/v1/labels?query=a&limit=1000"),
+    "a long search": get(b"/v1/labels?query=" + b"a" * 1000),
+    "neighbours": get(b"/v1/labels/nothing/neighbors?k=1000"),
+    "a map": get(b"/v1/map?limit=200000"),
+    "a path outside": get(b"/page/..%2f..%2f..%2fapp.py"),
     "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
     "half a request": JSON + b'Content-Length: 100\r\n\r\n{"texts": [',
     "half a header": HEAD[:60],
@@ -149,8 +158,8 @@ class Attack:
             self.begun += 1
             await self.attack(self.rng.choice(list(ATTACKS)))
 
-    async def attack(self, name: str) -> None:
-        """Send a hostile request on a connection of its own."""
+    async def attack(self, name: str) -> str:
+        """Send a hostile request on a connection of its own; return the status or what else became of it."""
         outcome = "closed"
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port)
@@ -169,6 +178,14 @@ class Attack:
         self.statuses["hostile"][outcome] += 1
         if outcome == "no answer" or outcome.startswith("5"):
             self.failures.append(f"{name}: {outcome}")
+        return outcome
+
+    def line(self, what: str) -> str:
+        """What clients were answered so far."""
+        p50, p99 = 1e3 * np.percentile(self.latencies, [50, 99])
+        kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in self.statuses.items())
+        requests = sum(sum(found.values()) for found in self.statuses.values())
+        return f"{what}: {requests:,} requests: {kinds}; good p50 {p50:.0f} ms, p99 {p99:.0f} ms"
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
         """Replace and reload the model at even intervals; return how often that succeeded."""
@@ -219,14 +236,16 @@ async def under_attack(attack: Attack, model: Path, others: list[Path], options:
 
 
 async def one_by_one(attack: Attack, pid: int) -> tuple[float, float]:
-    """Send every hostile request alone; return the longest time and the most additional memory."""
-    slowest, before = 0.0, megabytes(pid)
-    Path(f"/proc/{pid}/clear_refs").write_text("5")  # VmHWM starts again
+    """Send every hostile request alone; print its time and memory, and return the most of both."""
+    slowest = most = 0.0
     for name in ATTACKS:
-        start = time.perf_counter()
-        await attack.attack(name)
-        slowest = max(slowest, time.perf_counter() - start)
-    return slowest, megabytes(pid, "VmHWM") - before
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # VmHWM starts again
+        before, start = megabytes(pid), time.perf_counter()
+        outcome = await attack.attack(name)
+        seconds, more = time.perf_counter() - start, megabytes(pid, "VmHWM") - before
+        print(f"{name:<20}{outcome:>10}{seconds:>8.2f} s{more:>+8.0f} MB", flush=True)
+        slowest, most = max(slowest, seconds), max(most, more)
+    return slowest, most
 
 
 def run(options: Any) -> tuple[str, list[str]]:
@@ -239,9 +258,11 @@ def run(options: Any) -> tuple[str, list[str]]:
             warm = Attack(host, port, texts, max(64, options.cases // 10), options.seed)
             asyncio.run(under_attack(warm, model, others, argparse.Namespace(**{**vars(options), "swaps": 1})))
             before = megabytes(process.pid)
+            print(f"{warm.line('warm-up')}; memory {before:.0f} MB", flush=True)
             attack = Attack(host, port, texts, options.cases, options.seed)
             swapped = asyncio.run(under_attack(attack, model, others, options))
             after = megabytes(process.pid)
+            print(f"{attack.line('attack')}; memory {after - before:+.0f} MB", flush=True)
             slowest, more = asyncio.run(one_by_one(attack, process.pid))
             seconds = time.perf_counter() - start
             failures = warm.failures + attack.failures
@@ -251,13 +272,10 @@ def run(options: Any) -> tuple[str, list[str]]:
             failures.append(f"the service exited with {process.returncode}")
         if "Traceback" in (said := (root / "log").read_text()):
             failures.append(f"the service logged {said[-1500:]}")
-    p50, p99 = 1e3 * np.percentile(attack.latencies, [50, 99])
     if more > MOST_MEGABYTES:
         failures.append(f"a hostile request took {more:.0f} MB")
-    kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in attack.statuses.items())
     line = (
-        f"service: {sum(sum(found.values()) for found in attack.statuses.values()):,} requests from {options.clients} "
-        f"clients, {swapped} swaps: {kinds}; good p50 {p50:.0f} ms, p99 {p99:.0f} ms; memory {before:.0f} MB, "
+        f"{attack.line(f'service, {options.clients} clients, {swapped} swaps')}; memory {before:.0f} MB, "
         f"{after - before:+.0f} MB; hostile alone {slowest:.2f} s, {more:+.0f} MB; {len(failures)} failures; "
         f"{seconds:.0f} s"
     )

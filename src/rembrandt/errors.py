@@ -6,12 +6,12 @@ from pathlib import Path
 
 _LONGEST = 2_000  # characters of a message, which may quote its input
 # Characters that terminals act on, and those that change the direction of the text around them.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
     """Return text with control characters escaped, as in ``\\x1b``."""
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def bounded(message: str) -> str:

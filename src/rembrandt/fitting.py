@@ -7,6 +7,7 @@ import numpy as np
 
 from rembrandt import memory
 from rembrandt.data.examples import Examples
+from rembrandt.data.rows import label_feature_pairs
 from rembrandt.embeddings import largest_rank
 from rembrandt.engines.hinge import ENTRIES
 from rembrandt.engines.place import CPU, Place
@@ -87,13 +88,14 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             n=rows,
             d=d + 1,
             c=data.n_labels,
-            nonzeros=int(entries + data.Y.nnz + (2 * min(data.X.nnz, ENTRIES) if trees and rows < n else 0) + proposed),
+            nonzeros=int(entries + data.Y.nnz + trees * (2 if rows < n else 1) * min(data.X.nnz, ENTRIES) + proposed),
             k=k,
             width=k + recipe.embedding.n_oversamples if embedding else 0,
             mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),
             decoder="ridge" if recipe.decoder == "discriminant" else recipe.decoder if embedding else "transpose",
             itemsize=data.X.dtype.itemsize,
-            together=data.X.label_feature_pairs(data.Y) if trees else 0,
+            together=label_feature_pairs(data.X, data.Y) if trees else 0,
+            n_trees=1 if recipe.trees.n_trees == "auto" else recipe.trees.n_trees,
         ),
         independent=not data.multiclass,
     )

@@ -31,16 +31,17 @@ class Shape:
     itemsize: int = 4  # bytes per number of X
     features: int | None = None  # limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped
     copies: int = 5  # copies of a logistic decoder's weights
-    together: int = 0  # upper bound on the pairs of a label and a feature that occur together; 0 without trees
+    together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
+    n_trees: int = 1
 
 
 def estimate(shape: Shape) -> dict[str, int]:
     """Return the bytes of each part, and in total; the stages follow each other, so the largest of them counts."""
     item = shape.itemsize
     data = 2 * (4 + item) * shape.nonzeros  # both matrices, by rows and by columns
-    wide = 2 * 8 * shape.width * min(max(shape.d, shape.c), 1 << 16)  # float64 blocks during factorization
-    between = min(item * shape.n * shape.width, 1 << 29)  # intermediate rows of a product
-    embedding = item * shape.width * (8 * shape.d + 4 * shape.c) + wide + between
+    wide = 8 * shape.width * min(max(shape.d, shape.c), 1 << 16)  # a float64 block during factorization
+    between = 2 * min(item * shape.n * shape.width, 1 << 29)  # intermediate rows of a product
+    embedding = item * shape.width * (5 * shape.d + 2 * shape.c) + wide + between
     weights, gram = item * shape.mapped * shape.c, 3 * 8 * shape.mapped**2
     mapped_rows = item * shape.n * shape.mapped if shape.features is None else shape.features
     block = 24 * min(shape.n, 1 << 13) * shape.mapped  # mapped rows at a time, with copies in double precision
@@ -51,8 +52,9 @@ def estimate(shape: Shape) -> dict[str, int]:
         "logistic": shape.copies * weights + mapped_rows + gram,
     }
     decoder = item * shape.n * shape.k + solving[shape.decoder]
-    trees = 24 * shape.together  # directions during clustering, or weights in two orders
-    total = LIBRARIES + data + max(embedding, decoder, weights + trees)
+    held = 8 * shape.n_trees * shape.together  # weights of the trees, which are fitted first
+    trees = held + 8 * shape.together  # those of the last tree also as they were found
+    total = LIBRARIES + data + max(trees, held + max(embedding, decoder))
     return {"data": data, "embedding": embedding, "decoder": decoder, "trees": trees, "total": total}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rembrandt.checks import check_among, check_number, check_whole, seed_of
 from rembrandt.data.examples import Examples
+from rembrandt.data.rows import label_feature_pairs
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import KERNELS
 from rembrandt.linalg.sparse import is_sparse
@@ -95,7 +96,8 @@ class TreeSettings:
     Parameters
     ----------
     n_trees : int or "auto", default="auto"
-        Number of trees, each with its own clusters of labels. Their scores are averaged.
+        Number of trees, each with its own clusters of labels. Their scores are averaged. "auto" is that of the preset,
+        3 or 5; fewer for a large store, whose trees would not fit in memory.
     pairs : float or "auto", default="auto"
         Budget of the first level, in pairs of examples and nodes: larger is slower and more accurate. Where all
         examples × labels fit into it, there are no clusters and each label is learned against all examples.
@@ -181,6 +183,7 @@ class Recipe:
 
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
+STORED_WEIGHTS = 1.5e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
 # Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
 # and label, as the other parts of a fit do.
@@ -218,6 +221,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     own = PRESETS[params["preset"]].trees
     trees = params["trees"] or own
     sizes = {name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"}
+    if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
+        sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding
     kernel = params["kernel"]
     if embedding.n_random_features is None:

@@ -26,7 +26,7 @@ def test_hostile_clients_harm_nobody():
     given = service.parser().parse_args(["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2"])
     line, failures = service.run(given)
     assert failures == []
-    assert "2 swaps: good " in line and "0 failures" in line
+    assert "2 swaps: " in line and " requests: good " in line and "0 failures" in line
 
 
 def test_of_two_writers_one_wins():

@@ -216,7 +216,9 @@ def test_labels_do_not_control_the_terminal(tmp_path: Path, run: Run) -> None:
     (tmp_path / "a.tsv").write_text(f"label\ttext\n{rows}", encoding="utf-8")
     reading = ["--text", "text", "--labels", "label"]
     run("fit", str(tmp_path / "a.tsv"), *reading, "--output", str(tmp_path / "m"), "--preset", "fast", "--quiet")
-    for command in (["predict", str(tmp_path / "m"), str(tmp_path / "a.tsv"), "--text", "text"],):
-        shown = run(*command).out
-        assert r"a\x1b]0;x\x07b\x9b\u202e" in shown
-        assert "\x1b" not in shown and "\x9b" not in shown and "\u202e" not in shown
+    command = ["predict", str(tmp_path / "m"), str(tmp_path / "a.tsv"), "--text", "text"]
+    shown, found = run(*command).out, run(*command, "--json")
+    assert r"a\x1b]0;x\x07b\x9b\u202e" in shown
+    assert name in {label["label"] for row in found.rows for label in row["labels"]}
+    for printed in (shown, found.out):
+        assert "\x1b" not in printed and "\x9b" not in printed and "\u202e" not in printed

@@ -1,11 +1,13 @@
 """Every wrong file gets an error of ours that names the place."""
 
 import contextlib
+import lzma
 import subprocess
 import sys
 import tempfile
 import textwrap
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +224,20 @@ def test_a_small_file_that_decompresses_to_much(tmp_path):
     )
     assert int(answer.stdout) < 150_000  # kilobytes
     with pytest.raises(DataError, match="line 1: this line is longer than"):
+        read(path)
+
+
+def test_streams_of_xz_and_a_dictionary_of_4_gigabytes(tmp_path):
+    """Streams may follow each other with zeros between them. A header that asks for much memory is refused."""
+    first, second = lzma.compress(b"a | x\n"), lzma.compress(b"b | y\n")
+    path = tmp_path / "a.vw.xz"
+    path.write_bytes(first + bytes(4) + second + bytes(8))
+    assert read(path).label_names == ["a", "b"]
+    header = bytearray(first[12 : 12 + 4 * first[12]])  # of the block, without its checksum
+    assert header[2:4] == b"\x21\x01"  # LZMA2 with one byte of properties, the size of the dictionary
+    header[4] = 40
+    path.write_bytes(first[:12] + header + zlib.crc32(header).to_bytes(4, "little") + first[16 + 4 * first[12] :])
+    with pytest.raises(DataError, match="Memory usage limit"):
         read(path)
 
 

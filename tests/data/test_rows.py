@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
-from rembrandt.data.rows import MemoryRows, array_digest, as_rows
+from rembrandt.data.rows import MemoryRows, array_digest, as_rows, label_feature_pairs
 from rembrandt.data.store import Store
 
 N, D, C = 23, 9, 4
@@ -44,7 +44,7 @@ def test_shape_and_blocks(rows):
     assert_array_equal(np.vstack([part for _, part in found]), X.toarray())
     if sp.issparse(rows[:1]):
         assert rows.nnz == X.nnz
-        assert rows.label_feature_pairs(Y) == np.diff(X.indptr) @ np.diff(Y.indptr)
+        assert label_feature_pairs(rows, Y) == pytest.approx((Y.T @ abs(X)).nnz, rel=0.2)
         assert rows.used_columns().tolist() == [0, 1, 2, 3, 4, 6, 7, 8]
         assert rows.n_empty in (None, int((np.diff(X.indptr) == 0).sum()))
     assert rows.resident()[0] <= N

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from rembrandt import Dataset, RembrandtClassifier, TextFeatures, load
 from rembrandt.errors import ModelError, OutputExistsError
-from rembrandt.model.folder import save_folder
+from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.saving import load_model
 from rembrandt.recipe import DECODERS, EmbeddingSettings, TreeSettings
 from tests.estimators.problems import settled, words
@@ -228,6 +228,35 @@ class TestFolders:
         save_folder(tmp_path / "other", {"a": np.ones(2)}, {})
         with pytest.raises(ModelError, match="not a classifier"):
             load_model(tmp_path / "other")
+
+    def test_features_that_would_not_fit_in_memory_are_refused(self, tmp_path):
+        """A few bytes can claim any number of features, and prediction has a list for each."""
+        RembrandtClassifier(scorers="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
+        arrays, metadata = load_folder(tmp_path / "model")
+        many = {name: np.array([array[0], 1 << 45]) for name, array in arrays.items() if name.endswith(".shape")}
+        save_folder(tmp_path / "other", arrays | many, metadata)
+        with pytest.raises(ModelError, match=r"35,184,372,088,832 features need more memory"):
+            load(tmp_path / "other")
+
+    @pytest.mark.parametrize("dense", [0, False, "", "(", "f4,f4", "O", {}])
+    def test_a_type_of_targets_that_is_none_is_refused(self, tmp_path, dense):
+        X, y = points()
+        RembrandtClassifier(**options()).fit(X, np.eye(4)[y]).save(tmp_path / "model")
+        arrays, metadata = load_folder(tmp_path / "model")
+        assert metadata["extra"]["dense_target"] is not None
+        save_folder(tmp_path / "other", arrays, metadata | {"extra": metadata["extra"] | {"dense_target": dense}})
+        with pytest.raises(ModelError, match="other is damaged"):
+            load(tmp_path / "other")
+
+    def test_memory_that_runs_out_is_a_sentence(self, tmp_path, monkeypatch):
+        RembrandtClassifier(scorers="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
+
+        def fail(*_):
+            raise MemoryError("Unable to allocate 7.45 GiB")
+
+        monkeypatch.setattr("rembrandt.model.saving._check_fit", fail)
+        with pytest.raises(ModelError, match=r"model: memory ran out \(Unable to allocate 7\.45 GiB"):
+            load(tmp_path / "model")
 
     def test_an_unfitted_classifier_cannot_be_saved(self, tmp_path):
         with pytest.raises(ValueError, match="not fitted"):

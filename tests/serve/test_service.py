@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ import pytest
 from rembrandt import TextFeatures
 from rembrandt import load as load_model
 from rembrandt.errors import DataError
+from rembrandt.explore.neighbors import unit_vectors
 from rembrandt.serve.app import create_app
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
+from rembrandt.serve.labels import Labels
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 from tests.features.test_encoder import Letters
@@ -187,6 +190,21 @@ def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
         assert refused.status_code == 422 and "the old one stays in use" in refused.json()["error"]["message"]
         fit(data, path)  # without an encoder
         assert client.post("/v1/models/encoded/reload").status_code == 200
+
+
+def test_label_vectors_are_computed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+
+    def slow(classifier: Any) -> Any:
+        begun.append(classifier)
+        time.sleep(0.1)
+        return unit_vectors(classifier)
+
+    monkeypatch.setattr("rembrandt.serve.labels.unit_vectors", slow)
+    labels = Labels(load_model(model))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: labels.neighbors(0, 3, 0), range(8)))
+    assert len(begun) == 1 and len(found[0]) == 3 and all(each == found[0] for each in found)
 
 
 def accepted(metrics: str) -> float:

@@ -15,7 +15,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import SettingsError, printable
+from rembrandt.errors import CONTROL, SettingsError, printable
 
 if TYPE_CHECKING:
     from rembrandt.estimators.predictions import Predictions
@@ -97,7 +97,10 @@ def _text_lines(found: Predictions) -> Iterator[str]:
 
 
 def _json_lines(found: Predictions) -> Iterator[str]:
-    return (json.dumps(document, ensure_ascii=False) for document in found.documents())
+    """A JSON object for each example. JSON may contain characters that terminals act on; they are escaped."""
+    for document in found.documents():
+        text = json.dumps(document, ensure_ascii=False)
+        yield CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _write(found: Predictions, suffix: str, wide: bool, target: Any) -> None:

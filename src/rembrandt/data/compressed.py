@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
@@ -22,7 +23,8 @@ SUFFIXES = (".gz", ".xz", ".zst")
 CHUNK = 8 << 20
 THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
 LONGEST_LINE = 1 << 26  # bytes
-ZSTANDARD_INPUT = 1 << 11  # bytes decompressed at a time: four of them can stand for 128 KB
+INPUT = 1 << 11  # bytes decompressed at a time: four of them can stand for 128 KB
+XZ_MEMORY = 1 << 28  # bytes; xz -9 needs a quarter of it, and a file can ask for 4 GB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Item = TypeVar("Item")
@@ -135,17 +137,22 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(raw)  # type: ignore[return-value]
     if magic == b"\xfd7zXZ\x00":
-        return lzma.open(raw)  # type: ignore[return-value]
+        xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+        return io.BufferedReader(_Frames(raw, xz, lzma.LZMAError, b"\0"), CHUNK)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return io.BufferedReader(_ZstandardReader(raw), CHUNK)
+        import zstandard  # other files do not need it
+
+        zst = zstandard.ZstdDecompressor().decompressobj
+        return io.BufferedReader(_Frames(raw, zst, zstandard.ZstdError), CHUNK)
     return raw
 
 
-class _ZstandardReader(io.RawIOBase):
-    """All frames of a ``.zst`` file; the reader of the library does not notice that a file was cut short."""
+class _Frames(io.RawIOBase):
+    """All frames of a file, with bounded memory; the readers of the libraries have no bounds, or miss a cut."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
+    def __init__(self, raw: BinaryIO, start: Callable[[], Any], failure: type[Exception], padding: bytes = b"") -> None:
+        """``start()`` decompresses a frame; ``padding`` may be between frames."""
+        self._raw, self._start, self._failure, self._padding = raw, start, failure, padding
         self._frame: Any = None
         self._input = self._output = b""
 
@@ -153,19 +160,19 @@ class _ZstandardReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        import zstandard  # other files do not need it
-
         while not self._output:
-            self._input = self._input or self._raw.read(ZSTANDARD_INPUT)
+            self._input = self._input or self._raw.read(INPUT)
             if not self._input:
                 if self._frame is not None:
                     raise EOFError("the last frame does not end")
                 return 0
             if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._input = self._input.lstrip(self._padding)
+                self._frame = self._start() if self._input else None
+                continue
             try:
                 self._output = self._frame.decompress(self._input)
-            except zstandard.ZstdError as error:
+            except self._failure as error:
                 raise EOFError(str(error)) from error
             self._input = self._frame.unused_data  # empty within a frame
             self._frame = None if self._frame.eof else self._frame

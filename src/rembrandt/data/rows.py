@@ -17,6 +17,8 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
 
+SAMPLED, EXAMPLES = 128, 256  # labels by which pairs are estimated, and examples of one of them
+
 
 @dataclass(frozen=True)
 class MemoryRows:
@@ -70,17 +72,30 @@ class MemoryRows:
         """Rows and stored entries that a pass over the data holds in memory at a time."""
         return self.shape[0], self.nnz
 
-    def label_feature_pairs(self, Y: sparse.csr_array) -> int:
-        """Number of (label, feature) pairs that occur in the same row; an upper bound on tree weights."""
-        widths = np.diff(self.X.indptr) if is_sparse(self.X) else np.full(self.shape[0], self.shape[1])
-        return int(np.diff(Y.indptr).astype(np.int64) @ widths)
-
     def digest(self) -> str:
         """SHA-256 of the contents."""
         return array_digest(self.X)
 
 
 Rows = MemoryRows | StoredRows
+
+
+def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
+    """Estimate how many pairs of a label and a feature occur together in some row: an upper bound on tree weights.
+
+    Entries of Y are drawn. Over all entries, the features of the entry's label divided by its examples add up to the
+    pairs. Of labels with more than `EXAMPLES` examples that many are used, which makes the estimate larger.
+    """
+    rng = np.random.default_rng(0)
+    labels = Y.indices[rng.integers(max(1, Y.nnz), size=SAMPLED)] if Y.nnz else Y.indices
+    some = sparse.csr_array(Y[:, labels].T)
+    kept = np.arange(some.nnz) - np.repeat(some.indptr[:-1], np.diff(some.indptr)) < EXAMPLES
+    counts = np.minimum(np.diff(some.indptr), EXAMPLES)
+    rows, at = np.unique(some.indices[kept], return_inverse=True)
+    ends = np.append(0, np.cumsum(counts))
+    member = sparse.csr_array((np.ones(len(at), np.float32), at, ends), shape=(len(labels), len(rows)))
+    found = np.diff((member @ abs(as_csr(X[rows]))).indptr)
+    return int(Y.nnz * np.mean(found / counts)) if Y.nnz else 0
 
 
 def as_rows(X: Any) -> Rows:

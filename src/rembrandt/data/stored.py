@@ -84,14 +84,6 @@ class StoredRows:
             digest.update(entry.sha256.encode())
         return digest.hexdigest()
 
-    def label_feature_pairs(self, Y: sp.csr_array) -> int:
-        total = start = 0
-        for data in self.store.contents():
-            widths = np.diff(data.X.indptr)
-            total += int(np.diff(Y.indptr[start : start + len(widths) + 1]).astype(np.int64) @ widths)
-            start += len(widths)
-        return total
-
     def __getitem__(self, index: Any) -> sp.csr_array:
         numbers = range(len(self.store.shards))
         if isinstance(index, slice) and index.step in (None, 1):

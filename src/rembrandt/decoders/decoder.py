@@ -68,7 +68,7 @@ class Decoder:
         if self.link == "softmax":
             return softmax(scores)
         if self.link == "sigmoid":
-            return 1 / (1 + xp.exp(-xp.clip(scores, -60, 60)))
+            return 1 / (1 + xp.exp(-xp.clip(scores, -60.0, 60.0)))
         return xp.clip(scores, 1e-6, 1 - 1e-6)
 
 

@@ -169,15 +169,25 @@ class Nodes:
                 for_each(fit, work(group, rows))
 
     def joined(self, parts: list[Part], n_features: int) -> Weights:
-        """Join the results of all pieces into weights by node."""
+        """Join the results of all pieces into weights by node; ``parts`` is emptied, so that both never exist whole."""
         order = self.order
-        bias = np.empty(self.size, dtype=np.float32)
+        bias, sizes = np.empty(self.size, dtype=np.float32), np.empty(self.size, dtype=np.int64)
         bias[order] = np.concatenate([own for *_, own in parts])
-        counts = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in parts])
-        features, values = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
-        starts = np.append(0, np.cumsum(counts))
-        weights = sparse.csr_array((values, features, starts), shape=(self.size, n_features))
-        return as_csr(weights[np.argsort(order)]), bias
+        sizes[order] = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in parts])
+        starts = np.append(0, np.cumsum(sizes))
+        features, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
+        last = self.size
+        while parts:
+            ends, own, weights, _ = parts.pop()
+            nodes = order[last - len(ends) : last]
+            last -= len(ends)
+            at = np.arange(len(own)) + np.repeat(starts[nodes] - np.append(0, ends[:-1]), sizes[nodes])
+            features[at], values[at] = own, weights
+        short = starts.astype(np.int32) if starts[-1] < 2**31 else starts  # otherwise SciPy copies the features
+        found = sparse.csr_array((values, features, short), shape=(self.size, n_features))
+        found.sort_indices()
+        found.indices, found.indptr = found.indices.astype(np.int32, copy=False), starts
+        return found, bias
 
 
 class HingeSolver(Protocol):

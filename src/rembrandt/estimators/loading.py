@@ -60,7 +60,7 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
     names, dense = facts["feature_names"], facts["dense_target"]
     if names is not None and [*map(type, names)] != [str] * model.n_features:
         raise ModelError("its names of features do not fit its features")
-    if dense and np.dtype(dense).kind not in "biuf":
+    if dense is not None and (not isinstance(dense, str) or np.dtype(dense).kind not in "biuf"):
         raise ModelError("its type of targets cannot be read")
     classifier = RembrandtClassifier(
         **params, text=None if model.text is None else TextFeatures(**model.text.get_params())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt import memory
 from rembrandt.data.labels import as_labels
 from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.features.joined import Joined
@@ -21,6 +22,7 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
+_UNEXPECTED = ValueError, TypeError, AttributeError, LookupError, ArithmeticError, SyntaxError  # np.dtype("(")
 _SCORERS: dict[str, Any] = {"trees": Trees, "centroids": Centroids, "embedding": EmbeddingScorer}
 
 
@@ -69,7 +71,9 @@ def folder_errors(path: str | Path) -> Iterator[None]:
         yield
     except KeyError as missing:
         raise ModelError(f"{path} has no {missing}: this is not a classifier; fit and save it again") from missing
-    except (RembrandtError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as cause:
+    except MemoryError as cause:
+        raise ModelError(f"{path}: {memory.ran_out(cause)}") from cause
+    except (RembrandtError, *_UNEXPECTED) as cause:
         raise damaged(Path(path), str(cause)) from cause
 
 
@@ -101,6 +105,8 @@ def _check_fit(model: Model) -> None:
     shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
     if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
         raise ModelError("its scorers and its labels do not fit together")
+    if 16 * model.n_features > memory.available():  # lists of features, however few of them have weights
+        raise ModelError(f"its {model.n_features:,} features need more memory than is free")
     if not any(scorer.proposes for scorer in model.scorers.values()):
         raise ModelError("none of its scorers proposes labels")
     if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.scorers.keys():

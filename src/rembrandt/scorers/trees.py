@@ -29,6 +29,7 @@ from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
 
 ROWS, MOST_ROWS = 512, 4096  # rows scored by one call, at least and at most
+ROUNDED = 1 << 20  # weights rounded at a time
 CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
 CLUSTERS = 1 << 25  # log-probabilities of clusters that are kept for a block of rows
 
@@ -44,7 +45,8 @@ class Level:
     @classmethod
     def rounded(cls, weights: sparse.csr_array, bias: Array, parent: Array) -> Level:
         """Round the weights to half precision, in which they are stored: a saved model predicts the same."""
-        weights.data = as_half(weights.data).astype(np.float32)
+        for part in spans(weights.nnz, ROUNDED):
+            weights.data[part] = as_half(weights.data[part])
         return cls(weights, bias, parent)
 
 

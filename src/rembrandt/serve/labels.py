@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ class Labels:
     """Names, titles, descriptions and training counts of labels, by column."""
 
     def __init__(self, classifier: Any) -> None:
-        self._classifier = classifier
+        self._classifier, self._one_at_a_time = classifier, Lock()
         self.index: LabelIndex = classifier.model_.labels
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
@@ -40,7 +41,9 @@ class Labels:
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
         """Return the nearest labels that occurred ``min_count`` times in training, with their cosines."""
-        columns, cosines = nearest_labels(self._unit_vectors, k, [column], self.counts >= min_count)
+        with self._one_at_a_time:  # many first requests at once would each compute the vectors
+            unit = self._unit_vectors
+        columns, cosines = nearest_labels(unit, k, [column], self.counts >= min_count)
         pairs = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
         return [(other, cosine) for other, cosine in pairs if other >= 0]
 

@@ -105,7 +105,7 @@ class Registry:
         try:
             async with self._one_at_a_time:
                 new = await asyncio.to_thread(ServedModel, name, old.path, old.encoder)
-        except (RembrandtError, OSError) as error:
+        except (RembrandtError, OSError, MemoryError) as error:
             message = f"the new version cannot be loaded, and the old one stays in use: {error}"
             raise RequestError(422, message) from error
         self._put(new)
