@@ -11,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg.ranking import replace_worst
+
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
@@ -141,7 +143,6 @@ def _add_list(X: Arrays, row: int, lists: Arrays, cluster: int, position: Array,
 @njit(nogil=True, cache=True, error_model="numpy")
 def _keep(base: Any, margins: Array, labels: Array, power: float, allowed: Array, owner: Array, kept: Array) -> None:
     """Keep the labels of a cluster that are better than the worst so far, in heap order."""
-    k = kept.shape[0]
     limit = _root(base - kept[0], power)  # no label with a larger hinge is kept
     for m in range(labels.shape[0]):
         hinge = max(np.float32(0), np.float32(1) - margins[m])
@@ -150,18 +151,7 @@ def _keep(base: Any, margins: Array, labels: Array, power: float, allowed: Array
         score = np.float32(base - _raised(hinge, power))
         if not score > kept[0]:
             continue
-        hole = 0
-        while True:
-            child = 2 * hole + 1
-            if child >= k:
-                break
-            if child + 1 < k and kept[child + 1] < kept[child]:
-                child += 1
-            if kept[child] >= score:
-                break
-            kept[hole], owner[hole] = kept[child], owner[child]
-            hole = child
-        kept[hole], owner[hole] = score, labels[m]
+        replace_worst(kept, owner, score, labels[m])
         limit = _root(base - kept[0], power)
 
 

@@ -59,28 +59,30 @@ def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any
     highest label. Labels come in increasing order, so a new entry must be strictly better than the root; NaN never is.
     """
     n, c = block.shape
-    k = labels.shape[1]
     for i in range(n):
         kept, owner = best[i], labels[i]
         for j in range(c):
             score = block[i, j]
-            if not score > kept[0]:
-                continue
-            hole = 0
-            while True:
-                child = 2 * hole + 1
-                if child >= k:
-                    break
-                other = child + 1
-                if other < k and (
-                    kept[other] < kept[child] or (kept[other] == kept[child] and owner[other] > owner[child])
-                ):
-                    child = other
-                if kept[child] >= score:  # a child with an equal score has a lower label, so it is better
-                    break
-                kept[hole], owner[hole] = kept[child], owner[child]
-                hole = child
-            kept[hole], owner[hole] = score, j
+            if score > kept[0]:
+                replace_worst(kept, owner, score, j)
+
+
+@nb.njit(nogil=True, cache=True)
+def replace_worst(kept: NDArray[Any], owner: NDArray[np.int64], score: Any, label: int) -> None:
+    """Replace the root of a heap of scores, the worst entry, by a better one."""
+    k, hole = kept.shape[0], 0
+    while True:
+        child = 2 * hole + 1
+        if child >= k:
+            break
+        other = child + 1
+        if other < k and (kept[other] < kept[child] or (kept[other] == kept[child] and owner[other] > owner[child])):
+            child = other
+        if kept[child] >= score:  # a child with an equal score has a lower label, so it is better
+            break
+        kept[hole], owner[hole] = kept[child], owner[child]
+        hole = child
+    kept[hole], owner[hole] = score, label
 
 
 @nb.njit(nogil=True, cache=True)

@@ -9,23 +9,16 @@ from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.splits import draw_rows
-from rembrandt.decoders.discriminant import fit_discriminant
-from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.engines.place import CPU, Place
-from rembrandt.metrics.hits import hits
-from rembrandt.metrics.ranking import ndcg
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.embedding_fit import leave_out
-from rembrandt.selection.trial import FEWEST, Trial
+from rembrandt.selection.trial import FEWEST, Measures, Trial
 
 LABEL_POWERS, ROW_POWERS = (0.0, 0.25, 0.5), (0.0, 0.5)
 SPREAD = 0.1  # squared coefficient of variation below which counts are alike, and a power of them does nothing
 ROWS = 30_000  # that are used, at most
 HELD_OUT, MOST_HELD = 1 / 6, 4000
 LEAVE_OUT, DECODER_RIDGE = 0.5, 0.1  # of a trial
-K, BLOCK = 5, 512  # labels of a held-out row, and rows at a time
 USUAL = 0.25, 0.5  # the pair that others have to beat by more than a standard error
 
 
@@ -47,9 +40,13 @@ def label_scalings(data: Examples, recipe: Recipe) -> list[tuple[float, float]]:
 def choose_scaling(
     data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent
 ) -> tuple[Recipe, dict[tuple[float, float], float]]:
-    """Return the recipe with powers for what it leaves "auto", and the quality of each pair that was tried."""
+    """Return the recipe with powers for what it leaves "auto", and the quality of each pair that was tried.
+
+    The best pair is taken if it is better than the usual one by more than a standard error. Embeddings are judged by a
+    decoder in closed form; with one label a row, by one that does not prefer frequent labels.
+    """
     pairs = label_scalings(data, recipe)
-    rows: dict[tuple[float, float], NDArray[np.float64]] = {}
+    found: dict[tuple[float, float], Measures] = {}
     chosen = pairs[0]
     if len(pairs) > 1 and data.n >= FEWEST:
         sample = few_labels(data, recipe.seed)
@@ -57,42 +54,17 @@ def choose_scaling(
         if k != "auto":  # as many directions for a label as in the fit
             k = max(1, -(-k * sample.n_labels // np.count_nonzero(np.bincount(data.Y.indices))))
         fit, held = (sample.take(rows) for rows in draw_rows(sample.n, HELD_OUT, recipe.seed + 1, MOST_HELD))
-        trial = Trial(fit, held, data.n, place)
-        usual = replace(recipe, n_components=k).with_embedding(leave_out=LEAVE_OUT)
+        trial, judge = Trial(fit, held, data.n, place), "discriminant" if data.multiclass else "ridge"
+        judged = replace(recipe, n_components=k, decoder=judge, decoder_ridge=DECODER_RIDGE, kernel=None)
         for done, (label_power, row_power) in enumerate(pairs):
             report("choosing the scaling", done, len(pairs))
-            candidate = usual.with_embedding(label_power=label_power, row_power=row_power)
-            rows[label_power, row_power] = _quality(trial, _scorer(trial, candidate))
-        chosen = _clearly_best(rows)
-    qualities = {pair: float(quality.mean()) for pair, quality in rows.items()}
+            powers = {"label_power": label_power, "row_power": row_power, "leave_out": LEAVE_OUT}
+            found[label_power, row_power] = trial.measure(trial.scorer(judged.with_embedding(**powers)))
+        best = max(found, key=lambda pair: found[pair].quality)
+        usual = min(found, key=lambda pair: (abs(pair[0] - USUAL[0]) + abs(pair[1] - USUAL[1]), pair))
+        chosen = best if found[best].better_than(found[usual]) else usual
+    qualities = {pair: each.quality for pair, each in found.items()}
     return recipe.with_embedding(label_power=chosen[0], row_power=chosen[1]), qualities
-
-
-def _quality(trial: Trial, scorer: EmbeddingScorer) -> NDArray[np.float64]:
-    """Return the quality of each held-out row: whether its first label is right or, with several, also nDCG@5."""
-    parts = [scorer.top(scorer.prepare(X), K)[0] for _, X in trial.held.X.blocks(BLOCK)]
-    right = hits(trial.held.Y, np.vstack(parts))
-    first = right[:, 0].astype(np.float64)
-    return first if trial.held.multiclass else (first + ndcg(right, np.diff(trial.held.Y.indptr), K)) / 2
-
-
-def _clearly_best(rows: dict[tuple[float, float], NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the best pair or, where it is better by less than a standard error, the usual one."""
-    best = max(rows, key=lambda pair: float(rows[pair].mean()))
-    usual = min(rows, key=lambda pair: (abs(pair[0] - USUAL[0]) + abs(pair[1] - USUAL[1]), pair))
-    gain = rows[best] - rows[usual]
-    return best if gain.mean() > gain.std() / len(gain) ** 0.5 else usual
-
-
-def _scorer(trial: Trial, candidate: Recipe) -> EmbeddingScorer:
-    """Fit a decoder in closed form; with one label a row, one that does not prefer frequent labels."""
-    fit, place, embedded = trial.fit, trial.place, trial.embed(candidate)
-    with place.session():
-        H = leave_out(embedded, embedded.project(fit.X, place), fit, candidate, place)
-        statistics = place.statistics(H, fit.Y, None, fit.weights)
-        decoder = fit_discriminant(statistics) if fit.multiclass else fit_ridge(statistics, DECODER_RIDGE)
-    e = embedded.embedding
-    return EmbeddingScorer(embedded.projection, decoder, e.V, e.sigma, regressor=embedded.regressor, place=place)
 
 
 def few_labels(data: Examples, seed: int) -> Examples:
