@@ -64,10 +64,13 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> None:
-    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is raised."""
+def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], small: bool = False) -> None:
+    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is raised.
+
+    ``small`` work is done by this thread: handing it to others takes longer.
+    """
     calls = list(arguments)
-    if len(calls) == 1 or n_threads() == 1:
+    if small or len(calls) == 1 or n_threads() == 1:
         for call in calls:
             work(*call)
         return

@@ -29,6 +29,7 @@ from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
 
 ROWS, MOST_ROWS = 512, 4096  # rows scored by one call, at least and at most
+FEW_ROWS = 8  # of which one thread scores all trees
 ROUNDED = 1 << 20  # weights rounded at a time
 CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
 CLUSTERS = 1 << 25  # log-probabilities of clusters that are kept for a block of rows
@@ -129,7 +130,7 @@ class Trees(Scorer):
         def fill(number: int, rows: slice) -> None:
             kept[number][rows] = self.trees[number].clusters(unit, rows, self.power)
 
-        for_each(fill, self._parts(n))
+        for_each(fill, self._parts(n), small=n < FEW_ROWS)
         return PreparedRows(unit, kept)
 
     def top(self, rows: PreparedRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
@@ -268,7 +269,7 @@ class Trees(Scorer):
 
         for tree in self.trees:
             _ = tree.lists, tree.members, len(tree.levels) > 1 and tree.label_lists  # once, not in each thread
-        for_each(fill, self._parts(X.shape[0]))
+        for_each(fill, self._parts(X.shape[0]), small=X.shape[0] < FEW_ROWS)
         return best, scores
 
 
