@@ -11,7 +11,7 @@ from rembrandt import LabelEmbedder
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.selection import scaling
 from rembrandt.selection.scaling import LABEL_POWERS, ROW_POWERS, choose_scaling, few_labels, label_scalings
-from rembrandt.selection.trial import FEWEST
+from rembrandt.selection.trial import FEWEST, Measures, Trial
 from tests.estimators.problems import examples, several
 
 AUTO = Recipe(n_components=10, embedding=EmbeddingSettings(label_power="auto", row_power="auto"))
@@ -98,7 +98,7 @@ class TestChoice:
 
     def test_the_usual_scaling_where_it_does_not_matter(self, monkeypatch):
         """All pairs are as good: the usual one is taken, or of those that are tried the nearest to it."""
-        monkeypatch.setattr(scaling, "_quality", lambda trial, scorer: np.ones(trial.held.n))
+        monkeypatch.setattr(Trial, "measure", lambda trial, _: Measures((1.0,) * 3, 1.0, np.ones(trial.held.n)))
         recipe, found = choose_scaling(examples(*zipf(n=1000)), AUTO)
         assert len(found) == 3 and (recipe.embedding.label_power, recipe.embedding.row_power) == (0.25, 0.0)
 
@@ -106,5 +106,7 @@ class TestChoice:
         usual, rng = np.full(1000, 0.5), np.random.default_rng(0)
         noise = rng.normal(0, 1, 1000)
         noise -= noise.mean()
-        for gain, chosen in ((0.02, (0.25, 0.5)), (0.05, (0.0, 0.0))):  # the standard error is 0.03
-            assert scaling._clearly_best({(0.25, 0.5): usual, (0.0, 0.0): usual + noise + gain}) == chosen
+        for gain, better in ((0.02, False), (0.05, True)):  # the standard error is 0.03
+            rows = usual + noise + gain
+            found = Measures((0.0,) * 3, rows.mean(), rows)
+            assert found.better_than(Measures((0.0,) * 3, usual.mean(), usual)) == better
