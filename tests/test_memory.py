@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,3 +185,16 @@ def test_a_device_has_a_memory_of_its_own(monkeypatch):
     monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
     with pytest.raises(MemoryEstimateError, match=r"needs about .* 0.0 GiB is free on cpu,cpu"):
         RembrandtClassifier(**settled(n_components=2, device="cpu,cpu")).fit(*problem())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only the C library of Linux keeps freed memory")
+def test_freed_memory_is_given_back():
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    kept = [bytes(100_000) for _ in range(2000)]  # below the size that is mapped by itself
+    last = bytes(100_000)  # keeps the top of the heap in use
+    full = resident()
+    del kept
+    memory.give_back()
+    assert resident() < full - 100_000_000 and len(last) == 100_000

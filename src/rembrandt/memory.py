@@ -1,5 +1,7 @@
 """Estimate the memory of a fit, and refuse fits that would not fit in it."""
 
+import ctypes
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -108,6 +110,14 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:  # not on this system
         return ""
+
+
+def give_back() -> None:
+    """Return freed memory to the system. The C library of Linux keeps it for later, and models are large."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        gc.collect()
+        trim(0)
 
 
 def ran_out(error: MemoryError) -> str:

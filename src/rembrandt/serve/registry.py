@@ -10,6 +10,7 @@ from typing import Any
 
 from scipy import sparse
 
+from rembrandt import memory
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import load
@@ -109,6 +110,8 @@ class Registry:
             message = f"the new version cannot be loaded, and the old one stays in use: {error}"
             raise RequestError(422, message) from error
         self._put(new)
+        del old
+        await asyncio.to_thread(memory.give_back)
         return new
 
     def _put(self, served: ServedModel) -> None:
