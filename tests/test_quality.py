@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.data, pytest.mark.slow]
 BARS = {
     "aloi, k = 50, linear": ((90.5,), 3),
     "bibtex": ((66.0, 41.0, 29.8), 3),
-    "delicious": ((67.5, 61.5, 56.8), 3),
     "pubmed-mesh, fast": ((87.0, 74.5, 63.0), 3),
 }
 
