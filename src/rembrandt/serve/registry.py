@@ -21,6 +21,7 @@ from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
 from rembrandt.serve.metrics import Metrics
 
+_IN_USE = 2.0  # seconds after which no request uses a model that was replaced
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
@@ -110,8 +111,8 @@ class Registry:
             message = f"the new version cannot be loaded, and the old one stays in use: {error}"
             raise RequestError(422, message) from error
         self._put(new)
-        del old
-        await asyncio.to_thread(memory.give_back)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_IN_USE, loop.run_in_executor, None, memory.give_back)
         return new
 
     def _put(self, served: ServedModel) -> None:
