@@ -13,7 +13,7 @@ from rembrandt.engines.hinge import ENTRIES
 from rembrandt.engines.place import CPU, Place
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import Recipe, ScorerName
+from rembrandt.recipe import SCORERS, Recipe, ScorerName
 from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding_fit import NO_OTHERS, PROPOSED, fit_embedding_scorer, n_random_features
@@ -80,7 +80,7 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
     n, d = data.X.shape
     rows, entries = data.X.resident()
     trees, embedding = "trees" in recipe.scorers, "embedding" in recipe.scorers
-    k, proposed = 0, 2 * PROPOSED * n // 8 if embedding and recipe.decoder == "candidates" else 0
+    k = 0
     if embedding:
         k = largest_rank(n, d + 1, data.n_labels) if recipe.n_components == "auto" else recipe.n_components
     return place.check_memory(
@@ -88,13 +88,14 @@ def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
             n=rows,
             d=d + 1,
             c=data.n_labels,
-            nonzeros=int(entries + data.Y.nnz + trees * (2 if rows < n else 1) * min(data.X.nnz, ENTRIES) + proposed),
+            nonzeros=int(entries + data.Y.nnz + trees * (2 if rows < n else 1) * min(data.X.nnz, ENTRIES)),
             k=k,
             width=k + recipe.embedding.n_oversamples if embedding else 0,
             mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),
             decoder="ridge" if recipe.decoder == "discriminant" else recipe.decoder if embedding else "transpose",
             itemsize=data.X.dtype.itemsize,
             together=label_feature_pairs(data.X, data.Y) if trees else 0,
+            lists=4 * n * PROPOSED * (len(SCORERS) - 1) if embedding and recipe.decoder == "candidates" else 0,
             n_trees=1 if recipe.trees.n_trees == "auto" else recipe.trees.n_trees,
         ),
         independent=not data.multiclass,

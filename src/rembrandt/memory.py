@@ -35,6 +35,7 @@ class Shape:
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
     n_trees: int = 1
+    lists: int = 0  # bytes of the labels that other scorers propose for each example
 
 
 def estimate(shape: Shape) -> dict[str, int]:
@@ -56,7 +57,7 @@ def estimate(shape: Shape) -> dict[str, int]:
     decoder = item * shape.n * shape.k + solving[shape.decoder]
     held = 8 * shape.n_trees * shape.together  # weights of the trees, which are fitted first
     trees = held + 8 * shape.together  # those of the last tree also as they were found
-    total = LIBRARIES + data + max(trees, held + max(embedding, decoder))
+    total = LIBRARIES + data + shape.lists + max(trees, held + max(embedding, decoder))
     return {"data": data, "embedding": embedding, "decoder": decoder, "trees": trees, "total": total}
 
 

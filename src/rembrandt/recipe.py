@@ -26,7 +26,7 @@ Open = Any  # a value, or "auto" until it is chosen
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
 METHODS: tuple[Method, ...] = get_args(Method)
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
-LINEAR: tuple[DecoderName, ...] = ("transpose", "candidates")  # decoders without a kernel
+LINEAR: tuple[DecoderName, ...] = ("transpose", "candidates")  # decoders without a kernel and a penalty
 
 
 @dataclass(frozen=True)

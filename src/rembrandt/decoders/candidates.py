@@ -42,7 +42,7 @@ def fit_candidates(
     Y : csr_array of shape (n, c)
         Labels.
     proposals : ndarray of shape (n, m)
-        Labels that other scorers propose for each row, -1 where there are fewer.
+        Labels that other scorers propose for each row, -1 where there are fewer. True and repeated ones become -1.
     weights : ndarray of shape (n,), optional
         Weights of the rows.
     seed : int, default=0
@@ -56,8 +56,7 @@ def fit_candidates(
     """
     n, k = H.shape
     c, rng = Y.shape[1], np.random.default_rng(seed)
-    negatives = proposals.copy()
-    drop_known(negatives, Y.indptr, Y.indices)
+    drop_known(proposals, Y.indptr, Y.indices)
     mean, deviation = _moments(H)
     scale = 1 / (np.sqrt(k) * deviation)  # rows of about unit length
     Q, bias = np.zeros((c, k), dtype=np.float32), np.full(c, START, dtype=np.float32)
@@ -69,7 +68,7 @@ def fit_candidates(
             rows = ((as_numpy(H[part]) - mean) * scale).astype(np.float32)
             order = rng.permutation(len(rows))
             rate = np.float32(RATE * (1 - (epoch + part.start / n) / EPOCHS))
-            example = (negatives[part], Y.indptr[part.start : part.stop + 1], Y.indices, importance[part])
+            example = (proposals[part], Y.indptr[part.start : part.stop + 1], Y.indices, importance[part])
             descend(rows, order, *example, rate, Q, bias, squares)
     report("decoder", EPOCHS, EPOCHS)
     weights_ = np.ascontiguousarray((Q * scale.astype(np.float32)).T)

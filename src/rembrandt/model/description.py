@@ -11,7 +11,7 @@ import numpy as np
 from rembrandt import __version__
 from rembrandt.metrics.percent import percent, probability
 from rembrandt.model.model import Model
-from rembrandt.recipe import EMBEDDING_PARAMETERS
+from rembrandt.recipe import EMBEDDING_PARAMETERS, LINEAR
 from rembrandt.scorers.thresholds import summary
 from rembrandt.scorers.trees import Trees
 
@@ -82,7 +82,7 @@ def recipe_words(facts: Mapping[str, Any]) -> str:
     settings, trees = facts["embedding"], facts["trees"]
     parts = [f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder {facts['decoder']}"]
     parts += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
-    parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] != "transpose" else []
+    parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] not in LINEAR else []
     parts += ["rows of unit length"] if facts["normalize"] else []
     parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
     powers = [f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)]

@@ -274,7 +274,7 @@ class _Search:
         names = [name for name in self.recipe.scorers if name in self.fitted]
         helds = [split.held for split in self.splits]
         held = replace(helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr")))
-        found = self._blends(held)
+        found, tried = self._blends(held), {name: own[0] for name, own in self.fitted.items()}
         if (other := self._on_candidates()) is not None:
             before, self.fitted["embedding"] = self.fitted["embedding"], other
             second = self._blends(held)
@@ -286,8 +286,8 @@ class _Search:
         recipe = usual(self.recipe, self.axes)
         for name in names:
             best = self.fitted[name][0]
-            if best in self.last:
-                self.last[best]["outcome"] = "chosen" if name in chosen.names else "not needed"
+            if tried[name] in self.last:
+                self.last[tried[name]]["outcome"] = "chosen" if name in chosen.names else "not needed"
             if name == "embedding":
                 recipe = replace(best, trees=recipe.trees)
             elif name == "trees":
@@ -327,9 +327,9 @@ class _Search:
         """Return the chosen embedding with a decoder that learns from what the other scorers propose."""
         if self.decoder not in ("auto", "candidates") or not {"embedding"} < set(self.fitted):
             return None
-        base = self.fitted["embedding"][0]
-        if self._expected([base], self.rungs[self.number]) > self._left:
-            return None
+        base, has_kernel = self.fitted["embedding"][0], self.recipe.kernel not in ("auto", None)
+        if self.decoder == "auto" and (has_kernel or self._expected([base], self.rungs[self.number]) > self._left):
+            return None  # a kernel was asked for, or there is no time
         one = replace(base, decoder="candidates", kernel=None).with_embedding(proposes=False)
         scorers = []
         for number, split in enumerate(self.splits):
