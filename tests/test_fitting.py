@@ -233,16 +233,16 @@ class TestFirstTree:
         arrays, facts = choice.arrays()
         again = Choice.from_arrays(arrays, json.loads(json.dumps(facts)))  # as after an interruption
         models = [
-            fit_model(data, each.recipe, each.blend, each.threshold, first_tree=each.first_tree)
+            fit_model(data, each.recipe, each.blend, each.threshold, first_trees=each.first_trees)
             for each in (choice, again)
         ]
         for model in models:
             first, second = model.scorers["trees"].trees
-            own = choice.first_tree.trees[0].labels
+            own = choice.first_trees.trees[0].labels
             assert_array_equal(first.labels.weights.toarray(), own.weights.toarray())
             assert first.labels.weights.nnz != second.labels.weights.nnz
         assert_array_equal(*(model.probabilities(data.X[:50]) for model in models))
 
     @pytest.mark.parametrize("n", [400, 5200])
     def test_one_of_too_few_rows_is_not(self, n):
-        assert self.choice(n)[1].first_tree is None
+        assert self.choice(n)[1].first_trees is None

@@ -32,17 +32,17 @@ def fit_model(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-    first_tree: Trees | None = None,
+    first_trees: Trees | None = None,
 ) -> Model:
     """Fit the model that ``recipe`` describes; nothing in it may be "auto". Without a blend it has fixed weights.
 
-    ``first_tree`` was fitted to nearly all examples already and becomes the first of several.
+    ``first_trees`` were fitted to nearly all examples already; the others are fitted now.
     """
     facts: dict[str, Any] = recipe.to_json() | {"memory_estimate": check_memory(data, recipe, place)}
     facts["predict_threshold"] = None if data.multiclass else summary(threshold)
     scorers: dict[str, Scorer] = {}
     for name in recipe.scorers:
-        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_tree, scorers)
+        scorers[name], found = fit_scorer(name, data, recipe, place, report, checkpoints, first_trees, scorers)
         facts |= found
     return Model(
         classes=data.classes,
@@ -63,12 +63,12 @@ def fit_scorer(
     place: Place = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-    first_tree: Trees | None = None,
+    first_trees: Trees | None = None,
     others: Mapping[str, Scorer] = NO_OTHERS,
 ) -> tuple[Scorer, dict[str, Any]]:
     """Fit one scorer of a recipe; also return facts about it. A decoder may learn from what ``others`` propose."""
     if name == "trees":
-        work = report, checkpoints, place, first_tree
+        work = report, checkpoints, place, first_trees
         return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, *work), {}
     if name == "centroids":
         return fit_centroids(data.X, data.Y, data.weights, report), {}

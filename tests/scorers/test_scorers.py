@@ -13,7 +13,7 @@ from rembrandt.errors import ModelError, SettingsError
 from rembrandt.fitting import fit_scorer
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.centroids import fit_centroids, largest_entries
+from rembrandt.scorers.centroids import fit_centroids, heavy_entries, largest_entries
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer
 from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
@@ -60,6 +60,26 @@ class TestCentroids(ScorerContract):
         A = sparse.csr_array(rng.standard_normal((20, 30)) * (rng.random((20, 30)) < 0.4))
         expected = np.where(np.abs(A.toarray()) >= np.sort(np.abs(A.toarray()))[:, [-4]], A.toarray(), 0)
         assert_array_equal(largest_entries(A, 4).toarray(), expected)
+
+    def test_of_many_labels_the_best_are_found_with_their_exact_scores(self, scorer, rows, scores, monkeypatch):
+        exact, _ = scorer.top(rows, 3)
+        monkeypatch.setattr("rembrandt.scorers.centroids.MANY", 1)
+        found, cosines = scorer.top(rows, 3)
+        assert_allclose(cosines, np.take_along_axis(scores, found, axis=1), atol=1e-6)
+        assert (np.diff(cosines, axis=1) <= 0).all()
+        assert (found[:, 0] == exact[:, 0]).mean() >= 0.9
+        assert scorer.top(rows, 2, allowed=np.arange(5))[0].max() < 5
+
+    def test_heavy_entries_have_their_share_of_the_squared_length(self, X):
+        for share in (0.0, 0.5, 0.9, 1.0):
+            kept, whole = heavy_entries(X, share), X.toarray() ** 2
+            assert ((kept.toarray() ** 2).sum(axis=1) >= share * whole.sum(axis=1) - 1e-6).all()
+            for row in range(len(whole)):
+                dropped = np.setdiff1d(X[[row]].indices, kept[[row]].indices)
+                smallest = whole[row, kept[[row]].indices].min(initial=np.inf)
+                assert (whole[row, dropped] <= smallest + 1e-12).all()
+                others = whole[row, kept[[row]].indices].sum() - smallest if kept[[row]].nnz else 0.0
+                assert others < share * whole[row].sum() or share == 0.0 or kept[[row]].nnz == 0
 
 
 class TestTrees(ScorerContract):

@@ -195,9 +195,9 @@ class TestSize:
             assert scorer.projection.shape[1] == rank
             assert scorer.decoder.fourier.size == rank + features
 
-    @pytest.mark.parametrize("full", [False, True])
-    def test_a_trial_that_is_not_full_has_one_tree(self, full):
+    @pytest.mark.parametrize("n_trees", [1, 2, 3])
+    def test_a_trial_has_as_many_trees_as_asked_for_and_the_model_has(self, n_trees):
         fit, held = texts(), texts(300, 1)
-        found = Trial(fit, held, fit.n, full=full).scorer(OTHERS["trees"])
-        wanted = fit_model(fit, OTHERS["trees"].with_trees(n_trees=2 if full else 1)).scorers["trees"]
+        found = Trial(fit, held, fit.n, n_trees=n_trees).scorer(OTHERS["trees"])
+        wanted = fit_model(fit, OTHERS["trees"].with_trees(n_trees=min(2, n_trees))).scorers["trees"]
         assert found.nbytes == wanted.nbytes

@@ -25,7 +25,6 @@ from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import METHODS, Recipe
 
-CHOLESKY_LIMIT = 4096  # columns up to which one dense factor is faster than iterations
 SMALL = 1024  # features and labels up to which products are faster on one thread
 PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
@@ -96,7 +95,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
     problem = pose(engine, recipe, features, report)
     size = engine.c if problem.over == "labels" else engine.d
     # With few features and labels extra columns are cheap, and improve the last values.
-    cheap = max(engine.d, engine.c) <= CHOLESKY_LIMIT
+    cheap = max(engine.d, engine.c) <= engine.exact_columns
     width = k + (max(settings.n_oversamples, k) if cheap else settings.n_oversamples)
     report(stage, 0, 2)
     if problem.operator is None:
@@ -198,7 +197,7 @@ def ridge_solver(engine: Engine, recipe: Recipe, use: Use, report: Report = sile
     norms = engine.column_sums(name, squared=True)
     size, settings = len(norms), recipe.embedding
     strength = relative(ridge_of(recipe, use), norms)
-    if settings.solver == "cholesky" or (settings.solver == "auto" and size <= CHOLESKY_LIMIT):
+    if settings.solver == "cholesky" or (settings.solver == "auto" and size <= engine.exact_columns):
         matrix = engine.label_gram(engine.asarray(np.eye(size))) if use == "labels" else engine.gram_matrix()
         return CholeskyRidge(matrix, strength)
     start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), recipe.seed)

@@ -15,6 +15,7 @@ Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
 VERY_SPARSE = 0.06  # density below which a Gram matrix is a sparse product
+EXACT = 1.6e5  # operations of a dense factor, d³, that take as long as the iterations over one entry of X
 
 
 class CpuEngine(Engine):
@@ -26,6 +27,8 @@ class CpuEngine(Engine):
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self._matrices: dict[str, Matrix] = {"X": as_csr(X) if is_sparse(X) else np.asarray(X), "Y": as_csr(Y)}
         self._transposes: dict[str, Any] = {}
+        entries = self._matrices["X"].nnz if is_sparse(X) else X.size
+        self.exact_columns = min(self.exact_columns, int((EXACT * entries) ** (1 / 3)))
 
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         """``leftᵀ D (right Q)``, some columns at a time to bound the n × width block in between."""

@@ -23,6 +23,7 @@ class Engine:
     d: int
     c: int
     dtype: Any
+    exact_columns: int = 4096  # columns up to which one dense factor is faster than iterations
     means: tuple[Block, Block] | None = None  # of the features and the labels, when they are subtracted
     label_scale: Block | None = None  # factors of the labels' columns, when they are scaled
     _cross: Block | None = None
@@ -83,6 +84,7 @@ class Wrapped(Engine):
     def __init__(self, raw: Engine) -> None:
         self.raw, self.label_scale = raw, raw.label_scale
         self.n, self.d, self.c = raw.n, raw.d, raw.c
+        self.exact_columns = raw.exact_columns
 
     def gram_matrix(self) -> Block:
         return self.raw.gram_matrix()

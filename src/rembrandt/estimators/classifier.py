@@ -399,7 +399,7 @@ class RembrandtClassifier(Updates):
             warn_if_large(choice.recipe)
             # What was learned on held-out examples goes with the fit on all examples.
             model = fit_model(
-                *(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints, choice.first_tree)
+                *(data, choice.recipe, choice.blend, choice.threshold, place, report, checkpoints, choice.first_trees)
             )
         warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
         learned = {"blends": choice.blends, "calibration_error": choice.calibration_error, "version": __version__}

@@ -27,7 +27,7 @@ Pool = tuple[Arrays, Arrays, Array, Array]
 IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
 RUN = 512
 ROUND = 6  # passes over the active examples before the margins of all are computed again
-ACTIVE = np.float32(1 / 3)  # of the tolerance: the gradient at which an example becomes active
+ACTIVE = np.float32(0.5)  # of the tolerance: the gradient at which an example becomes active
 SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
 
 

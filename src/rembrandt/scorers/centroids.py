@@ -11,7 +11,7 @@ from scipy import sparse
 from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays
-from rembrandt.linalg.ranking import top_k
+from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
@@ -23,6 +23,9 @@ KEPT = 100  # largest entries of a centroid that are kept
 SUMMED = 1 << 15  # rows added up at a time
 ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
+MANY = 5000  # labels from which on candidates are found by the largest entries of a row
+SHARE = 0.9  # of the squared length of a row that its largest entries have: rare words, which few labels have
+WIDER = 2  # candidates found so, per label asked for; their cosines are then exact
 SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 
 
@@ -53,6 +56,14 @@ class Centroids(Scorer):
         return unit_rows(X)
 
     def top(self, rows: sparse.csr_array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        """Return the labels with the largest cosines; of many labels, nearly all of them."""
+        if self.n_labels < MANY:
+            return self._search(rows, k, allowed)
+        found, _ = self._search(heavy_entries(rows, SHARE), WIDER * k, allowed)
+        best, scores = rank(found, self.at(rows, found))
+        return best[:, :k], scores[:, :k]
+
+    def _search(self, rows: sparse.csr_array, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
         lists, n = csr_arrays(self._by_feature), rows.shape[0]
         best, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
 
@@ -151,8 +162,31 @@ def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:
     """Keep the ``kept`` largest entries of every row by absolute value."""
     chosen = np.zeros(A.nnz, dtype=np.bool_)
     _mark_largest(A.indptr, np.abs(A.data), kept, chosen)
+    return _selected(A, chosen)
+
+
+def heavy_entries(A: sparse.csr_array, share: float) -> sparse.csr_array:
+    """Keep the largest entries of every row, until they have this share of its squared length."""
+    chosen = np.zeros(A.nnz, dtype=np.bool_)
+    _mark_heavy(A.indptr, A.data.astype(np.float64) ** 2, share, chosen)
+    return _selected(A, chosen)
+
+
+def _selected(A: sparse.csr_array, chosen: Array) -> sparse.csr_array:
     starts = np.concatenate([[0], np.cumsum(chosen)])[A.indptr]
     return as_csr(sparse.csr_array((A.data[chosen], A.indices[chosen], starts), shape=A.shape))
+
+
+@njit(nogil=True, cache=True)
+def _mark_heavy(indptr: Array, squares: Array, share: float, chosen: Array) -> None:
+    for row in range(len(indptr) - 1):
+        first, last = indptr[row], indptr[row + 1]
+        missing = share * squares[first:last].sum()
+        for at in np.argsort(-squares[first:last], kind="mergesort"):
+            if missing <= 0:
+                break
+            chosen[first + at] = True
+            missing -= squares[first + at]
 
 
 @njit(nogil=True, cache=True)

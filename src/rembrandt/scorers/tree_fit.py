@@ -39,7 +39,7 @@ def fit_trees(
 ) -> Trees:
     """Fit ``settings.n_trees`` trees; one when there is nothing to cluster, as all would be equal.
 
-    ``given`` is the first tree, if it was fitted already.
+    ``given`` are the first trees, if they were fitted already.
     """
 
     @cache
@@ -54,9 +54,9 @@ def fit_trees(
 
         return checkpoints.stage(f"tree-{number}", compute, Trees.arrays, Trees.from_arrays).trees[0]
 
-    first = tree(0) if given is None else given.trees[0]
-    n_trees = settings.n_trees if len(first.levels) > 1 else 1
-    return Trees((first, *(tree(number) for number in range(1, n_trees))), settings.power, settings.beam)
+    first = (tree(0),) if given is None else given.trees
+    n_trees = settings.n_trees if len(first[0].levels) > 1 else 1
+    return Trees((*first, *(tree(number) for number in range(len(first), n_trees))), settings.power, settings.beam)
 
 
 def cluster_depths(n: int, c: int, pairs: float) -> list[int]:

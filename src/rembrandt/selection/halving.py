@@ -29,7 +29,9 @@ from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
 from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
-NEARLY_ALL = 0.9  # of the examples: a tree that was fitted to them for the blend is kept
+NEARLY_ALL = 0.9  # of the examples: trees that were fitted to them for the blend are kept
+TRIAL_TREES = {0: 1, 1: 1, 2: 3}  # by effort, on the last rung: few trees rank nearly as many do
+KEPT_TREES = 2  # of them, at most: the others are fitted to all examples
 MARGIN = 1.25  # factor on the expected time of a trial
 KEPT = 2  # candidates of each scorer that reach the next rung of a search with a budget, at least
 
@@ -67,15 +69,15 @@ class Choice:
     calibration_error: float | None = None
     seconds: float = 0.0
     ended: str = "there are too few examples to hold any out"
-    first_tree: Trees | None = None  # fitted to nearly all examples: the model fits the others alone
+    first_trees: Trees | None = None  # fitted to nearly all examples: the model fits the others alone
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the choice as arrays and JSON, for a checkpoint."""
         facts = vars(self) | {"recipe": self.recipe.to_json(), "blend": self.blend.to_json()}
         del facts["threshold"]
         arrays: Arrays = {"threshold": np.atleast_1d(np.float64(self.threshold))}
-        if self.first_tree is not None:
-            own, facts["first_tree"] = self.first_tree.arrays()
+        if self.first_trees is not None:
+            own, facts["first_trees"] = self.first_trees.arrays()
             arrays |= own
         return arrays, facts
 
@@ -85,8 +87,8 @@ class Choice:
         threshold = checked("threshold", arrays, (None,))
         own: dict[str, Any] = {"threshold": float(threshold[0]) if len(threshold) == 1 else threshold}
         own |= {"recipe": Recipe.from_json(facts["recipe"]), "blend": Blend.from_json(facts["blend"])}
-        if facts["first_tree"] is not None:
-            own["first_tree"] = Trees.from_arrays(arrays, facts["first_tree"])
+        if facts["first_trees"] is not None:
+            own["first_trees"] = Trees.from_arrays(arrays, facts["first_trees"])
         if json.loads(json.dumps(own["recipe"].to_json())) != facts["recipe"]:
             raise StorageError("a setting is missing from the recipe")
         return cls(**facts | own)
@@ -177,9 +179,9 @@ class _Search:
         return self.budget - (self.now() - self.begun)
 
     def _begin(self, number: int, rung: Rung) -> None:
-        full = rung.last and self.effort == 2  # otherwise with one tree, which ranks nearly as several do
+        n_trees = TRIAL_TREES[self.effort] if rung.last else 1
         same = number > 0 and self.rungs[number - 1].fit[0] is rung.fit[0]
-        before = {name: own for name, own in self.fitted.items() if same and not (full and name == "trees")}
+        before = {name: own for name, own in self.fitted.items() if same and not (n_trees > 1 and name == "trees")}
         self.number, self.measured, self.before, self.fitted = number, {}, before, {}
         part = self.data
         if rung.labels is not None:
@@ -187,7 +189,7 @@ class _Search:
             part = replace(part, Y=sparse.csr_array(part.Y[:, columns]), classes=part.classes[columns])
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
-        self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, full, share) for a, b in pairs]
+        self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, n_trees, share) for a, b in pairs]
         self._advance(0)
         self._tell()
 
@@ -307,7 +309,7 @@ class _Search:
             chosen.calibration_error,
             self.now() - self.begun if self.budget < inf else 0.0,
             ended,
-            self._first_tree() if "trees" in chosen.names else None,
+            self._first_trees() if "trees" in chosen.names else None,
         )
         self._tell(choice)
         return choice
@@ -338,13 +340,14 @@ class _Search:
             scorers.append(split.scorer(one, others=others))
         return one, scorers
 
-    def _first_tree(self) -> Trees | None:
-        """Return the tree of the last rung if it is one of several and saw nearly all examples."""
+    def _first_trees(self) -> Trees | None:
+        """Return trees of the last rung if they saw nearly all examples, and the model has more."""
         seen = self.rungs[self.number].rows
-        if len(self.splits) > 1 or seen < NEARLY_ALL * self.data.n or self.recipe.trees.n_trees == 1:
+        if len(self.splits) > 1 or seen < NEARLY_ALL * self.data.n:
             return None
         trees: Trees = self.fitted["trees"][1][0]
-        return trees if len(trees.trees) == 1 and len(trees.trees[0].levels) > 1 else None
+        kept = trees.trees[: min(KEPT_TREES, self.recipe.trees.n_trees - 1)]
+        return replace(trees, trees=kept) if kept and len(kept[0].levels) > 1 else None
 
     def _advance(self, rows: int) -> None:
         """Report how far the search is; with a budget its time is watched instead."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,15 @@ class Measures:
 class Trial:
     """One split of examples into a part to fit on and a part to measure on; what candidates share is fitted once.
 
-    ``full`` fits as many trees as the model will have, otherwise one.
+    A trial of trees fits at most ``n_trees`` of those that the model will have.
     """
 
     def __init__(
-        self, fit: Examples, held: Examples, n: int, place: Place = CPU, full: bool = True, share: float = 1.0
+        self, fit: Examples, held: Examples, n: int, place: Place = CPU, n_trees: float = inf, share: float = 1.0
     ) -> None:
         """``n`` is the number of all training examples, and ``share`` that of the labels that are used."""
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
-        self.full, self.share = full, share
+        self.n_trees, self.share = n_trees, share
         self._embedded: dict[Any, tuple[int, Embedded]] = {}  # the last ones by their settings, with the rank asked for
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
@@ -77,7 +78,7 @@ class Trial:
             return self._embedding_scorer(candidate, others)
         check_memory(self.fit, candidate, self.place)
         pairs = candidate.trees.pairs * self.fit.n / self.n
-        sized = candidate.with_trees(pairs=pairs, n_trees=candidate.trees.n_trees if self.full else 1)
+        sized = candidate.with_trees(pairs=pairs, n_trees=min(candidate.trees.n_trees, self.n_trees))
         return fit_scorer(candidate.scorers[0], self.fit, sized, self.place, report)[0]
 
     def embed(self, candidate: Recipe) -> Embedded:
