@@ -14,9 +14,8 @@ from pathlib import Path
 
 from rembrandt.data import numeric
 from rembrandt.data.arrays import MOST_LABELS, Numbers
-from rembrandt.data.batches import Batch, Columns, Ids, datasets
+from rembrandt.data.batches import Batch, Columns, Ids
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
-from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.progress import Report
 
@@ -34,13 +33,10 @@ class Header:
     n_labels: int
 
 
-def repository_parts(
-    path: Path, label_names: Sequence[str] | None, n_features: int | None, report: Report, rows: float
-) -> Iterator[Dataset]:
-    """Read a file in parts of about ``rows`` examples; ``label_names`` names the ids, ``n_features`` widens X.
-
-    Without a header, or ``n_features``, each part is as wide as its own ids.
-    """
+def repository_batches(
+    path: Path, label_names: Sequence[str] | None, n_features: int | None, report: Report
+) -> tuple[Iterator[Batch], Columns]:
+    """Read the rows and what is known about columns; ``label_names`` names the ids, ``n_features`` widens X."""
     chunks = line_chunks(path, report)
     header, first = _take_header(next(chunks, Chunk(b"", path, 1)))
     names, feature_names = None if label_names is None else list(label_names), None
@@ -55,7 +51,7 @@ def repository_parts(
     most_labels = min(most_labels, most_labels if names is None else len(names))
     most_features = min(most_features, most_features if n_features is None else n_features)
     batches = _batches(chain([first], chunks), header, most_labels, most_features)
-    return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", Columns(names, feature_names, width))
+    return batches, Columns(names, feature_names, width)
 
 
 def _batches(chunks: Iterator[Chunk], header: Header | None, most_labels: int, most_features: int) -> Iterator[Batch]:
