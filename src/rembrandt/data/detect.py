@@ -72,8 +72,5 @@ def detect(path: Path) -> str:
         return "repository"
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
-    raise DataError(
-        f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}",
-        path,
-        parameter="format",
-    )
+    message = f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}"
+    raise DataError(message, path, parameter="format")

@@ -26,18 +26,10 @@ class Unsplit:
     after: int
     example: str
 
-    @property
-    def certain(self) -> bool:
-        return self.separator != ","
-
-    @property
-    def name(self) -> str:
-        return repr(self.separator)
-
     def sentence(self) -> str:
         return (
             f"the labels look like several in one, such as {self.example[:60]!r}: there are {self.before:,} different "
-            f"ones, and {self.after:,} when they are split at {self.name}"
+            f"ones, and {self.after:,} when they are split at {self.separator!r}"
         )
 
 
@@ -76,8 +68,8 @@ def check_labels(data: Dataset, path: str | Path, separator: str | None = None) 
             message = f"{path}: no row has the label separator {separator!r}; is it another one?"
             warnings.warn(RembrandtWarning(message, "label_separator"), stacklevel=2)
         return
-    remedy = f"set label_separator to {found.name}, or verbatim_labels if each is one label"
+    remedy = f"set label_separator to {found.separator!r}, or verbatim_labels if each is one label"
     parameters = ("label_separator", "verbatim_labels")
-    if found.certain:
+    if found.separator != ",":
         raise DataError(f"{found.sentence()}; {remedy}", path, parameter=parameters)
     warnings.warn(RembrandtWarning(f"{path}: {found.sentence()}; {remedy}", parameters), stacklevel=2)
