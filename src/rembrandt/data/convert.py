@@ -16,16 +16,7 @@ from rembrandt.data.detect import ReadOptions
 from rembrandt.data.labels import LabelIndex
 from rembrandt.data.reader import read_parts
 from rembrandt.data.shard import Entry, ShardData, write_shard
-from rembrandt.data.store import (
-    MANIFEST,
-    PROGRESS,
-    Manifest,
-    Store,
-    is_store,
-    read_names,
-    read_text_features,
-    write_text_features,
-)
+from rembrandt.data.store import MANIFEST, PROGRESS, Manifest, Store, is_store, write_text_features
 from rembrandt.errors import DataError, OutputExistsError
 from rembrandt.features.text import TextFeatures
 from rembrandt.progress import Report, silent
@@ -87,9 +78,9 @@ class _Writer:
 
     def __init__(self, folder: Path, manifest: Manifest, report: Report) -> None:
         self.folder, self.manifest, self.report = folder, manifest, report
-        self.labels = read_names(folder, manifest, "labels")
-        self.features = read_names(folder, manifest, "features") if manifest.has_feature_names else None
-        self.text = read_text_features(folder, manifest)
+        self.labels = manifest.names(folder, "labels")
+        self.features = manifest.names(folder, "features") if manifest.has_feature_names else None
+        self.text = manifest.text_features(folder)
 
     def choose_text_features(
         self, given: TextFeatures | None, files: list[Path], parts: Callable[..., Iterator[Dataset]]
