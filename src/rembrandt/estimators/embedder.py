@@ -270,18 +270,12 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def _recipe(self) -> Recipe:
         """Check the parameters and return them as a recipe."""
-        own = {f.name: getattr(self, f.name) for f in fields(EmbeddingSettings) if hasattr(self, f.name)}
+        given = self.get_params(deep=False)
+        check(given)
+        own = {f.name: given[f.name] for f in fields(EmbeddingSettings) if f.name in given}
         settings = EmbeddingSettings(leave_out=0.0, **own)
-        check(self.get_params(deep=False))
-        return Recipe(
-            n_components=self.n_components,
-            method=self.method,
-            ridge=self.ridge,
-            decoder="transpose",
-            regressor=self.regressor,
-            embedding=settings,
-            seed=seed_of(self.random_state),
-        )
+        shared = {name: given[name] for name in ("n_components", "method", "ridge", "regressor")}
+        return Recipe(**shared, decoder="transpose", embedding=settings, seed=seed_of(self.random_state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
