@@ -10,19 +10,8 @@ from rembrandt.errors import DataError
 
 FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines")
 
-_SUFFIXES = {
-    ".vw": "vw",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".npz": "npz",
-}
+_SUFFIXES = {f".{name}": name for name in ("vw", "svmlight", "csv", "tsv", "jsonl", "parquet", "npz")}
+_SUFFIXES |= {".svm": "svmlight", ".libsvm": "svmlight", ".tab": "tsv", ".ndjson": "jsonl"}
 
 
 @dataclass(frozen=True)
@@ -44,8 +33,6 @@ class ReadOptions:
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
-
-
 _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 

@@ -19,9 +19,9 @@ def table_batches(path: Path, format: str, options: ReadOptions, report: Report)
     texts = [options.text] if isinstance(options.text, str) else list(options.text or ())
     table = Table(path, format, options.delimiter)
     if not texts or (options.labels is None and not options.unlabelled):
-        found = ", ".join(table.columns())
+        columns = ", ".join(table.columns())
         missing = "text" if not texts else "labels"
-        message = f"the column with the {missing} is not known; set {missing} to one of the columns: {found}"
+        message = f"the column with the {missing} is not known; set {missing} to one of the columns: {columns}"
         raise DataError(message, path, parameter=missing)
     if options.label_separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
