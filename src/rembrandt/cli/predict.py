@@ -30,9 +30,7 @@ def predict(
     reading: TextReading,
     ranking: options.Ranking,
     id: Annotated[str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Labels per example, 5 unless a threshold is set.")
-    ] = None,
+    top_k: Annotated[int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")] = None,
     threshold: Annotated[bool, flag("--threshold", "Only labels that reach the threshold of the model.")] = False,
     min_probability: Annotated[
         float | None, option("Only labels with this probability or more.", min=0.0, max=1.0, metavar="P")

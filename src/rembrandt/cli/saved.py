@@ -39,11 +39,8 @@ class SavedModel:
         both = (self.labels.title, self.labels.spelled)
         spelled = {text(i).casefold(): i for text in both for i in range(len(self.labels))}
         near = difflib.get_close_matches(label.casefold(), spelled, n=5)
-        hint = (
-            f"similar labels: {'; '.join(self.labels.shown(spelled[name]) for name in near)}"
-            if near
-            else "none is similar"
-        )
+        similar = "; ".join(self.labels.shown(spelled[name]) for name in near)
+        hint = f"similar labels: {similar}" if near else "none is similar"
         raise DataError(f"{self.path} has no label {label!r}; {hint}")
 
     def find_all(self, given: Sequence[str] | None) -> list[Any] | None:
