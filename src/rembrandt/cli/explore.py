@@ -159,7 +159,7 @@ def map_labels(
         list[Path], typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz or .png file; may be repeated.")
     ],
     *,
-    labels: Annotated[int | None, option("Only so many of the most frequent labels.", min=4)] = None,
+    labels: Annotated[int | None, option("Only the most frequent labels, this many.", min=4)] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     console: Console,

@@ -67,7 +67,7 @@ class SavedModel:
             classifier.text_.set_encoder(load_encoder(reading.encoder))
         wanted, other = ("features", "texts") if classifier.text_ is None else ("texts", "features")
         known = self.reading.overridden_by(reading)
-        if source == STANDARD_INPUT and unlabelled:  # lines, whatever the training data was
+        if source == STANDARD_INPUT and unlabelled:  # plain lines, even if the training data was a table
             known = replace(known, format=reading.format)
         data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled, id)
         if is_store(source):

@@ -94,7 +94,7 @@ def _lines(path: Path, report: Report = silent) -> Iterator[str]:
 
 
 def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
-    """The next rows of a csv reader, whatever the length of their texts; the csv module allows 128 KB by default."""
+    """The next rows of a csv reader, with texts of any length; the csv module allows 128 KB by default."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         return list(islice(rows, n))

@@ -23,7 +23,7 @@ SUFFIXES = (".gz", ".xz", ".zst")
 CHUNK = 8 << 20
 THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
 LONGEST_LINE = 1 << 26  # bytes
-INPUT = 1 << 11  # bytes decompressed at a time: four of them can stand for 128 KB
+INPUT = 1 << 11  # bytes decompressed at a time: four of them can expand to 128 KB
 XZ_MEMORY = 1 << 28  # bytes; xz -9 needs a quarter of it, and a file can ask for 4 GB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

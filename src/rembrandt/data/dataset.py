@@ -185,7 +185,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Names of labels are strings, whatever the type of the labels given.
+            Names of labels are always strings.
         """
         features = None if X is None else feature_matrix(X)
         if (features is None) == (texts is None):

@@ -37,7 +37,7 @@ _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
 def is_sparse_text(path: Path) -> bool:
-    """Whether the first lines are rows of features, and not texts of which one looks like that."""
+    """Whether all of the first lines are rows of features, and not only one text that looks like a row."""
     *whole, last = head(path).split(b"\n")
     lines = [line for line in whole[:20] if line.strip()] or [last]
     return all(map(_NUMBERS.fullmatch, lines)) or (len(lines) > 1 and all(b"|" in line for line in lines))

@@ -1,8 +1,8 @@
 """The format of the Extreme Classification Repository, and multilabel svmlight, which is the same without a header.
 
 A header ``n d c`` (examples, features, labels), then one example a line: ``l1,l2 f:v f:v``. An example without
-labels starts with a space. Ids count from zero. Names are taken from ``features.txt`` and ``labels.txt`` beside the
-file when the header fits them. A first line of one word (as in the LSHTC files of Kaggle) is skipped.
+labels starts with a space. Ids count from zero. Names are taken from ``features.txt`` and ``labels.txt`` next to
+the file when the header fits them. A first line of one word (as in the LSHTC files of Kaggle) is skipped.
 """
 
 import re
@@ -44,9 +44,9 @@ def repository_batches(
     if header:
         if names is not None and len(names) < most_labels:
             raise DataError(f"{len(names):,} label names for {most_labels:,} labels; give one for each", path, 1)
-        names = names or _names_beside(path, "labels.txt", most_labels) or Numbers(most_labels)  # type: ignore[assignment]
+        names = names or _companion_names(path, "labels.txt", most_labels) or Numbers(most_labels)  # type: ignore[assignment]
         if (n_features or 0) <= most_features:
-            feature_names = _names_beside(path, "features.txt", most_features)
+            feature_names = _companion_names(path, "features.txt", most_features)
     width = max(header.n_features if header else 0, n_features or 0)
     most_labels = min(most_labels, most_labels if names is None else len(names))
     most_features = min(most_features, most_features if n_features is None else n_features)
@@ -91,7 +91,7 @@ def _take_header(chunk: Chunk) -> tuple[Header | None, Chunk]:
     return Header(*numbers), after
 
 
-def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:
+def _companion_names(path: Path, name: str, expected: int) -> list[str] | None:
     """The names in a companion file, when it has exactly one distinct name for each id."""
     companion = path.with_name(name)
     if not companion.is_file():

@@ -1,4 +1,4 @@
-"""Labels that look like several labels in one: a separator that was forgotten, or is another one."""
+"""Labels that look like several labels in one, because the separator is missing or wrong."""
 
 import warnings
 from collections import Counter
