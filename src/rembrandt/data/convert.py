@@ -63,11 +63,11 @@ def convert(
     return Store(folder)
 
 
-def write_store(parts: Iterable[Dataset], output: str | Path, report: Report = silent) -> Store:
+def write_store(parts: Iterable[Dataset], output: str | Path) -> Store:
     """Write datasets to a new store, one shard for each, and open it."""
     folder = Path(output)
     with locked(folder):
-        writer = _Writer(folder, _start(folder, ({"path": "a program"},), append=False), report)
+        writer = _Writer(folder, _start(folder, ({"path": "a program"},), append=False), silent)
         writer.write(0, folder, parts)
         writer.finish()
     return Store(folder)

@@ -221,11 +221,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         LabelEmbedder
         """
         check_is_fitted(self)
-        if not 1 <= n_components <= self.embedding_.shape[1]:
-            raise SettingsError(
-                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank of the fit",
-                "n_components",
-            )
+        rank = self.embedding_.shape[1]
+        if not 1 <= n_components <= rank:
+            message = f"n_components={n_components} must be from 1 to {rank}, the rank of the fit"
+            raise SettingsError(message, "n_components")
         smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
         smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
         smaller.embedding_ = self.embedding_[:, :n_components]
