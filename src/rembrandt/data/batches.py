@@ -48,7 +48,7 @@ class Batch:
     values: Array | None = None
     weights: Array | None = None
     task: Task | None = None
-    names: list[str] | None = None  # of the rows
+    names: list[str] | None = None  # what identifies each row
 
 
 @dataclass(frozen=True)

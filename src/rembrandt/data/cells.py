@@ -28,7 +28,7 @@ Cells = dict[str, list[Cell]]
 
 @dataclass(frozen=True)
 class Table:
-    """A table in a file. The delimiter is for CSV; without one the first line tells it."""
+    """A table in a file. The delimiter is for CSV; None detects it from the first line."""
 
     path: Path
     format: str

@@ -148,7 +148,7 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _Frames(io.RawIOBase):
-    """All frames of a file, with bounded memory; the readers of the libraries have no bounds, or miss a cut."""
+    """All frames of a file, in bounded memory. The libraries' own readers are unbounded, or miss a truncated file."""
 
     def __init__(self, raw: BinaryIO, start: Callable[[], Any], failure: type[Exception], padding: bytes = b"") -> None:
         """``start()`` decompresses a frame; ``padding`` may be between frames."""

@@ -124,7 +124,7 @@ class _Writer:
         self._note(inputs=tuple(inputs))
 
     def finish(self) -> None:
-        """Make the result the store; until now it was as before."""
+        """Replace the manifest of the store; until now readers saw the store as it was."""
         self.manifest.write(self.folder)
         (self.folder / PROGRESS).unlink()
 
@@ -160,7 +160,7 @@ class _Writer:
 
 
 def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures | None) -> dict[str, Any]:
-    """What tells whether a conversion is the same as one before."""
+    """What identifies a conversion, so that one that was stopped can continue."""
     if not path.exists():
         raise DataError("there is no such file; check the path", path)
     stat = path.stat()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 
-Title = str | tuple[str, str]  # what people read for a label that is an identifier; or that and a description
+Title = str | tuple[str, str]  # display name of a label that is an identifier, or a pair of name and description
 Texts = list[str] | None
 
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")

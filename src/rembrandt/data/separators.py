@@ -13,8 +13,8 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
 
 SEPARATORS = (";", "|", "\t", ",")  # a comma is part of many labels that are one, so it is only warned about
-_ROWS = 100  # fewer may well have one label each
-_FEWEST = 10  # labels; with fewer there is nothing to tell from
+_ROWS = 100  # rows; fewer may have one label each by chance
+_FEWEST = 10  # labels; fewer are no evidence
 
 
 @dataclass(frozen=True)

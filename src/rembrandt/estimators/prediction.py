@@ -56,10 +56,9 @@ class Prediction(ClassifierMixin, Estimator):
         X, model = self.rows(X), self.device_model()
         if self.model_.multiclass:
             if blank := int(is_blank(model, X).sum()):
-                found = (
-                    f"{blank:,} of {X.shape[0]:,} texts have no word of the model, and get the class of an empty text"
-                )
-                warnings.warn(RembrandtWarning(f"{found}; predict_labels leaves them empty"), stacklevel=2)
+                found = f"{blank:,} of {X.shape[0]:,} texts have no word of the model"
+                message = f"{found}, and get the class of an empty text; predict_labels leaves them empty"
+                warnings.warn(RembrandtWarning(message), stacklevel=2)
             return self.classes_[model.top_k(X, 1)[0][:, 0]]
         labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)

@@ -349,10 +349,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         usable = callable(getattr(self.encoder, "encode", None)) and not isinstance(self.encoder, str)
         if self.encoder is not None and not usable:
-            message = (
-                f"encoder is {self.encoder!r}; give an object with encode(list of str), such as load_encoder(NAME)"
-            )
-            raise DataError(message, parameter="encoder")
+            expected = "an object with encode(list of str), such as load_encoder(NAME)"
+            raise DataError(f"encoder is {self.encoder!r}; give {expected}", parameter="encoder")
         if self.analyzer not in ("word", "char"):
             raise DataError(f"analyzer is {self.analyzer!r}; use 'word' or 'char'")
         if self.weighting not in ("tfidf", "hashed"):
