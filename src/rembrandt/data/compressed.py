@@ -88,26 +88,20 @@ def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Itera
     total = path.stat().st_size if path.exists() else 0
     line = 1
     with open_bytes(path) as (content, raw):
-        pieces: list[bytes] = []
-        block = content.read(size).removeprefix(BYTE_ORDER_MARK)
-        while block:
+        rest = content.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)  # the beginning of a line
+        while block := content.read(size):
             report(f"Reading {path.name}", raw.tell(), total)
+            block = rest + block
             cut = block.rfind(b"\n") + 1
             if cut:
-                chunk = Chunk(b"".join([*pieces, block[:cut]]), path, line)
-                yield chunk
-                line += chunk.data.count(b"\n")
-                pieces = []
-            pieces.append(block[cut:])
-            if sum(map(len, pieces)) > LONGEST_LINE:
-                raise DataError(
-                    f"this line is longer than {LONGEST_LINE:,} bytes; expected one example per line. Check the format",
-                    *(path, line),
-                )
-            block = content.read(size)
-        last = b"".join(pieces)
-        if last:
-            yield Chunk(last, path, line)
+                yield Chunk(block[:cut], path, line)
+                line += block.count(b"\n", 0, cut)
+            rest = block[cut:]
+            if len(rest) > LONGEST_LINE:
+                found = f"this line is longer than {LONGEST_LINE:,} bytes"
+                raise DataError(f"{found}; expected one example per line. Check the format", path, line)
+        if rest:
+            yield Chunk(rest, path, line)
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
