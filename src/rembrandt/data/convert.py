@@ -97,8 +97,7 @@ class _Writer:
         text = TextFeatures() if given is None else given
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())
-            texts = (part.texts or [] for path in files for part in parts(path, "Learning the words of"))
-            text.fit_parts(() if text.weighting == "hashed" else texts)
+            text.fit_parts(part.texts or [] for path in files for part in parts(path, "Learning the words of"))
         self.text = text
         self._note(text=write_text_features(self.folder, text), n_features=text.n_features_out_)
 
