@@ -1,7 +1,5 @@
 """Bytes of files, compressed or not, in chunks of whole lines that know where they are."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import lzma

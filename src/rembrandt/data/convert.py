@@ -1,7 +1,5 @@
 """Conversion of files to a store, shard after shard: it continues where it was stopped, and can add to a store."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The label table: labels, their columns and the names that are shown for them. Features have the same lookup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
