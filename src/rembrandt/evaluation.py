@@ -140,10 +140,9 @@ def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Datas
     else:
         if 2 * sum(index.find(name) is not None for name in unknown) > len(unknown):
             reason = "they are names of labels, and the model was fitted to their identifiers, or in another case"
-    message = (
-        f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model, so the measures say little: "
-    )
-    warnings.warn(RembrandtWarning(f"{message}{reason}, such as {unknown[0][:60]!r}", parameters), stacklevel=3)
+    found = f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model"
+    message = f"{found}, so the measures say little: {reason}, such as {unknown[0][:60]!r}"
+    warnings.warn(RembrandtWarning(message, parameters), stacklevel=3)
 
 
 def finite(value: Any) -> Any:

@@ -47,12 +47,8 @@ class Console:
         Terminal(markup=False, highlight=False, emoji=False, width=width).print(table)
 
     def result(self, document: Any) -> None:
+        """Print a document with ``--json``: arrays become lists, and numbers that JSON cannot represent become null."""
         if self.json:
-            typer.echo(as_json(document))
+            from rembrandt.evaluation import finite
 
-
-def as_json(document: Any) -> str:
-    """Return a document as text; arrays become lists, and numbers that JSON cannot represent become null."""
-    from rembrandt.evaluation import finite
-
-    return json.dumps(finite(document), indent=2, allow_nan=False)
+            typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))

@@ -27,7 +27,7 @@ def explain(
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", metavar="LABEL", help="Name or title of a label to explain.")
     ] = None,
-    top_k: options.TopK = 3,
+    top_k: Annotated[int, options.top_k_option("Labels per example.")] = 3,
     words: Annotated[int, option("Words or features per label.", min=1)] = 8,
     rows: Annotated[int, option("Number of examples.", min=1)] = 10,
     console: Console,
@@ -64,8 +64,7 @@ def confusions(
     *,
     reading: Reading,
     top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", "-k", min=1, help="Predictions per example; 1 for multiclass models, else 5."),
+        int | None, options.top_k_option("Predictions per example; 1 for multiclass models, else 5.")
     ] = None,
     pairs: Annotated[int, option("Number of pairs.", min=1)] = 20,
     examples: Annotated[int, option("Examples per pair.", min=0)] = 1,
@@ -160,7 +159,7 @@ def map_labels(
         list[Path], typer.Option("--output", "-o", metavar="FILE", help="A .csv, .npz or .png file; may be repeated.")
     ],
     *,
-    labels: Annotated[int | None, option("Only so many of the most frequent labels.", min=4)] = None,
+    labels: Annotated[int | None, option("Only the most frequent labels, this many.", min=4)] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     console: Console,

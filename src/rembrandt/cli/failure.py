@@ -14,14 +14,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rembrandt import memory
+from rembrandt.cli.settings import TREES
 from rembrandt.errors import RembrandtError, RembrandtWarning
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 # Parameters of the library whose options have another name.
-ALIASES = {
-    **{"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"},
-    **{"pairs": "tree_pairs", "cost": "tree_cost"},
-}
+ALIASES = {"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"} | TREES
 LOWERING = ("n_components", "n_random_features", "rows", "max_features")  # parameters that lower the use of memory
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 

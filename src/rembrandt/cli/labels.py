@@ -21,7 +21,7 @@ def labels(
 ) -> None:
     """Print the most frequent labels of a model with their names, or give the labels names and descriptions.
 
-    Those of before are replaced. The model is replaced when the names are complete; predictions do not change.
+    Earlier names are replaced. The model is replaced when the names are complete; predictions do not change.
     """
     import numpy as np
 

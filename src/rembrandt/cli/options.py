@@ -80,6 +80,10 @@ def output_option(metavar: str, help: str) -> Any:
     return typer.Option("--output", "-o", metavar=metavar, help=help)
 
 
+def top_k_option(help: str) -> Any:
+    return typer.Option("--top-k", "-k", min=1, help=help)
+
+
 def parsed(help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
     """Return an option whose value is parsed by a function, or else as a number or a word."""
     return option(help, panel, metavar=metavar, parser=parser or value, **more)
@@ -134,7 +138,6 @@ Unlabelled = Annotated[str, argument("FILE", "Examples, or lines of text; - is s
 NewModel = Annotated[Path, output_option("MODEL", "Folder to write the model to.")]
 NewFile = Annotated[Path, output_option("FILE", "File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
-TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Labels per example.")]
 LabelNames = Annotated[
     Path | None, option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE")
 ]

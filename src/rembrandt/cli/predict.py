@@ -30,9 +30,7 @@ def predict(
     reading: TextReading,
     ranking: options.Ranking,
     id: Annotated[str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Labels per example, 5 unless a threshold is set.")
-    ] = None,
+    top_k: Annotated[int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")] = None,
     threshold: Annotated[bool, flag("--threshold", "Only labels that reach the threshold of the model.")] = False,
     min_probability: Annotated[
         float | None, option("Only labels with this probability or more.", min=0.0, max=1.0, metavar="P")
@@ -66,23 +64,23 @@ def predict(
         raise SettingsError("the threshold of the model and a probability exclude each other; give one of the two")
     with console.progress() as report:
         saved = open_model(model, ranking.device)
-        saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
+        fitted = saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
         chosen = saved.find_all(include), saved.find_all(exclude)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
         rows = saved.classifier.dataset_rows(data, report)
-        fitted, allowed = saved.classifier.device_model(ranking.shortlist), saved.classifier.allowed_columns(*chosen)
+        allowed = saved.classifier.allowed_columns(*chosen)
         worth = fitted.worth(ranking.propensity_a, ranking.propensity_b) if ranking.tail else None
         all_reach = not threshold and min_probability is None
         least, most = 0.0 if all_reach else min_probability, top_k or (5 if all_reach else None)
         labels, probabilities = predicted_sets(fitted, rows, least, most, allowed, worth, report)
     found = Predictions(data.ids or range(1, rows.shape[0] + 1), labels, probabilities, saved.labels)
-    n_empty = int((labels[:, :1] < 0).sum()) if labels.shape[1] else len(labels)
     if output is None:
         for line in _json_lines(found) if console.json else _text_lines(found):
             typer.echo(line)
     else:
         with atomic_file(output) as target:
             _write(found, output.suffix, wide, target)
+        n_empty = int((labels < 0).all(axis=1).sum())
         none = f"; {n_empty:,} have none" if n_empty else ""
         typer.echo(f"Wrote the labels of {len(labels):,} examples to {output}{none}.")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rembrandt.data import Dataset
 
 STANDARD_INPUT = "-"
-# Those of the library; importing them would slow down every command.
+# The formats of the library; importing them would slow down every command.
 Format = Literal["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
 FORMATS = get_args(Format)[1:]
 

@@ -39,11 +39,8 @@ class SavedModel:
         both = (self.labels.title, self.labels.spelled)
         spelled = {text(i).casefold(): i for text in both for i in range(len(self.labels))}
         near = difflib.get_close_matches(label.casefold(), spelled, n=5)
-        hint = (
-            f"similar labels: {'; '.join(self.labels.shown(spelled[name]) for name in near)}"
-            if near
-            else "none is similar"
-        )
+        similar = "; ".join(self.labels.shown(spelled[name]) for name in near)
+        hint = f"similar labels: {similar}" if near else "none is similar"
         raise DataError(f"{self.path} has no label {label!r}; {hint}")
 
     def find_all(self, given: Sequence[str] | None) -> list[Any] | None:
@@ -70,7 +67,7 @@ class SavedModel:
             classifier.text_.set_encoder(load_encoder(reading.encoder))
         wanted, other = ("features", "texts") if classifier.text_ is None else ("texts", "features")
         known = self.reading.overridden_by(reading)
-        if source == STANDARD_INPUT and unlabelled:  # lines, whatever the training data was
+        if source == STANDARD_INPUT and unlabelled:  # plain lines, even if the training data was a table
             known = replace(known, format=reading.format)
         data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled, id)
         if is_store(source):

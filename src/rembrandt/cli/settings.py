@@ -94,7 +94,7 @@ class TextSettings:
     hashed: Annotated[bool, flag("--hashed", "Hash features instead of learning a vocabulary.", TEXT)] = False
     min_df: Annotated[Any, parsed("Ignore terms in fewer texts: a number, or a share 0.01.", TEXT, "N|R")] = None
     max_df: Annotated[Any, parsed("Ignore terms in more texts: a number, or a share 0.5.", TEXT, "N|R")] = None
-    max_features: Annotated[int | None, option("Keep so many of the most frequent terms.", TEXT, metavar="N")] = None
+    max_features: Annotated[int | None, option("Keep only the N most frequent terms.", TEXT, metavar="N")] = None
     stop_words: Annotated[str | None, option("english, or a file with one word per line.", TEXT, metavar="W")] = None
 
     def parameters(self) -> dict[str, Any]:

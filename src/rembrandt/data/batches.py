@@ -48,7 +48,7 @@ class Batch:
     values: Array | None = None
     weights: Array | None = None
     task: Task | None = None
-    names: list[str] | None = None  # of the rows
+    names: list[str] | None = None  # what identifies each row
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Columns:
 def datasets(
     path: Path, batches: Iterable[Batch], rows: float, expected: str, columns: Columns | None = None
 ) -> Iterator[Dataset]:
-    """Datasets of about ``rows`` rows each, every one with its own names unless ``columns`` has them."""
+    """Datasets of about ``rows`` rows each, every one with its own names and width unless ``columns`` has them."""
     collected, is_empty = _Collected(), True
     for batch in batches:
         collected.add(batch)

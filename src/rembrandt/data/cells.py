@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from rembrandt.data.arrays import is_missing
 from rembrandt.data.compressed import line_chunks, open_bytes
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
@@ -28,7 +28,7 @@ Cells = dict[str, list[Cell]]
 
 @dataclass(frozen=True)
 class Table:
-    """A table in a file. The delimiter is for CSV; without one the first line tells it."""
+    """A table in a file. The delimiter is for CSV; None detects it from the first line."""
 
     path: Path
     format: str
@@ -41,7 +41,7 @@ class Table:
     def columns(self) -> list[str]:
         """The names of the columns."""
         if self.format == "parquet":
-            with _parquet(self.path) as file:
+            with open_parquet(self.path) as file:
                 return list(file.schema_arrow.names)
         if self.format == "jsonl":
             return list(dict.fromkeys(name for _, row in _json_rows(self.path) for name in row))
@@ -94,7 +94,7 @@ def _lines(path: Path, report: Report = silent) -> Iterator[str]:
 
 
 def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
-    """The next rows of a csv reader, whatever the length of their texts; the csv module allows 128 KB by default."""
+    """The next rows of a csv reader, with texts of any length; the csv module allows 128 KB by default."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         return list(islice(rows, n))
@@ -132,14 +132,10 @@ def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[
 
 def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
-        return [_printable(path, line, name, item) for item in value if not _is_missing(item)]
+        return [_printable(path, line, name, item) for item in value if not is_missing(item)]
     if isinstance(value, list | dict):
         raise DataError(f"{name!r} holds a structure; expected a text, a number or a list of them", path, line)
-    return None if _is_missing(value) else _printable(path, line, name, value)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return None if is_missing(value) else _printable(path, line, name, value)
 
 
 def _printable(path: Path, line: int, name: str, value: Any) -> str:
@@ -150,7 +146,7 @@ def _printable(path: Path, line: int, name: str, value: Any) -> str:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
+def open_parquet(path: Path) -> Iterator[Any]:
     """An open Parquet file; errors of Arrow become a ``DataError``."""
     try:
         with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
@@ -160,7 +156,7 @@ def _parquet(path: Path) -> Iterator[Any]:
 
 
 def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
-    with _parquet(path) as file:
+    with open_parquet(path) as file:
         done, total = 0, file.metadata.num_rows
         for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(wanted))):
             done += batch.num_rows

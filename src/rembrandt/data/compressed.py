@@ -1,7 +1,5 @@
 """Bytes of files, compressed or not, in chunks of whole lines that know where they are."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import lzma
@@ -23,7 +21,7 @@ SUFFIXES = (".gz", ".xz", ".zst")
 CHUNK = 8 << 20
 THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
 LONGEST_LINE = 1 << 26  # bytes
-INPUT = 1 << 11  # bytes decompressed at a time: four of them can stand for 128 KB
+INPUT = 1 << 11  # bytes decompressed at a time: four of them can expand to 128 KB
 XZ_MEMORY = 1 << 28  # bytes; xz -9 needs a quarter of it, and a file can ask for 4 GB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -88,26 +86,20 @@ def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Itera
     total = path.stat().st_size if path.exists() else 0
     line = 1
     with open_bytes(path) as (content, raw):
-        pieces: list[bytes] = []
-        block = content.read(size).removeprefix(BYTE_ORDER_MARK)
-        while block:
+        rest = content.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)  # the beginning of a line
+        while block := content.read(size):
             report(f"Reading {path.name}", raw.tell(), total)
+            block = rest + block
             cut = block.rfind(b"\n") + 1
             if cut:
-                chunk = Chunk(b"".join([*pieces, block[:cut]]), path, line)
-                yield chunk
-                line += chunk.data.count(b"\n")
-                pieces = []
-            pieces.append(block[cut:])
-            if sum(map(len, pieces)) > LONGEST_LINE:
-                raise DataError(
-                    f"this line is longer than {LONGEST_LINE:,} bytes; expected one example per line. Check the format",
-                    *(path, line),
-                )
-            block = content.read(size)
-        last = b"".join(pieces)
-        if last:
-            yield Chunk(last, path, line)
+                yield Chunk(block[:cut], path, line)
+                line += block.count(b"\n", 0, cut)
+            rest = block[cut:]
+            if len(rest) > LONGEST_LINE:
+                found = f"this line is longer than {LONGEST_LINE:,} bytes"
+                raise DataError(f"{found}; expected one example per line. Check the format", path, line)
+        if rest:
+            yield Chunk(rest, path, line)
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
@@ -148,7 +140,7 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _Frames(io.RawIOBase):
-    """All frames of a file, with bounded memory; the readers of the libraries have no bounds, or miss a cut."""
+    """All frames of a file, in bounded memory. The libraries' own readers are unbounded, or miss a truncated file."""
 
     def __init__(self, raw: BinaryIO, start: Callable[[], Any], failure: type[Exception], padding: bytes = b"") -> None:
         """``start()`` decompresses a frame; ``padding`` may be between frames."""

@@ -1,7 +1,5 @@
 """Conversion of files to a store, shard after shard: it continues where it was stopped, and can add to a store."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -16,16 +14,7 @@ from rembrandt.data.detect import ReadOptions
 from rembrandt.data.labels import LabelIndex
 from rembrandt.data.reader import read_parts
 from rembrandt.data.shard import Entry, ShardData, write_shard
-from rembrandt.data.store import (
-    MANIFEST,
-    PROGRESS,
-    Manifest,
-    Store,
-    is_store,
-    read_names,
-    read_text_features,
-    write_text_features,
-)
+from rembrandt.data.store import MANIFEST, PROGRESS, Manifest, Store, is_store, write_text_features
 from rembrandt.errors import DataError, OutputExistsError
 from rembrandt.features.text import TextFeatures
 from rembrandt.progress import Report, silent
@@ -72,11 +61,11 @@ def convert(
     return Store(folder)
 
 
-def write_store(parts: Iterable[Dataset], output: str | Path, report: Report = silent) -> Store:
+def write_store(parts: Iterable[Dataset], output: str | Path) -> Store:
     """Write datasets to a new store, one shard for each, and open it."""
     folder = Path(output)
     with locked(folder):
-        writer = _Writer(folder, _start(folder, ({"path": "a program"},), append=False), report)
+        writer = _Writer(folder, _start(folder, ({"path": "a program"},), append=False), silent)
         writer.write(0, folder, parts)
         writer.finish()
     return Store(folder)
@@ -87,9 +76,9 @@ class _Writer:
 
     def __init__(self, folder: Path, manifest: Manifest, report: Report) -> None:
         self.folder, self.manifest, self.report = folder, manifest, report
-        self.labels = read_names(folder, manifest, "labels")
-        self.features = read_names(folder, manifest, "features") if manifest.has_feature_names else None
-        self.text = read_text_features(folder, manifest)
+        self.labels = manifest.names(folder, "labels")
+        self.features = manifest.names(folder, "features") if manifest.has_feature_names else None
+        self.text = manifest.text_features(folder)
 
     def choose_text_features(
         self, given: TextFeatures | None, files: list[Path], parts: Callable[..., Iterator[Dataset]]
@@ -106,8 +95,7 @@ class _Writer:
         text = TextFeatures() if given is None else given
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())
-            texts = (part.texts or [] for path in files for part in parts(path, "Learning the words of"))
-            text.fit_parts(() if text.weighting == "hashed" else texts)
+            text.fit_parts(part.texts or [] for path in files for part in parts(path, "Learning the words of"))
         self.text = text
         self._note(text=write_text_features(self.folder, text), n_features=text.n_features_out_)
 
@@ -133,7 +121,7 @@ class _Writer:
         self._note(inputs=tuple(inputs))
 
     def finish(self) -> None:
-        """Make the result the store; until now it was as before."""
+        """Replace the manifest of the store; until now readers saw the store as it was."""
         self.manifest.write(self.folder)
         (self.folder / PROGRESS).unlink()
 
@@ -169,7 +157,7 @@ class _Writer:
 
 
 def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures | None) -> dict[str, Any]:
-    """What tells whether a conversion is the same as one before."""
+    """What identifies a conversion, so that one that was stopped can continue."""
     if not path.exists():
         raise DataError("there is no such file; check the path", path)
     stat = path.stat()

@@ -142,14 +142,16 @@ class Dataset:
         -------
         Dataset
         """
-        labels_each = np.diff(Y.indptr)
         if task is None:
-            task = "multiclass" if labels_each.max(initial=0) <= 1 else "multilabel"
-        empty = sum(not text for text in texts or ()) if X is None else as_rows(X).n_empty
-        counted = replace(
-            notes or Notes(), rows_without_features=empty or 0, rows_without_labels=int((labels_each == 0).sum())
-        )
-        return cls(Y, X, texts, label_names, feature_names, task, counted, weights, ids=ids)
+            task = "multiclass" if np.diff(Y.indptr).max(initial=0) <= 1 else "multilabel"
+        counts = notes or Notes()
+        return cls(Y, X, texts, label_names, feature_names, task, counts, weights, ids=ids)._counted()
+
+    def _counted(self) -> Dataset:
+        """The same examples, with those without features or labels counted in ``notes``."""
+        empty = sum(not text for text in self.texts or ()) if self.X is None else as_rows(self.X).n_empty
+        bare = int((np.diff(self.Y.indptr) == 0).sum())
+        return replace(self, notes=replace(self.notes, rows_without_features=empty or 0, rows_without_labels=bare))
 
     @classmethod
     def from_arrays(
@@ -183,7 +185,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Names of labels are strings, whatever the type of the labels given.
+            Names of labels are always strings.
         """
         features = None if X is None else feature_matrix(X)
         if (features is None) == (texts is None):
@@ -234,19 +236,11 @@ class Dataset:
         chosen = np.asarray(index, dtype=None if np.size(index) else np.int64)
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
-        part = Dataset.build(
-            self.Y[chosen],
-            None if self.X is None else self.X[chosen],
-            None if self.texts is None else [self.texts[i] for i in chosen.tolist()],
-            label_names=self.label_names,
-            feature_names=self.feature_names,
-            task=self.task,
-            weights=None if self.weights is None else self.weights[chosen],
-            ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
-        )
-        dropped = None if self.dropped_labels is None else self.dropped_labels[chosen]
-        vectors = None if self.vectors is None else self.vectors[chosen]
-        return replace(part, dropped_labels=dropped, label_titles=self.label_titles, vectors=vectors)
+        own = {name: getattr(self, name) for name in ("Y", "X", "weights", "dropped_labels", "vectors")}
+        taken: dict[str, Any] = {name: None if each is None else each[chosen] for name, each in own.items()}
+        for name, each in (("texts", self.texts), ("ids", self.ids)):
+            taken[name] = None if each is None else [each[i] for i in chosen.tolist()]
+        return replace(self, **taken, notes=Notes())._counted()
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split the examples at random.

@@ -10,19 +10,8 @@ from rembrandt.errors import DataError
 
 FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines")
 
-_SUFFIXES = {
-    ".vw": "vw",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".npz": "npz",
-}
+_SUFFIXES = {f".{name}": name for name in ("vw", "svmlight", "csv", "tsv", "jsonl", "parquet", "npz")}
+_SUFFIXES |= {".svm": "svmlight", ".libsvm": "svmlight", ".tab": "tsv", ".ndjson": "jsonl"}
 
 
 @dataclass(frozen=True)
@@ -44,13 +33,11 @@ class ReadOptions:
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
-
-
 _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
 def is_sparse_text(path: Path) -> bool:
-    """Whether the first lines are rows of features, and not texts of which one looks like that."""
+    """Whether all of the first lines are rows of features, and not only one text that looks like a row."""
     *whole, last = head(path).split(b"\n")
     lines = [line for line in whole[:20] if line.strip()] or [last]
     return all(map(_NUMBERS.fullmatch, lines)) or (len(lines) > 1 and all(b"|" in line for line in lines))
@@ -72,8 +59,5 @@ def detect(path: Path) -> str:
         return "repository"
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
-    raise DataError(
-        f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}",
-        path,
-        parameter="format",
-    )
+    message = f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}"
+    raise DataError(message, path, parameter="format")

@@ -54,9 +54,9 @@ def numbered(name: str, values: Any, n: int) -> NDArray[np.int64] | None:
             column = column.astype(np.float64)
         except (TypeError, ValueError):
             column = np.array(["" if value is None else str(value) for value in column])
-    missing = np.isnat(column) if column.dtype.kind in "mM" else column == "" if column.dtype.kind in "UT" else None
-    missing = np.isnan(column) if column.dtype.kind == "f" else missing
-    if missing is not None and missing.any():
+    kind = column.dtype.kind
+    missing = np.isnan(column) if kind in "fmM" else column == "" if kind in "UT" else np.zeros(n, dtype=bool)
+    if missing.any():
         raise DataError(f"{name} has {int(missing.sum()):,} missing values; fill them in, or remove these rows")
     return np.unique(column, return_inverse=True)[1].astype(np.int64)
 

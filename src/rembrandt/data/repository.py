@@ -1,8 +1,8 @@
 """The format of the Extreme Classification Repository, and multilabel svmlight, which is the same without a header.
 
 A header ``n d c`` (examples, features, labels), then one example a line: ``l1,l2 f:v f:v``. An example without
-labels starts with a space. Ids count from zero. Names are taken from ``features.txt`` and ``labels.txt`` beside the
-file when the header fits them. A first line of one word (as in the LSHTC files of Kaggle) is skipped.
+labels starts with a space. Ids count from zero. Names are taken from ``features.txt`` and ``labels.txt`` next to
+the file when the header fits them. A first line of one word (as in the LSHTC files of Kaggle) is skipped.
 """
 
 import re
@@ -14,9 +14,8 @@ from pathlib import Path
 
 from rembrandt.data import numeric
 from rembrandt.data.arrays import MOST_LABELS, Numbers
-from rembrandt.data.batches import Batch, Columns, Ids, datasets
+from rembrandt.data.batches import Batch, Columns, Ids
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
-from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.progress import Report
 
@@ -34,13 +33,10 @@ class Header:
     n_labels: int
 
 
-def repository_parts(
-    path: Path, label_names: Sequence[str] | None, n_features: int | None, report: Report, rows: float
-) -> Iterator[Dataset]:
-    """Read a file in parts of about ``rows`` examples; ``label_names`` names the ids, ``n_features`` widens X.
-
-    Without a header, or ``n_features``, each part is as wide as its own ids.
-    """
+def repository_batches(
+    path: Path, label_names: Sequence[str] | None, n_features: int | None, report: Report
+) -> tuple[Iterator[Batch], Columns]:
+    """Read the rows and what is known about columns; ``label_names`` names the ids, ``n_features`` widens X."""
     chunks = line_chunks(path, report)
     header, first = _take_header(next(chunks, Chunk(b"", path, 1)))
     names, feature_names = None if label_names is None else list(label_names), None
@@ -48,14 +44,14 @@ def repository_parts(
     if header:
         if names is not None and len(names) < most_labels:
             raise DataError(f"{len(names):,} label names for {most_labels:,} labels; give one for each", path, 1)
-        names = names or _names_beside(path, "labels.txt", most_labels) or Numbers(most_labels)  # type: ignore[assignment]
+        names = names or _companion_names(path, "labels.txt", most_labels) or Numbers(most_labels)  # type: ignore[assignment]
         if (n_features or 0) <= most_features:
-            feature_names = _names_beside(path, "features.txt", most_features)
+            feature_names = _companion_names(path, "features.txt", most_features)
     width = max(header.n_features if header else 0, n_features or 0)
     most_labels = min(most_labels, most_labels if names is None else len(names))
     most_features = min(most_features, most_features if n_features is None else n_features)
     batches = _batches(chain([first], chunks), header, most_labels, most_features)
-    return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", Columns(names, feature_names, width))
+    return batches, Columns(names, feature_names, width)
 
 
 def _batches(chunks: Iterator[Chunk], header: Header | None, most_labels: int, most_features: int) -> Iterator[Batch]:
@@ -95,7 +91,7 @@ def _take_header(chunk: Chunk) -> tuple[Header | None, Chunk]:
     return Header(*numbers), after
 
 
-def _names_beside(path: Path, name: str, expected: int) -> list[str] | None:
+def _companion_names(path: Path, name: str, expected: int) -> list[str] | None:
     """The names in a companion file, when it has exactly one distinct name for each id."""
     companion = path.with_name(name)
     if not companion.is_file():

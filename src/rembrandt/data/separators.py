@@ -1,4 +1,4 @@
-"""Labels that look like several labels in one: a separator that was forgotten, or is another one."""
+"""Labels that look like several labels in one, because the separator is missing or wrong."""
 
 import warnings
 from collections import Counter
@@ -13,8 +13,8 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
 
 SEPARATORS = (";", "|", "\t", ",")  # a comma is part of many labels that are one, so it is only warned about
-_ROWS = 100  # fewer may well have one label each
-_FEWEST = 10  # labels; with fewer there is nothing to tell from
+_ROWS = 100  # rows; fewer may have one label each by chance
+_FEWEST = 10  # labels; fewer are no evidence
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,10 @@ class Unsplit:
     after: int
     example: str
 
-    @property
-    def certain(self) -> bool:
-        return self.separator != ","
-
-    @property
-    def name(self) -> str:
-        return repr(self.separator)
-
     def sentence(self) -> str:
         return (
             f"the labels look like several in one, such as {self.example[:60]!r}: there are {self.before:,} different "
-            f"ones, and {self.after:,} when they are split at {self.name}"
+            f"ones, and {self.after:,} when they are split at {self.separator!r}"
         )
 
 
@@ -76,8 +68,8 @@ def check_labels(data: Dataset, path: str | Path, separator: str | None = None) 
             message = f"{path}: no row has the label separator {separator!r}; is it another one?"
             warnings.warn(RembrandtWarning(message, "label_separator"), stacklevel=2)
         return
-    remedy = f"set label_separator to {found.name}, or verbatim_labels if each is one label"
+    remedy = f"set label_separator to {found.separator!r}, or verbatim_labels if each is one label"
     parameters = ("label_separator", "verbatim_labels")
-    if found.certain:
+    if found.separator != ",":
         raise DataError(f"{found.sentence()}; {remedy}", path, parameter=parameters)
     warnings.warn(RembrandtWarning(f"{path}: {found.sentence()}; {remedy}", parameters), stacklevel=2)

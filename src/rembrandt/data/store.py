@@ -91,6 +91,27 @@ class Manifest:
             raise ValueError("its numbers contradict each other")
         return manifest
 
+    def names(self, folder: Path, kind: str) -> LabelIndex:
+        """The names of all "labels" or "features"."""
+        shards = [MappedShard(folder / entry.file, entry) for entry in self.shards]
+        names = [name for shard in shards for name in shard.names(kind)]
+        index = LabelIndex(names)
+        if not len(index) == len(names) == (self.n_labels if kind == "labels" else self.n_features):
+            raise DataError(f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder)
+        return index
+
+    def text_features(self, folder: Path) -> TextFeatures | None:
+        """The text features of the store, or None when it was not made from texts."""
+        if self.text is None:
+            return None
+        from rembrandt.features.text import TextFeatures  # loads scikit-learn and numba
+
+        path = folder / TEXT
+        try:
+            return TextFeatures.from_arrays(read_arrays(path, sha256=self.text["sha256"]), self.text["config"])
+        except (OSError, StorageError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise DataError(f"the text features cannot be read ({error}); {REMEDY}", path) from error
+
 
 class Store:
     """A store that is open for reading."""
@@ -109,16 +130,16 @@ class Store:
 
     @cached_property
     def label_names(self) -> list[str]:
-        return read_names(self.path, self.manifest, "labels").names
+        return self.manifest.names(self.path, "labels").names
 
     @cached_property
     def feature_names(self) -> list[str] | None:
-        return read_names(self.path, self.manifest, "features").names if self.manifest.has_feature_names else None
+        return self.manifest.names(self.path, "features").names if self.manifest.has_feature_names else None
 
     @cached_property
     def text(self) -> TextFeatures | None:
         """The transformer that turned texts into the features of the store."""
-        return read_text_features(self.path, self.manifest)
+        return self.manifest.text_features(self.path)
 
     @cached_property
     def is_used(self) -> NDArray[np.bool_]:
@@ -157,31 +178,8 @@ def is_store(path: str | Path) -> bool:
     return any((Path(path) / name).is_file() for name in (MANIFEST, PROGRESS))
 
 
-def read_names(folder: Path, manifest: Manifest, kind: str) -> LabelIndex:
-    """The names of all "labels" or "features"."""
-    shards = [MappedShard(folder / entry.file, entry) for entry in manifest.shards]
-    names = [name for shard in shards for name in shard.names(kind)]
-    index = LabelIndex(names)
-    if not len(index) == len(names) == (manifest.n_labels if kind == "labels" else manifest.n_features):
-        raise DataError(f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder)
-    return index
-
-
 def write_text_features(folder: Path, text: TextFeatures) -> dict[str, Any]:
-    """Save text features beside the shards; returns their entry in the manifest."""
+    """Save text features next to the shards; returns their entry in the manifest."""
     with write_errors(folder / TEXT):
         _, sha256 = write_arrays(folder / TEXT, text.to_arrays())
     return {"config": text.to_config(), "sha256": sha256}
-
-
-def read_text_features(folder: Path, manifest: Manifest) -> TextFeatures | None:
-    """The text features of a store, or None when it was not made from texts."""
-    if manifest.text is None:
-        return None
-    from rembrandt.features.text import TextFeatures  # loads scikit-learn and numba
-
-    path = folder / TEXT
-    try:
-        return TextFeatures.from_arrays(read_arrays(path, sha256=manifest.text["sha256"]), manifest.text["config"])
-    except (OSError, StorageError, TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"the text features cannot be read ({error}); {REMEDY}", path) from error

@@ -3,39 +3,34 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from rembrandt.data.batches import Batch, Ids, datasets
+from rembrandt.data.batches import Batch, Ids
 from rembrandt.data.cells import Cell, Table
-from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import ReadOptions
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
 
-def table_parts(path: Path, format: str, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
-    """Read a table in parts of about ``rows`` examples, each over its own labels.
+def table_batches(path: Path, format: str, options: ReadOptions, report: Report) -> Iterator[Batch]:
+    """Read the texts and labels of a table.
 
     Text columns are joined by a space. Labels are split at the separator; without one a cell is one label. A cell that
     is a list (JSON lines, Parquet) has the labels of its entries. A missing value is an empty text, or no label.
     """
-    chosen = [options.text] if isinstance(options.text, str) else list(options.text or ())
+    texts = [options.text] if isinstance(options.text, str) else list(options.text or ())
     table = Table(path, format, options.delimiter)
-    if not chosen or (options.labels is None and not options.unlabelled):
-        found = ", ".join(table.columns())
-        missing = "text" if not chosen else "labels"
-        message = f"the column with the {missing} is not known; set {missing} to one of the columns: {found}"
+    if not texts or (options.labels is None and not options.unlabelled):
+        columns = ", ".join(table.columns())
+        missing = "text" if not texts else "labels"
+        message = f"the column with the {missing} is not known; set {missing} to one of the columns: {columns}"
         raise DataError(message, path, parameter=missing)
     if options.label_separator == "":
         raise DataError("the label separator is empty; give the character between labels, or leave it out", path)
-    return datasets(path, _batches(table, chosen, options, report), rows, "at least one row below the column names")
-
-
-def _batches(table: Table, texts: list[str], options: ReadOptions, report: Report) -> Iterator[Batch]:
     labels, separator = None if options.labels is None else str(options.labels), options.label_separator
     wanted = [*texts, *(name for name in (labels, options.id) if name is not None)]
     for cells in table.batches(wanted, report):
         for name in (*texts, *([] if options.id is None else [options.id])):
             if any(isinstance(cell, list) for cell in cells[name]):
-                raise DataError(f"column {name!r} holds lists; expected text", table.path)
+                raise DataError(f"column {name!r} holds lists; expected text", path)
         joined: list[str] = [
             " ".join([cell or "" for cell in row]).strip() for row in zip(*(cells[t] for t in texts), strict=True)
         ]

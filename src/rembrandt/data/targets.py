@@ -55,7 +55,7 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
 
 
 def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The labels that are not missing, and which they are; None and NaN are no label, and never a class."""
+    """The labels that are not missing, and a mask of them; None and NaN never become a class."""
     missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), dtype=bool)
     if y.dtype == object:
         missing = np.fromiter(map(is_missing, y), bool, len(y))

@@ -49,15 +49,13 @@ def read_vectors(path: Path) -> NDArray[np.float32]:
 
 
 def _read_parquet(path: Path) -> NDArray[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet
+    from pyarrow.types import is_nested  # takes long to load
 
-    try:
-        with open_bytes(path) as (_, raw):
-            table = pa.parquet.read_table(raw)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
-    lists = [column for column in table.columns if pa.types.is_nested(column.type)]
+    from rembrandt.data.cells import open_parquet
+
+    with open_parquet(path) as file:
+        table = file.read()
+    lists = [column for column in table.columns if is_nested(column.type)]
     if len(lists) > 1:
         raise DataError(f"{len(lists)} columns hold lists; keep the one with the vectors", path)
     try:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from rembrandt.data import vw_parser
-from rembrandt.data.batches import Batch, Ids, datasets
+from rembrandt.data.batches import Batch, Ids
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
-from rembrandt.data.dataset import Dataset
 from rembrandt.data.numeric import FINE
 from rembrandt.features.counting import Vocabulary
 from rembrandt.progress import Report
@@ -31,12 +30,8 @@ _EXPLANATIONS = {
 }
 
 
-def vw_parts(path: Path, report: Report, rows: float) -> Iterator[Dataset]:
-    """Read a file in parts of about ``rows`` examples, each over its own labels and features."""
-    return datasets(path, _batches(path, report), rows, "lines like '3 | height:0.5 red'")
-
-
-def _batches(path: Path, report: Report) -> Iterator[Batch]:
+def vw_batches(path: Path, report: Report) -> Iterator[Batch]:
+    """Read labels, features and importances."""
     for chunk, (batch, error, position) in in_threads(line_chunks(path, report), _parsed):
         if error != FINE:
             raise chunk.error(_EXPLANATIONS[error].format(chunk.word(position)), position)

@@ -46,12 +46,12 @@ from rembrandt.scorers.embedding_fit import n_random_features
 from rembrandt.selection import Choice, Watch, choose, unwatched
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 
-LARGE = 10  # megabytes of what is kept for updates, from which on a fit says so
+LARGE = 10  # megabytes kept for updates above which a fit warns
 EFFORT = {"fast": 0, "balanced": 1, "best": 2}  # of the search for settings
 
 
 def warn_if_large(recipe: Recipe) -> None:
-    """Say how much a growable model keeps for updates, before it is fitted, where that is much."""
+    """Warn before the fit if a growable model will keep much for updates."""
     if not recipe.growable or recipe.kernel is None or recipe.n_components == "auto":
         return
     size = 4e-6 * (n_random_features(recipe) + recipe.n_components) ** 2

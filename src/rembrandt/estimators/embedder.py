@@ -221,11 +221,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         LabelEmbedder
         """
         check_is_fitted(self)
-        if not 1 <= n_components <= self.embedding_.shape[1]:
-            raise SettingsError(
-                f"n_components={n_components} must be from 1 to {self.embedding_.shape[1]}, the rank of the fit",
-                "n_components",
-            )
+        rank = self.embedding_.shape[1]
+        if not 1 <= n_components <= rank:
+            message = f"n_components={n_components} must be from 1 to {rank}, the rank of the fit"
+            raise SettingsError(message, "n_components")
         smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
         smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
         smaller.embedding_ = self.embedding_[:, :n_components]
@@ -270,18 +269,12 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def _recipe(self) -> Recipe:
         """Check the parameters and return them as a recipe."""
-        own = {f.name: getattr(self, f.name) for f in fields(EmbeddingSettings) if hasattr(self, f.name)}
+        given = self.get_params(deep=False)
+        check(given)
+        own = {f.name: given[f.name] for f in fields(EmbeddingSettings) if f.name in given}
         settings = EmbeddingSettings(leave_out=0.0, **own)
-        check(self.get_params(deep=False))
-        return Recipe(
-            n_components=self.n_components,
-            method=self.method,
-            ridge=self.ridge,
-            decoder="transpose",
-            regressor=self.regressor,
-            embedding=settings,
-            seed=seed_of(self.random_state),
-        )
+        shared = {name: given[name] for name in ("n_components", "method", "ridge", "regressor")}
+        return Recipe(**shared, decoder="transpose", embedding=settings, seed=seed_of(self.random_state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Forms of ``X`` that are nearly right, refused with what to give instead."""
+"""Checks for inputs that are nearly right; the errors say what to give instead."""
 
 from typing import Any
 

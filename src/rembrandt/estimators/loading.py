@@ -62,9 +62,8 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
         raise ModelError("its names of features do not fit its features")
     if dense is not None and (not isinstance(dense, str) or np.dtype(dense).kind not in "biuf"):
         raise ModelError("its type of targets cannot be read")
-    classifier = RembrandtClassifier(
-        **params, text=None if model.text is None else TextFeatures(**model.text.get_params())
-    )
+    text = None if model.text is None else TextFeatures(**model.text.get_params())
+    classifier = RembrandtClassifier(**params, text=text)
     classifier.model_ = model
     classifier._joined = model.joined
     classifier.n_features_in_ = model.n_features

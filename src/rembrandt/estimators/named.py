@@ -11,7 +11,7 @@ from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.model.description import describe
-from rembrandt.model.ranked import predicted_sets, ranked_labels
+from rembrandt.model.ranked import predicted_sets
 
 
 class NamedPrediction(Prediction):
@@ -114,9 +114,8 @@ class NamedPrediction(Prediction):
         """
         import pandas as pd
 
-        rows, model = self.rows(X), self.device_model()
-        labels, probabilities = ranked_labels(model, rows, k, self.allowed_columns(include, exclude))
-        index = pd.RangeIndex(rows.shape[0]) if index_of(X) is None else index_of(X)
-        columns = Predictions(range(rows.shape[0]), labels, probabilities, self.model_.labels).long()
+        labels, probabilities = self.top_columns(X, k, include, exclude)
+        index = pd.RangeIndex(len(labels)) if index_of(X) is None else index_of(X)
+        columns = Predictions(range(len(labels)), labels, probabilities, self.model_.labels).long()
         columns["label"] = self.classes_[labels[labels >= 0]]
         return pd.DataFrame(columns, index=index.take(columns.pop("id")))

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +20,8 @@ from rembrandt.engines.place import CPU, is_dask, place_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.estimators.inputs import check_input
-from rembrandt.features.joined import Joined, is_blocks
-from rembrandt.features.text import TextFeatures, is_text
+from rembrandt.features.joined import is_blocks
+from rembrandt.features.text import is_text
 from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.model import Model
 from rembrandt.model.ranked import indicator, is_blank, predicted_sets, ranked_labels
@@ -55,10 +56,9 @@ class Prediction(ClassifierMixin, Estimator):
         X, model = self.rows(X), self.device_model()
         if self.model_.multiclass:
             if blank := int(is_blank(model, X).sum()):
-                found = (
-                    f"{blank:,} of {X.shape[0]:,} texts have no word of the model, and get the class of an empty text"
-                )
-                warnings.warn(RembrandtWarning(f"{found}; predict_labels leaves them empty"), stacklevel=2)
+                found = f"{blank:,} of {X.shape[0]:,} texts have no word of the model"
+                message = f"{found}, and get the class of an empty text; predict_labels leaves them empty"
+                warnings.warn(RembrandtWarning(message), stacklevel=2)
             return self.classes_[model.top_k(X, 1)[0][:, 0]]
         labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
         return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
@@ -211,17 +211,12 @@ class Prediction(ClassifierMixin, Estimator):
         Y = move_columns(targets.Y, columns, self.model_.n_labels)
         return Y, np.diff(targets.Y.indptr).astype(np.int64) - np.diff(Y.indptr)
 
-    @property
-    def classes_(self) -> Array:
-        return self.model_.classes
-
-    @property
-    def text_(self) -> TextFeatures | None:
-        return self.model_.text
-
-    @property
-    def joined_(self) -> Joined | None:
-        return self.model_.joined
+    classes_ = property(attrgetter("model_.classes"))
+    text_ = property(attrgetter("model_.text"))
+    joined_ = property(attrgetter("model_.joined"))
+    settings_ = property(attrgetter("model_.settings"))
+    label_counts_ = property(attrgetter("model_.label_counts"))
+    n_train_ = property(attrgetter("model_.n_train"))
 
     @property
     def embedding_(self) -> Array:
@@ -232,20 +227,8 @@ class Prediction(ClassifierMixin, Estimator):
         return self.model_.label_vectors[1]
 
     @property
-    def settings_(self) -> dict[str, Any]:
-        return self.model_.settings
-
-    @property
     def n_iter_(self) -> int:
         return int(self.settings_.get("iterations", 1))
-
-    @property
-    def label_counts_(self) -> Array:
-        return self.model_.label_counts
-
-    @property
-    def n_train_(self) -> int:
-        return self.model_.n_train
 
     def device_model(self, shortlist: int | bool = False, report: Report = silent) -> Model:
         """Return the model on the device of prediction; the copy on a device is kept for the next call."""
@@ -276,11 +259,11 @@ class Prediction(ClassifierMixin, Estimator):
         check_is_fitted(self, "model_")
         check_input(X)
         text = self.model_.text
-        if text is None and is_text(X):
-            raise DataError("the model was fitted to features, not to texts; give a matrix of features")
-        if text is not None and is_text(X):
+        if is_text(X):
+            if text is None:
+                raise DataError("the model was fitted to features, not to texts; give a matrix of features")
             X = text.transform(X)
-        if text is not None and is_blocks(X):
+        elif text is not None and is_blocks(X):
             X = tuple(text.transform(x) if is_text(x) else x for x in X)
         return self._matrix(X)
 

@@ -22,15 +22,9 @@ class Predictions:
     def long(self) -> dict[str, Any]:
         """The columns of a table with a row for each example and label."""
         rows, ranks = np.nonzero(self.labels >= 0)
-        columns = self.labels[rows, ranks]
-        texts = self._texts()
-        return {
-            "id": as_labels(self.ids)[rows],
-            "label": texts["label"][columns],
-            "name": texts["name"][columns],
-            "probability": self.probabilities[rows, ranks],
-            "rank": ranks + 1,
-        }
+        texts = {name: values[self.labels[rows, ranks]] for name, values in self._texts().items()}
+        ranked = {"probability": self.probabilities[rows, ranks], "rank": ranks + 1}
+        return {"id": as_labels(self.ids)[rows], **texts, **ranked}
 
     def wide(self) -> dict[str, Any]:
         """The columns of a table with a row for each example; a cell is None where there is no label."""

@@ -14,8 +14,8 @@ def save_classifier(
 ) -> tuple[str, str]:
     """Write a classifier to a folder; return the folder and the checksum of the model in it.
 
-    If the classifier was loaded from the folder, or saved there, and the folder has changed since, it is kept: somebody
-    else has replaced the model, and their work would be lost.
+    If the classifier was loaded from the folder, or saved there, and the folder has changed since, it is not replaced:
+    the changes of another process would be lost.
     """
     params = {name: as_json(value) for name, value in classifier.get_params(deep=False).items() if name != "text"}
     # A model does not depend on a device: `load` says where it runs.

@@ -40,5 +40,5 @@ def in_originals(texts: list[str], lowered: bool, columns: NDArray[np.int32], fo
     inside = starts < stops
     starts[inside] += white[(origins[documents] + starts)[inside]]
     stops[inside] -= white[(origins[documents] + stops)[inside] - 1]
-    starts = np.minimum(starts, length - 1)  # a term of white space alone takes the character beside it
+    starts = np.minimum(starts, length - 1)  # a term of white space alone takes the character next to it
     return TermSpans(documents, columns, starts, np.maximum(stops, starts + 1))

@@ -349,10 +349,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         usable = callable(getattr(self.encoder, "encode", None)) and not isinstance(self.encoder, str)
         if self.encoder is not None and not usable:
-            message = (
-                f"encoder is {self.encoder!r}; give an object with encode(list of str), such as load_encoder(NAME)"
-            )
-            raise DataError(message, parameter="encoder")
+            expected = "an object with encode(list of str), such as load_encoder(NAME)"
+            raise DataError(f"encoder is {self.encoder!r}; give {expected}", parameter="encoder")
         if self.analyzer not in ("word", "char"):
             raise DataError(f"analyzer is {self.analyzer!r}; use 'word' or 'char'")
         if self.weighting not in ("tfidf", "hashed"):
@@ -391,7 +389,7 @@ class _Analyzed(NamedTuple):
 class _Learner:
     """Counts the terms of texts that are seen once; a term is spelled where it reaches ``min_df`` documents.
 
-    How many a share is, is known at the end: then every term is spelled.
+    If ``min_df`` is a share, the number is known only at the end, so every term is spelled.
     """
 
     def __init__(self, features: TextFeatures) -> None:
@@ -429,11 +427,10 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise DataError("one text was given where a list of texts was expected; put it in a list")
     documents = list(texts)
-    if not {*map(type, documents)} <= {str}:
-        for row, document in enumerate(documents):
-            if not isinstance(document, str):
-                kind = type(document).__name__
-                raise DataError(f"row {row} is {kind}, not text; replace missing texts by '' and convert others to str")
+    wrong = next((row for row, document in enumerate(documents) if not isinstance(document, str)), None)
+    if wrong is not None:
+        kind = type(documents[wrong]).__name__
+        raise DataError(f"row {wrong} is {kind}, not text; replace missing texts by '' and convert others to str")
     return documents
 
 

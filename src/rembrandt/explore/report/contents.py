@@ -80,7 +80,6 @@ def gather(
             "texts": model.text is not None,
             "multiclass": model.multiclass,
             "scorers": list(model.scorers),
-            "blends": classifier.settings_.get("blends", []),
             "top_k": max(KS),
         },
         "about": about(classifier.describe()),
