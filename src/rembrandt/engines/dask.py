@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.shard_products import Data, Product, cut_in_runs, partial
 from rembrandt.engines.shards import Executor, Task, tree_cut
 from rembrandt.errors import EngineError, SettingsError
+from rembrandt.linalg import Array
 from rembrandt.linalg.threads import cpu_count
 
 try:
@@ -31,7 +31,6 @@ try:
 except ImportError as cause:
     raise SettingsError("a Dask cluster needs more packages: pip install 'rembrandt[dask]'") from cause
 
-Array = NDArray[Any]
 Found = TypeVar("Found")
 
 ATTEMPTS = 4  # per product, before a cluster that keeps losing workers is given up

@@ -6,10 +6,10 @@ from itertools import groupby, pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import as_csr, unit_rows
@@ -17,7 +17,6 @@ from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
 
-Array = NDArray[Any]
 Group = list[tuple[int, Array]]  # numbered pieces of siblings
 Part = tuple[Array, Array, Array, Array]  # of some nodes: where their weights end, features, values, biases
 Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases

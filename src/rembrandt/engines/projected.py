@@ -25,12 +25,11 @@ from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.whitening import WhitenedRows, Whitening
 from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import csr_matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report
-
-Array = NDArray[Any]
 
 ROWS = 8192  # of a shard that are mapped at a time
 BLOCKS = 8  # of labels: at most as many machines share what is independent for each label

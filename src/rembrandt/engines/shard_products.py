@@ -8,15 +8,13 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.scaling import row_factors
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import column_sums, spans
 from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, row_sums_of_squares, scale_rows
 from rembrandt.linalg.transposed import Transposed
-
-Array = NDArray[Any]
 
 RUNS = 8  # partial sums: at most as many workers share a product
 BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product

@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.shard_products import Data, Product, partial
 from rembrandt.engines.tally import Tally
-
-Array = NDArray[Any]
+from rembrandt.linalg import Array, Floats
 
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
 
@@ -57,13 +55,13 @@ class ShardedEngine(Engine):
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
 
-    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+    def column_sums(self, name: str, squared: bool) -> Floats:
         return self._sums[name, squared]
 
-    def gram_matrix(self) -> NDArray[np.float64]:
+    def gram_matrix(self) -> Floats:
         return self._total("gram_matrix", None)
 
-    def cross_matrix(self) -> NDArray[np.float64]:
+    def cross_matrix(self) -> Floats:
         return self._total("cross_matrix", None)
 
     def _total(self, product: str, block: Array | None) -> Array:

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from rembrandt.data.store import Store
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.hinge import Nodes, OnDisk, Part, Weights
 from rembrandt.engines.shards import Executor
+from rembrandt.linalg import Array
 from rembrandt.progress import Report
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
@@ -25,10 +24,10 @@ from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
 
-Array = NDArray[Any]
 _DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?workers=(?P<workers>[0-9]+))?")
 
 
@@ -84,7 +83,7 @@ class StoredPlace(Place):
         parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
         return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+    def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         assert isinstance(rows, StoredRows)
         return LocalHinge(OnDisk(rows, order))
 
@@ -128,7 +127,7 @@ class DaskPlace(StoredPlace):
 
         return SharedDescent(problem)
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+    def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         from rembrandt.engines.shared_hinge import Examples, SharedHinge
 
         assert isinstance(rows, StoredRows)

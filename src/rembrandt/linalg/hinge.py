@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Arrays = tuple[Array, ...]
+from rembrandt.linalg import Array, Arrays
+
 Pool = tuple[Arrays, Arrays, Array, Array]
 
 IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs

@@ -1,14 +1,10 @@
 """k-means of many rows: centres from a sample, then every row is assigned to the nearest."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.blocks import spans
 from rembrandt.progress import Report, silent
-
-Array = NDArray[Any]
 
 SAMPLE = 16  # sampled rows per centre
 ROUNDS = 4  # the last ones change little
@@ -16,7 +12,7 @@ EVEN = 0.01  # part of the sampling probability that is the same for all rows
 BLOCK = 1024  # rows compared with all centres at a time
 
 
-def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> NDArray[np.int64]:
+def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> Indices:
     """Return the cluster of every row of ``A``; clusters may be empty.
 
     Rows far from the mean are sampled more often: most rows may lie close together, and uniform samples would give all
@@ -54,7 +50,7 @@ def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> A
     return means / np.maximum(sizes, 1)[:, None].astype(A.dtype)
 
 
-def _nearest(A: Array, centres: Array) -> NDArray[np.int64]:
+def _nearest(A: Array, centres: Array) -> Indices:
     half = (0.5 * _squares(centres)).astype(A.dtype)
     found = np.empty(len(A), dtype=np.int64)
     for rows in spans(len(A), BLOCK):
@@ -62,5 +58,5 @@ def _nearest(A: Array, centres: Array) -> NDArray[np.int64]:
     return found
 
 
-def _squares(A: Array) -> NDArray[np.float64]:
+def _squares(A: Array) -> Floats:
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.threads import for_each, n_threads
 
-Array = NDArray[Any]
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
 
 PIECE = 16_384  # non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
@@ -93,7 +92,7 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     return A
 
 
-def used_columns(A: Matrix) -> NDArray[np.int64]:
+def used_columns(A: Matrix) -> Indices:
     """Return the columns with at least one stored entry; all of a dense matrix."""
     used = np.ones(A.shape[1], dtype=bool)
     if is_sparse(A):
@@ -136,7 +135,7 @@ def unit_rows(A: Matrix) -> sparse.csr_array:
     return normalize_rows(as_csr(A, np.float32))
 
 
-def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
+def row_sums_of_squares(A: Matrix) -> Floats:
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))

@@ -9,17 +9,14 @@ in order, in short sums, to limit the rounding errors of float32.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.threads import for_each, n_threads
-
-Array = NDArray[Any]
 
 ROWS = 16_384  # rows of A in a block
 SAMPLE = 1 << 18  # non-zeros from which the cost of columns is estimated
