@@ -27,19 +27,9 @@ MANY = 16  # pools from which on each is the work of one thread
 ENTRIES = 1 << 25  # entries of the largest pool, and of the pools that are read from a store at a time
 
 
-class Source(Protocol):
-    """The examples of a fit: rows of unit length, in random order."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
-        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
-
-
 @dataclass(frozen=True)
 class InMemory:
-    """Examples in memory."""
+    """Examples in memory: rows of unit length, in random order."""
 
     X: sparse.csr_array
 
@@ -48,6 +38,7 @@ class InMemory:
         return int(self.X.shape[1])
 
     def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
+        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
         return self.X, None
 
 
@@ -68,6 +59,9 @@ class OnDisk:
             wanted[pool] = True
         rows = np.flatnonzero(wanted)
         return unit_rows(self.rows[self.order[rows]]), rows
+
+
+Source = InMemory | OnDisk
 
 
 @dataclass(frozen=True)

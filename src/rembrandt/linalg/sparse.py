@@ -133,8 +133,13 @@ def scale_rows(A: Matrix, factors: Array) -> Matrix:
 
 def normalize_rows(A: Matrix) -> Matrix:
     """Scale rows to unit length; rows of zeros stay zero."""
-    norms = np.sqrt(row_sums_of_squares(A))
-    return scale_rows(A, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
+    return scale_rows(A, inverse_lengths(A))
+
+
+def inverse_lengths(A: Matrix) -> Floats:
+    """One over the length of each row; zero for a row of zeros."""
+    lengths = np.sqrt(row_sums_of_squares(A))
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 def unit_rows(A: Matrix) -> sparse.csr_array:
