@@ -144,9 +144,8 @@ def _solve(
             for at in range(tops[own[f]], tops[own[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
         before, bounds = size, (t, u, tolerance)
-        size, local, shares = _activate(
-            pool, sign, position, bounds, margin, waiting, (state, ends), size, (local, shares), others
-        )
+        rows = (state, ends, margin, waiting)
+        size, local, shares = _activate(pool, sign, position, bounds, rows, size, (local, shares), others)
         if converged and size == before:
             break
         converged = False
@@ -178,20 +177,11 @@ def _solve(
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _activate(
-    pool: Pool,
-    sign: Array,
-    position: Array,
-    bounds: Any,
-    margin: Array,
-    waiting: Array,
-    rows: Any,
-    size: int,
-    entries: Any,
-    others: Array,
+    pool: Pool, sign: Array, position: Array, bounds: Any, rows: Any, size: int, entries: Any, others: Array
 ) -> tuple[int, Array, Array]:
     """Give waiting rows with large gradients multipliers of their own; return how many have, and their entries."""
     (starts, columns, values), _, _, costs = pool
-    (t, u, tolerance), (state, ends), (local, shares) = bounds, rows, entries
+    (t, u, tolerance), (state, ends, margin, waiting), (local, shares) = bounds, rows, entries
     width = others.shape[0] - 1
     for i in range(starts.shape[0] - 1):
         if not waiting[i]:
