@@ -41,13 +41,6 @@ class RowsOnDisk:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        n, width = self.shape
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            start, stop, _ = rows.indices(n)
-            self._file.seek(4 * width * start)
-            return np.fromfile(self._file, self.dtype, max(0, stop - start) * width).reshape(-1, width)
-        chosen = np.arange(n)[rows] if not isinstance(rows, np.ndarray) or rows.dtype == bool else rows
-        if n == 0 or width == 0:
-            return np.empty((len(chosen), width), self.dtype)
-        mapped = np.memmap(self._file, self.dtype, "r", shape=self.shape)
-        return np.array(mapped[chosen])
+        if 0 in self.shape:  # an empty file cannot be mapped
+            return np.empty(self.shape, self.dtype)[rows]
+        return np.array(np.memmap(self._file, self.dtype, "r", shape=self.shape)[rows])
