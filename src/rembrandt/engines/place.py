@@ -24,8 +24,8 @@ from rembrandt.engines.hinge import HingeSolver, InMemory, LocalHinge
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import NumpyRanker, Ranker
 from rembrandt.engines.scaling import Scaled, label_factors, with_scaled_rows
+from rembrandt.engines.shards import Tally
 from rembrandt.engines.statistics import RidgeStatistics
-from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg import Array, Indices

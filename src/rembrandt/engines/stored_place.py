@@ -19,9 +19,8 @@ from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shards import Executor, ShardedEngine
+from rembrandt.engines.shards import Executor, ShardedEngine, Tally
 from rembrandt.engines.statistics import RidgeStatistics
-from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg import Array, Indices
