@@ -43,11 +43,6 @@ class Batch:
         """Nodes with these examples, which learn from the pools of their parents."""
         return Nodes(examples, pools, parent, self.costs, self.settings, len(self.costs))
 
-    def latest(self) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """Rows and labels of the new examples."""
-        first = len(self.costs) - self.n_new
-        return self.X[first:], self.Y[first:]
-
     def shuffled(self, seed: int) -> "Batch":
         """Return the rows in random order, because coordinate descent goes through rows as they come."""
         order = np.random.default_rng(seed).permutation(len(self.costs))
@@ -63,7 +58,7 @@ def update_trees(
     is fitted against all rows.
     """
     fit, rows = _extended if only_labels else _refitted, batch.shuffled(seed)
-    parents = (_parents(tree, *batch.latest(), trees.power) for tree in trees.trees)
+    parents = (_parents(tree, batch, trees.power) for tree in trees.trees)
     changed = (fit(tree, rows, parent, touched, report) for tree, parent in zip(trees.trees, parents, strict=True))
     return replace(trees, trees=tuple(changed))
 
@@ -88,12 +83,12 @@ def with_closed_labels(trees: Trees, n_new: int) -> Trees:
     return replace(trees, trees=tuple(map(extended, trees.trees)))
 
 
-def _parents(tree: Tree, X: sparse.csr_array, Y: sparse.csr_array, power: float) -> Array:
+def _parents(tree: Tree, batch: Batch, power: float) -> Array:
     """The cluster of each label; new ones join the cluster that their examples are most likely in."""
-    known = tree.labels.parent
-    new = as_csr(Y[:, len(known) :].T, np.float32)
+    known, first = tree.labels.parent, len(batch.costs) - batch.n_new
     if len(tree.levels) == 1:
-        return np.zeros(Y.shape[1], dtype=known.dtype)
+        return np.zeros(batch.Y.shape[1], dtype=known.dtype)
+    X, new = batch.X[first:], as_csr(batch.Y[first:, len(known) :].T, np.float32)
     likely = new @ np.exp(tree.clusters(X, slice(0, X.shape[0]), power))
     return np.append(known, np.asarray(likely).argmax(axis=1).astype(known.dtype))
 
