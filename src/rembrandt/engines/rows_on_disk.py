@@ -1,7 +1,5 @@
 """A block with a row for every example, in a temporary file."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from typing import Any

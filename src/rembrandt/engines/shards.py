@@ -5,8 +5,6 @@ tree. An executor computes the runs: this process, one shard in memory at a time
 tree depend on the number of shards alone, so the result has the same bits in all cases.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ some blocks of labels: their weights are sent to it and come back, and it projec
 Softmax needs the scores of all labels for every row, and stays in one process.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

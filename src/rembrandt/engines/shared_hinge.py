@@ -4,8 +4,6 @@ A worker reads the examples of the pools of its nodes from the store. Lists of e
 back, with the same bits as in one process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ class Examples:
     order: Array
 
     @classmethod
-    def of(cls, rows: StoredRows, order: Array) -> Examples:
+    def of(cls, rows: StoredRows, order: Array) -> "Examples":
         return cls(Path(rows.store.path).absolute(), rows.columns, rows.is_normalized, order)
 
     def open(self) -> OnDisk:

@@ -1,7 +1,5 @@
 """Places for stores: this process, one shard after the other, or a Dask cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +28,7 @@ from rembrandt.progress import Report, silent
 _DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?workers=(?P<workers>[0-9]+))?")
 
 
-def stored_place(device: str) -> StoredPlace:
+def stored_place(device: str) -> "StoredPlace":
     """Return the place of a device for a store."""
     if device in ("cpu", "auto"):
         return StoredPlace()

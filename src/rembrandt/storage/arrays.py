@@ -9,8 +9,6 @@ Files are not trusted. The header is checked when a file is opened. `checked`, `
 the contents, because compiled code follows indices without bounds checks; whatever is built from a file uses them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Locks that give a folder to one writing process at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat
