@@ -141,8 +141,7 @@ class Nodes:
             s, mine = self.settings, self.rows[nodes]
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
-            labels = np.arange(len(nodes))
-            ends, local, values, bias = squared_hinge(pool, positives, labels, s.passes, s.tolerance, self.threshold)
+            ends, local, values, bias = squared_hinge(pool, positives, s.passes, s.tolerance, self.threshold)
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:

@@ -103,11 +103,6 @@ class SpectralPreconditioner:
         theta = theta + strength
         return cls(U, xp.astype(theta[-1] / theta, U.dtype)[:, None])
 
-    @classmethod
-    def nothing(cls, size: int, dtype: Any = np.float32) -> "SpectralPreconditioner":
-        """Return the preconditioner without directions, the identity."""
-        return cls(np.zeros((size, 0), dtype), np.zeros((0, 1), dtype))
-
     def within(self, R: Block, lengths: Block) -> tuple[Block, Block]:
         """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, given the squared lengths of the columns."""
         xp = array_namespace(R)
