@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from rembrandt.linalg import Array, Floats, Indices
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.progress import Report, silent
 
 SAMPLE = 16  # sampled rows per centre
@@ -21,7 +22,7 @@ def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) ->
     rng = np.random.default_rng(seed)
     sample = A
     if len(A) > SAMPLE * n_clusters:
-        apart = _squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
+        apart = row_sums_of_squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
         chance = apart + EVEN * apart.mean() + 1e-300
         sample = A[np.sort(rng.choice(len(A), SAMPLE * n_clusters, replace=False, p=chance / chance.sum()))]
     centres = sample[np.sort(rng.choice(len(sample), n_clusters, replace=False))]
@@ -51,12 +52,8 @@ def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> A
 
 
 def _nearest(A: Array, centres: Array) -> Indices:
-    half = (0.5 * _squares(centres)).astype(A.dtype)
+    half = (0.5 * row_sums_of_squares(centres)).astype(A.dtype)
     found = np.empty(len(A), dtype=np.int64)
     for rows in spans(len(A), BLOCK):
         found[rows] = np.argmax(A[rows] @ centres.T - half, axis=1)
     return found
-
-
-def _squares(A: Array) -> Floats:
-    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
