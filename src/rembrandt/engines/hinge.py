@@ -1,14 +1,16 @@
-"""The classifiers of a level of a label tree: what to fit, and how the threads of this process fit it."""
+"""The classifiers of a level of a label tree: what to fit, and how threads or the workers of a cluster fit it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
+from rembrandt.engines.shards import Executor
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
@@ -182,12 +184,6 @@ class Nodes:
         return found, bias
 
 
-class HingeSolver(Protocol):
-    """Fits the nodes of a level on the examples that it was made for."""
-
-    def fit(self, nodes: Nodes, report: Report) -> Weights: ...
-
-
 @dataclass(frozen=True)
 class LocalHinge:
     """The threads of this process."""
@@ -195,4 +191,51 @@ class LocalHinge:
     source: Source
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
+        """Fit the nodes of a level."""
         return nodes.joined(nodes.fit(self.source, nodes.pieces(), report), self.source.n_features)
+
+
+@dataclass(frozen=True)
+class StoredExamples:
+    """Rows of a store in the order of a fit, as they are sent once to every worker, which opens the store itself."""
+
+    path: Path
+    columns: Array | None
+    is_normalized: bool
+    order: Array
+
+    @classmethod
+    def of(cls, rows: StoredRows, order: Array) -> "StoredExamples":
+        return cls(Path(rows.store.path).absolute(), rows.columns, rows.is_normalized, order)
+
+    def open(self) -> OnDisk:
+        from rembrandt.data.store import Store
+
+        return OnDisk(StoredRows(Store(self.path), self.columns, self.is_normalized), self.order)
+
+
+@dataclass(frozen=True)
+class SharedHinge:
+    """The workers of a cluster: given their examples, nodes are independent.
+
+    A worker reads the examples of the pools of its nodes from the store. Lists of examples are sent to it, and weights
+    come back, with the same bits as in one process.
+    """
+
+    executor: Executor
+    examples: StoredExamples
+    n_features: int
+
+    def fit(self, nodes: Nodes, report: Report) -> Weights:
+        stage = f"{nodes.size:,} tree nodes"
+        report(stage, 0, 1)
+        found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
+        report(stage, 1, 1)
+        return nodes.joined(found, self.n_features)
+
+
+HingeSolver = LocalHinge | SharedHinge
+
+
+def _fitted(pieces: Sequence[Array], examples: StoredExamples, nodes: Nodes) -> list[Part]:
+    return nodes.fit(examples.open(), pieces)

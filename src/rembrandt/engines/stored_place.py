@@ -13,7 +13,7 @@ from rembrandt import memory
 from rembrandt.data.rows import Rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
-from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk
+from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk, SharedHinge, StoredExamples
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
@@ -125,10 +125,8 @@ class DaskPlace(StoredPlace):
         return SharedDescent(problem)
 
     def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
-        from rembrandt.engines.shared_hinge import Examples, SharedHinge
-
         assert isinstance(rows, StoredRows)
-        return SharedHinge(self.executor("trees"), Examples.of(rows, order), rows.shape[1])
+        return SharedHinge(self.executor("trees"), StoredExamples.of(rows, order), rows.shape[1])
 
     def _executor(self) -> Executor:
         from rembrandt.engines.dask import DaskExecutor, cluster
