@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import array_api_compat.numpy
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
-from rembrandt.engines.rows_on_disk import RowsOnDisk
+from rembrandt.engines.rows_on_disk import HostRows, RowsOnDisk
 from rembrandt.engines.scaling import with_scaled_rows
 from rembrandt.engines.shard_products import Data, OpenShard, opened
 from rembrandt.engines.shards import Executor
@@ -67,15 +66,13 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class ProjectedRows:
+class ProjectedRows(HostRows):
     """The rows of a store as a decoder sees them; ``H[rows]`` computes some of them in this process."""
 
     X: StoredRows
     projection: Projection
     executor: Executor
     Y: sparse.csr_array | None = None  # when part of it is taken out
-    device = "cpu"
-    dtype = np.dtype(np.float32)
 
     @classmethod
     def of(cls, X: StoredRows, W: Array, executor: Executor) -> ProjectedRows:
@@ -121,9 +118,6 @@ class ProjectedRows:
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
         return rows_on_disk(self.data, self.projection)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api_compat.numpy
 
     def __len__(self) -> int:
         return self.shape[0]

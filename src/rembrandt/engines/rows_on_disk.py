@@ -12,11 +12,18 @@ from rembrandt.errors import RembrandtError
 from rembrandt.linalg.blocks import Block
 
 
-class RowsOnDisk:
-    """A block in a temporary file, which is deleted with it; ``H[rows]`` reads rows."""
+class HostRows:
+    """Device and precision of a block in this process whose rows are read or computed on access."""
 
     device = "cpu"
     dtype = np.dtype(np.float32)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return array_api_compat.numpy
+
+
+class RowsOnDisk(HostRows):
+    """A block in a temporary file, which is deleted with it; ``H[rows]`` reads rows."""
 
     def __init__(self, n: int, width: int, blocks: Iterable[Block]) -> None:
         """Write consecutive blocks of rows."""
@@ -31,9 +38,6 @@ class RowsOnDisk:
                 f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} ({error.strerror}); "
                 "free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api_compat.numpy
 
     def __len__(self) -> int:
         return self.shape[0]
