@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.generated import sparse_problem
 from benchmarks.paper.experiment import Row, Step
 from benchmarks.paper.fits import best_time
@@ -81,7 +83,7 @@ def measure(shape: Shape) -> dict[str, float]:
     engine = CpuEngine(X, Y)
     strength = relative(1.0, engine.column_sums("X", squared=True))
     # A fixed number of iterations without a preconditioner: products with the data and a few vectors.
-    identity = SpectralPreconditioner.nothing(engine.d)
+    identity = SpectralPreconditioner(np.zeros((engine.d, 0), np.float32), np.zeros((0, 1), np.float32))
     solver = ConjugateGradientRidge(engine.gram, strength, identity, tol=0.0, max_iter=ITERATIONS)
     operator = rembrandt(engine, solver).operator
     if operator is None:

@@ -26,35 +26,22 @@ def silent(stage: str, done: int, total: int | None) -> None:
 def bars(enabled: bool = True) -> Iterator[Report]:
     """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a stage starts."""
     if not enabled:
-        yield _logged()
+        yield _on_start(lambda stage: logger.info("%s", stage)) if logger.isEnabledFor(logging.INFO) else silent
     elif sys.stderr.isatty():
         with _drawn() as report:
             yield report
     else:
-        yield _printed()
+        yield _on_start(lambda stage: print(f"{printable(stage)} ...", file=sys.stderr, flush=True))
 
 
-def _logged() -> Report:
-    """Log the start of each stage: at level INFO, under the name rembrandt."""
-    if not logger.isEnabledFor(logging.INFO):
-        return silent
+def _on_start(say: Callable[[str], None]) -> Report:
+    """Say the name of each stage when it starts."""
     started: set[str] = set()
 
     def report(stage: str, done: int, total: int | None) -> None:
         if stage not in started:
             started.add(stage)
-            logger.info("%s", stage)
-
-    return report
-
-
-def _printed() -> Report:
-    started: set[str] = set()
-
-    def report(stage: str, done: int, total: int | None) -> None:
-        if stage not in started:
-            started.add(stage)
-            print(f"{printable(stage)} ...", file=sys.stderr, flush=True)
+            say(stage)
 
     return report
 

@@ -103,6 +103,14 @@ def test_the_certificate_runs_on_a_device():
     assert proof.residuals.max() < 0.05 * float(found.sigma[0])
 
 
+def test_weights_leave_dense_features_as_they_are():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((20, 4)), sparse.csr_array((rng.random((20, 3)) < 0.5).astype(np.float64))
+    engine = TorchEngine(X.copy(), Y, rng.choice([0.5, 2.0], 20))
+    engine.cross_matrix()
+    assert_array_equal(as_numpy(engine.X), X)
+
+
 def test_a_transpose_and_rows_of_a_sparse_matrix():
     A = sparse.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
     placed = Csr.of(A, CPU_ONE[0], torch.float32)

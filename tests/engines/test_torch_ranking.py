@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rembrandt.engines import torch_ranking
 from rembrandt.engines.torch_ranking import TorchRanker, top_k
 from rembrandt.linalg import ranking
 from rembrandt.linalg.blocks import as_numpy
@@ -46,7 +47,9 @@ class Rows:
 
 @pytest.mark.parametrize("allowed", [None, np.array([1, 5, 70, 71, 299]), np.array([], dtype=np.int64)])
 @pytest.mark.parametrize("place", PLACES)
-def test_the_best_labels_in_blocks(place, allowed):
+def test_the_best_labels_in_blocks(place, allowed, monkeypatch):
+    for name, size in {"GROUP": 2, "LABELS": 70, "SCORES": 700}.items():
+        monkeypatch.setattr(torch_ranking, name, size)
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((6, 300)).astype(np.float32)
     weights[:, 100:110] = weights[:, :1]  # equal scores
@@ -54,7 +57,7 @@ def test_the_best_labels_in_blocks(place, allowed):
     H = rng.standard_normal((40, 6)).astype(np.float32)
     expected = full(weights, bias, H, 8, allowed)
     move = place().asarray
-    ranker = TorchRanker(move(weights), move(bias), group=2, labels=70, scores=700)
+    ranker = TorchRanker(move(weights), move(bias))
     labels, scores = ranker.top(Rows(move(H)), 8, allowed)
     known = expected[0].shape[1]
     assert labels.shape == scores.shape == (40, 8) and (labels[:, known:] == -1).all()

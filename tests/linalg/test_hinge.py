@@ -26,7 +26,7 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
     assert (position == -1).all(), "work space is left as it was"
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
-    found = squared_hinge(compact, (starts, rows), np.arange(len(positives)), passes, 1e-4, threshold)
+    found = squared_hinge(compact, (starts, rows), passes, 1e-4, threshold)
     W = sparse.csr_array((found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)).toarray()
     return W, found[3]
 

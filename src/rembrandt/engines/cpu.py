@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.protocol import Engine
+from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
 from rembrandt.linalg.transposed import Transposed
-
-Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
 VERY_SPARSE = 0.06  # density below which a Gram matrix is a sparse product
@@ -40,14 +38,14 @@ class CpuEngine(Engine):
         parts = [At @ self._weighted(matmul(B, Q[:, columns])) for columns in spans(Q.shape[1], step)]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
-    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+    def column_sums(self, name: str, squared: bool) -> Floats:
         A = self._matrices[name]
         if squared:
             A = A.multiply(A).tocsr() if is_sparse(A) else A.astype(np.float64) ** 2
         w = np.ones(self.n) if self.weights is None else self.weights
         return np.asarray(A.T @ w, dtype=np.float64).ravel()
 
-    def gram_matrix(self) -> NDArray[np.float64]:
+    def gram_matrix(self) -> Floats:
         X = self._matrices["X"]
         A: Matrix = X if self.weights is None else scale_rows(X, np.sqrt(self.weights))
         if is_sparse(A) and A.nnz < VERY_SPARSE * self.n * self.d:
@@ -58,7 +56,7 @@ class CpuEngine(Engine):
             G += gram64(A[rows].toarray() if is_sparse(A) else A[rows])
         return G
 
-    def cross_matrix(self) -> NDArray[np.float64]:
+    def cross_matrix(self) -> Floats:
         X, Y = self._matrices["X"], self._matrices["Y"]
         Y = (Y if self.weights is None else scale_rows(Y, self.weights)).astype(np.float64)
         if is_sparse(X):

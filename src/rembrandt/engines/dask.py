@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -16,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.shard_products import Data, Product, cut_in_runs, partial
 from rembrandt.engines.shards import Executor, Task, tree_cut
 from rembrandt.errors import EngineError, SettingsError
+from rembrandt.linalg import Array
 from rembrandt.linalg.threads import cpu_count
 
 try:
@@ -31,7 +32,6 @@ try:
 except ImportError as cause:
     raise SettingsError("a Dask cluster needs more packages: pip install 'rembrandt[dask]'") from cause
 
-Array = NDArray[Any]
 Found = TypeVar("Found")
 
 ATTEMPTS = 4  # per product, before a cluster that keeps losing workers is given up
@@ -132,18 +132,23 @@ class DaskExecutor(Executor):
         sent = None if block is None else self._scatter(block, workers)
         owner = [workers[run * len(workers) // n] for run in range(n)]
         runs = [self._submit(owner[run], partial, product, shared, run, sent) for run in range(n)]
-        found: Array = self._tree(runs, owner, 0, n).result()
-        self.tally.between += _crossings(owner, 0, n) * found.nbytes
+        total, moved = self._tree(runs, owner, 0, n)
+        found: Array = total.result()
+        self.tally.between += moved * found.nbytes
         self.tally.gathered += found.nbytes
         return found
 
-    def _tree(self, runs: list[Any], owner: list[str], first: int, last: int) -> Any:
-        """Sum the runs as `tree_sum` does, each addition on the worker that has the left operand."""
+    def _tree(self, runs: list[Any], owner: list[str], first: int, last: int) -> tuple[Any, int]:
+        """Sum the runs as `tree_sum` does, each addition on the worker that has the left operand.
+
+        Also return how many partial sums move from one worker to another.
+        """
         if last - first == 1:
-            return runs[first]
+            return runs[first], 0
         middle = first + tree_cut(last - first)
-        left, right = self._tree(runs, owner, first, middle), self._tree(runs, owner, middle, last)
-        return self._submit(owner[first], _add, left, right)
+        (left, before), (right, after) = (self._tree(runs, owner, *part) for part in ((first, middle), (middle, last)))
+        moved = before + after + (owner[first] != owner[middle])
+        return self._submit(owner[first], operator.add, left, right), moved
 
     def _in_shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
         workers = self._workers()
@@ -230,18 +235,6 @@ class DaskExecutor(Executor):
         except (OSError, TimeoutError, CancelledError, RuntimeError):
             return None
         return list(known["workers"])
-
-
-def _crossings(owner: list[str], first: int, last: int) -> int:
-    """Count the partial sums that the tree moves from one worker to another."""
-    if last - first == 1:
-        return 0
-    middle = first + tree_cut(last - first)
-    return _crossings(owner, first, middle) + _crossings(owner, middle, last) + (owner[first] != owner[middle])
-
-
-def _add(left: Array, right: Array) -> Array:
-    return left + right
 
 
 class _Copies(dict[str, Any]):

@@ -9,14 +9,12 @@ from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.whitening import Whitening
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
-
-Array = NDArray[Any]
 
 PARTS = 4  # of a batch, one for each thread; more would make the products small
 LOGITS = 1 << 26  # entries of the largest block of logits, rows × labels
@@ -70,10 +68,10 @@ class Descent(Protocol):
 
     batch: int  # rows of a step
 
-    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+    def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
         """Take a step for each row of ``order`` (the rows of a batch), on the features ``kept`` for it."""
 
-    def loss(self, rows: NDArray[np.int64]) -> float:
+    def loss(self, rows: Indices) -> float:
         """Return the weighted mean loss of the last epoch's mean; before the first epoch, of the base rates."""
 
     def keep(self) -> None:
@@ -108,7 +106,7 @@ class NumpyDescent:
         self.velocity, self.mean = np.zeros_like(self.Q), self.Q.copy()
         self.best = self.mean
 
-    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+    def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
         s = self.settings
         step = scale * (1 - s.momentum) * self.longest
         self.mean = np.zeros_like(self.Q)
@@ -131,10 +129,10 @@ class NumpyDescent:
                 self.mean += self.Q
         self.mean /= len(order)
 
-    def loss(self, rows: NDArray[np.int64]) -> float:
+    def loss(self, rows: Indices) -> float:
         return sum(self.losses(rows)) / max(1e-300, float(self.w[rows].sum()))
 
-    def losses(self, rows: NDArray[np.int64]) -> list[float]:
+    def losses(self, rows: Indices) -> list[float]:
         """Return the weighted total loss on ``rows`` for each part of the labels."""
         return total_losses(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts)
 

@@ -1,15 +1,17 @@
-"""The classifiers of a level of a label tree: what to fit, and how the threads of this process fit it."""
+"""The classifiers of a level of a label tree: what to fit, and how threads or the workers of a cluster fit it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
+from rembrandt.engines.shards import Executor
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import as_csr, unit_rows
@@ -17,7 +19,6 @@ from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
 
-Array = NDArray[Any]
 Group = list[tuple[int, Array]]  # numbered pieces of siblings
 Part = tuple[Array, Array, Array, Array]  # of some nodes: where their weights end, features, values, biases
 Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases
@@ -28,19 +29,9 @@ MANY = 16  # pools from which on each is the work of one thread
 ENTRIES = 1 << 25  # entries of the largest pool, and of the pools that are read from a store at a time
 
 
-class Source(Protocol):
-    """The examples of a fit: rows of unit length, in random order."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
-        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
-
-
 @dataclass(frozen=True)
 class InMemory:
-    """Examples in memory."""
+    """Examples in memory: rows of unit length, in random order."""
 
     X: sparse.csr_array
 
@@ -49,6 +40,7 @@ class InMemory:
         return int(self.X.shape[1])
 
     def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
+        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
         return self.X, None
 
 
@@ -69,6 +61,9 @@ class OnDisk:
             wanted[pool] = True
         rows = np.flatnonzero(wanted)
         return unit_rows(self.rows[self.order[rows]]), rows
+
+
+Source = InMemory | OnDisk
 
 
 @dataclass(frozen=True)
@@ -148,8 +143,7 @@ class Nodes:
             s, mine = self.settings, self.rows[nodes]
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
-            labels = np.arange(len(nodes))
-            ends, local, values, bias = squared_hinge(pool, positives, labels, s.passes, s.tolerance, self.threshold)
+            ends, local, values, bias = squared_hinge(pool, positives, s.passes, s.tolerance, self.threshold)
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:
@@ -190,12 +184,6 @@ class Nodes:
         return found, bias
 
 
-class HingeSolver(Protocol):
-    """Fits the nodes of a level on the examples that it was made for."""
-
-    def fit(self, nodes: Nodes, report: Report) -> Weights: ...
-
-
 @dataclass(frozen=True)
 class LocalHinge:
     """The threads of this process."""
@@ -203,4 +191,51 @@ class LocalHinge:
     source: Source
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
+        """Fit the nodes of a level."""
         return nodes.joined(nodes.fit(self.source, nodes.pieces(), report), self.source.n_features)
+
+
+@dataclass(frozen=True)
+class StoredExamples:
+    """Rows of a store in the order of a fit, as they are sent once to every worker, which opens the store itself."""
+
+    path: Path
+    columns: Array | None
+    is_normalized: bool
+    order: Array
+
+    @classmethod
+    def of(cls, rows: StoredRows, order: Array) -> "StoredExamples":
+        return cls(Path(rows.store.path).absolute(), rows.columns, rows.is_normalized, order)
+
+    def open(self) -> OnDisk:
+        from rembrandt.data.store import Store
+
+        return OnDisk(StoredRows(Store(self.path), self.columns, self.is_normalized), self.order)
+
+
+@dataclass(frozen=True)
+class SharedHinge:
+    """The workers of a cluster: given their examples, nodes are independent.
+
+    A worker reads the examples of the pools of its nodes from the store. Lists of examples are sent to it, and weights
+    come back, with the same bits as in one process.
+    """
+
+    executor: Executor
+    examples: StoredExamples
+    n_features: int
+
+    def fit(self, nodes: Nodes, report: Report) -> Weights:
+        stage = f"{nodes.size:,} tree nodes"
+        report(stage, 0, 1)
+        found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
+        report(stage, 1, 1)
+        return nodes.joined(found, self.n_features)
+
+
+HingeSolver = LocalHinge | SharedHinge
+
+
+def _fitted(pieces: Sequence[Array], examples: StoredExamples, nodes: Nodes) -> list[Part]:
+    return nodes.fit(examples.open(), pieces)

@@ -24,17 +24,16 @@ from rembrandt.engines.hinge import HingeSolver, InMemory, LocalHinge
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.ranking import NumpyRanker, Ranker
 from rembrandt.engines.scaling import Scaled, label_factors, with_scaled_rows
+from rembrandt.engines.shards import Tally
 from rembrandt.engines.statistics import RidgeStatistics
-from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows, unit_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import EmbeddingSettings
-
-Array = NDArray[Any]
 
 SCORES = 1 << 24  # entries of the largest block of scores in prediction: 64 MB
 PLAIN = EmbeddingSettings()  # labels as they are, not centred
@@ -143,7 +142,7 @@ class Place:
         """Start a logistic fit."""
         return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+    def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         """Return a solver for tree nodes, whose examples are the rows at ``order``. GPUs leave this to the CPU too."""
         return LocalHinge(InMemory(unit_rows(rows[:])[order]))
 

@@ -12,25 +12,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import array_api_compat.numpy
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.stored import StoredRows
-from rembrandt.engines.rows_on_disk import RowsOnDisk
+from rembrandt.engines.rows_on_disk import HostRows, RowsOnDisk
 from rembrandt.engines.scaling import with_scaled_rows
 from rembrandt.engines.shard_products import Data, OpenShard, opened
 from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.whitening import WhitenedRows, Whitening
 from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import csr_matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report
-
-Array = NDArray[Any]
 
 ROWS = 8192  # of a shard that are mapped at a time
 BLOCKS = 8  # of labels: at most as many machines share what is independent for each label
@@ -68,15 +66,13 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class ProjectedRows:
+class ProjectedRows(HostRows):
     """The rows of a store as a decoder sees them; ``H[rows]`` computes some of them in this process."""
 
     X: StoredRows
     projection: Projection
     executor: Executor
     Y: sparse.csr_array | None = None  # when part of it is taken out
-    device = "cpu"
-    dtype = np.dtype(np.float32)
 
     @classmethod
     def of(cls, X: StoredRows, W: Array, executor: Executor) -> ProjectedRows:
@@ -122,9 +118,6 @@ class ProjectedRows:
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
         return rows_on_disk(self.data, self.projection)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api_compat.numpy
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -1,15 +1,12 @@
 """The best labels of projected rows."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.ranking import top_k
-
-Array = NDArray[Any]
-Labels = NDArray[np.int64]
 
 
 class ScoredRows(Protocol):
@@ -30,14 +27,14 @@ class ScoredRows(Protocol):
 class Ranker(Protocol):
     """Finds the best labels of rows."""
 
-    def top(self, rows: ScoredRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+    def top(self, rows: ScoredRows, k: int, allowed: Indices | None = None) -> tuple[Indices, Array]:
         """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
 
 
 class NumpyRanker:
     """Ranks the scores of all labels."""
 
-    def top(self, rows: ScoredRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+    def top(self, rows: ScoredRows, k: int, allowed: Indices | None = None) -> tuple[Indices, Array]:
         if allowed is None:
             return top_k(rows.scores, k)
         found, scores = top_k(rows.scores[:, allowed], k)

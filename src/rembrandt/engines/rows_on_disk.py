@@ -1,7 +1,5 @@
 """A block with a row for every example, in a temporary file."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from typing import Any
@@ -14,11 +12,18 @@ from rembrandt.errors import RembrandtError
 from rembrandt.linalg.blocks import Block
 
 
-class RowsOnDisk:
-    """A block in a temporary file, which is deleted with it; ``H[rows]`` reads rows."""
+class HostRows:
+    """Device and precision of a block in this process whose rows are read or computed on access."""
 
     device = "cpu"
     dtype = np.dtype(np.float32)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return array_api_compat.numpy
+
+
+class RowsOnDisk(HostRows):
+    """A block in a temporary file, which is deleted with it; ``H[rows]`` reads rows."""
 
     def __init__(self, n: int, width: int, blocks: Iterable[Block]) -> None:
         """Write consecutive blocks of rows."""
@@ -34,20 +39,10 @@ class RowsOnDisk:
                 "free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api_compat.numpy
-
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        n, width = self.shape
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            start, stop, _ = rows.indices(n)
-            self._file.seek(4 * width * start)
-            return np.fromfile(self._file, self.dtype, max(0, stop - start) * width).reshape(-1, width)
-        chosen = np.arange(n)[rows] if not isinstance(rows, np.ndarray) or rows.dtype == bool else rows
-        if n == 0 or width == 0:
-            return np.empty((len(chosen), width), self.dtype)
-        mapped = np.memmap(self._file, self.dtype, "r", shape=self.shape)
-        return np.array(mapped[chosen])
+        if 0 in self.shape:  # an empty file cannot be mapped
+            return np.empty(self.shape, self.dtype)[rows]
+        return np.array(np.memmap(self._file, self.dtype, "r", shape=self.shape)[rows])

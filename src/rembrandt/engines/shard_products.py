@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.shard import MappedShard
 from rembrandt.engines.scaling import row_factors
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import column_sums, spans
-from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, row_sums_of_squares, scale_rows
+from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, inverse_lengths, scale_rows
 from rembrandt.linalg.transposed import Transposed
-
-Array = NDArray[Any]
 
 RUNS = 8  # partial sums: at most as many workers share a product
 BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product
-
-
-class Shard(Protocol):
-    """A block of rows, in memory or in a file."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def key(self) -> str: ...
-
-    def rows(self, d: int, c: int) -> Any:
-        """Return an object with the rows' ``X``, ``Y`` and ``weights``."""
-
-    def prefetch(self) -> None: ...
-
-    def release(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +30,7 @@ class Data:
     ``constant`` a feature that is always one comes last. Rows of Y are divided by their sum to the ``row_power``.
     """
 
-    shards: Sequence[Shard]
+    shards: Sequence[MappedShard]
     n_features: int
     n_labels: int
     columns: Array | None = None
@@ -97,14 +80,11 @@ def opened(data: Data, numbers: range | None = None) -> Iterator[OpenShard]:
 class OpenShard:
     """The rows of a shard as ``data`` describes them."""
 
-    def __init__(self, data: Data, shard: Shard) -> None:
+    def __init__(self, data: Data, shard: MappedShard) -> None:
         self.n = shard.n
         rows = shard.rows(data.n_features, data.n_labels)
         self.weights = None if rows.weights is None else np.asarray(rows.weights, dtype=np.float32)
-        scale = None
-        if data.normalize:
-            lengths = np.sqrt(row_sums_of_squares(rows.X))
-            scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
+        scale = inverse_lengths(rows.X).astype(np.float32) if data.normalize else None
         X = rows.X if data.columns is None else _selected(rows.X, data.columns)
         factors = row_factors(rows.Y, data.row_power)
         self.X = _Side(X, scale, data.constant)
@@ -146,7 +126,6 @@ class _Side:
     A: sparse.csr_array
     scale: Array | None = None
     constant: bool = False
-    _t: Transposed | None = field(default=None, init=False)
 
     @property
     def width(self) -> int:
@@ -169,11 +148,9 @@ class _Side:
         if self.constant:
             out[-1] += column_sums(U).astype(out.dtype)
 
-    @property
+    @cached_property
     def t(self) -> Transposed:
-        if self._t is None:
-            self._t = Transposed.of(self.A)  # takes a tenth to a fifth of a pass
-        return self._t
+        return Transposed.of(self.A)  # takes a tenth to a fifth of a pass
 
     def explicit(self) -> sparse.csr_array:
         """Form the matrix."""

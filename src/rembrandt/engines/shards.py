@@ -5,21 +5,49 @@ tree. An executor computes the runs: this process, one shard in memory at a time
 tree depend on the number of shards alone, so the result has the same bits in all cases.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.engines.protocol import Engine
 from rembrandt.engines.shard_products import Data, Product, partial
-from rembrandt.engines.tally import Tally
-
-Array = NDArray[Any]
+from rembrandt.linalg import Array, Floats
 
 Task = Callable[..., Sequence[Any]]  # (pieces, *shared) to one result for each piece
+
+
+@dataclass
+class Tally:
+    """Passes over the data, and bytes moved between processes."""
+
+    passes: int = 0
+    seconds: float = 0.0
+    broadcasts: int = 0
+    sent: int = 0  # from the client to workers
+    between: int = 0  # from worker to worker
+    gathered: int = 0  # from workers to the client
+
+    @contextmanager
+    def one_pass(self) -> Iterator[None]:
+        """Count the work of the block as one pass over the data."""
+        start = time.perf_counter()
+        yield
+        self.passes += 1
+        self.seconds += time.perf_counter() - start
+
+    def sentence(self) -> str:
+        """Describe the counts."""
+        passes = "1 pass" if self.passes == 1 else f"{self.passes:,} passes"
+        text = f"{passes} over the data in {self.seconds:.1f} s"
+        if self.broadcasts == 0:
+            return text + "."
+        ways = ((self.sent, "to the workers"), (self.between, "between them"), (self.gathered, "back from them"))
+        moved = ", ".join(f"{size / 1e6:,.1f} MB {where}" for size, where in ways)
+        return f"{text}; {self.broadcasts:,} broadcasts, {moved}."
 
 
 class Executor:
@@ -57,13 +85,13 @@ class ShardedEngine(Engine):
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
 
-    def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
+    def column_sums(self, name: str, squared: bool) -> Floats:
         return self._sums[name, squared]
 
-    def gram_matrix(self) -> NDArray[np.float64]:
+    def gram_matrix(self) -> Floats:
         return self._total("gram_matrix", None)
 
-    def cross_matrix(self) -> NDArray[np.float64]:
+    def cross_matrix(self) -> Floats:
         return self._total("cross_matrix", None)
 
     def _total(self, product: str, block: Array | None) -> Array:

@@ -5,24 +5,20 @@ some blocks of labels: their weights are sent to it and come back, and it projec
 Softmax needs the scores of all labels for every row, and stays in one process.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.engines.dask import on_worker
 from rembrandt.engines.descent import LogisticProblem, NumpyDescent
 from rembrandt.engines.projected import ProjectedRows, Projection, label_blocks, rows_on_disk, whitened, whole
 from rembrandt.engines.shard_products import Data, opened
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class SharedDescent(NumpyDescent):
         settings = replace(problem.settings, batch=self.batch)  # by the number of all labels
         self.fit = _Fit(digest.hexdigest(), replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings))
 
-    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+    def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
         pieces = [(part, *_columns(part, self.Q, self.velocity)) for part in self.parts]
         found = self._on_workers(_epoch, pieces, _Order(order, kept, scale))
         del pieces
@@ -65,7 +61,7 @@ class SharedDescent(NumpyDescent):
             part = self.parts[len(found)]
             self.Q[:, part], self.velocity[:, part], self.mean[:, part] = Q, velocity, mean
 
-    def losses(self, rows: NDArray[np.int64]) -> list[float]:
+    def losses(self, rows: Indices) -> list[float]:
         pieces = [(part, *_columns(part, self.mean)) for part in self.parts]
         return self._on_workers(_losses, pieces, _Order(rows, [], 0.0))
 

@@ -1,7 +1,5 @@
 """Places for stores: this process, one shard after the other, or a Dask cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,30 +7,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.data.rows import Rows
 from rembrandt.data.stored import StoredRows
 from rembrandt.engines.descent import Descent, LogisticProblem, NumpyDescent
-from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk
+from rembrandt.engines.hinge import HingeSolver, LocalHinge, OnDisk, SharedHinge, StoredExamples
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.projected import IN_MEMORY, ProjectedRows, data_of, label_blocks, whitened
 from rembrandt.engines.protocol import Engine
-from rembrandt.engines.shards import Executor, ShardedEngine
+from rembrandt.engines.shards import Executor, ShardedEngine, Tally
 from rembrandt.engines.statistics import RidgeStatistics
-from rembrandt.engines.tally import Tally
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block
 from rembrandt.progress import Report, silent
 
-Array = NDArray[Any]
 _DASK = re.compile(r"dask(?::(?P<scheduler>[^?]+))?(?:\?workers=(?P<workers>[0-9]+))?")
 
 
-def stored_place(device: str) -> StoredPlace:
+def stored_place(device: str) -> "StoredPlace":
     """Return the place of a device for a store."""
     if device in ("cpu", "auto"):
         return StoredPlace()
@@ -84,7 +80,7 @@ class StoredPlace(Place):
         parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
         return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
+    def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         assert isinstance(rows, StoredRows)
         return LocalHinge(OnDisk(rows, order))
 
@@ -128,11 +124,9 @@ class DaskPlace(StoredPlace):
 
         return SharedDescent(problem)
 
-    def hinge(self, rows: Rows, order: NDArray[np.int64]) -> HingeSolver:
-        from rembrandt.engines.shared_hinge import Examples, SharedHinge
-
+    def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         assert isinstance(rows, StoredRows)
-        return SharedHinge(self.executor("trees"), Examples.of(rows, order), rows.shape[1])
+        return SharedHinge(self.executor("trees"), StoredExamples.of(rows, order), rows.shape[1])
 
     def _executor(self) -> Executor:
         from rembrandt.engines.dask import DaskExecutor, cluster

@@ -3,6 +3,7 @@
 With several devices each holds the data and works on its share of a block's columns; blocks are on the first device.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,19 +54,21 @@ class TorchEngine(Engine):
     def gram_matrix(self) -> Tensor:
         root = None if self.weights is None else self.weights.sqrt()
         G = torch.zeros((self.d, self.d), dtype=torch.float64, device=self.devices[0])
-        for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
-            part = _dense(self.X[rows])
+        for rows, part in self._dense_rows():
             G += gram64(part if root is None else part * root[rows, None])
         return G
 
     def cross_matrix(self) -> Tensor:
         C = torch.zeros((self.c, self.d), dtype=torch.float64, device=self.devices[0])
-        for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
-            part = _dense(self.X[rows])
-            if self.weights is not None:
-                part *= self.weights[rows, None]
-            C += self.Y[rows].T @ part
+        for rows, part in self._dense_rows():
+            C += self.Y[rows].T @ (part if self.weights is None else part * self.weights[rows, None])
         return C.T.contiguous()
+
+    def _dense_rows(self) -> Iterator[tuple[slice, Tensor]]:
+        """Iterate over blocks of rows of X, dense in float64."""
+        for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
+            part = self.X[rows]
+            yield rows, part.dense(torch.float64) if isinstance(part, Csr) else part.double()
 
     def asarray(self, x: Any) -> Tensor:
         return torch.as_tensor(x).to(self.devices[0], self.dtype)
@@ -119,7 +122,3 @@ def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool)
         return placed.with_constant() if constant else placed
     block = tensor(A, device).to(dtype)
     return torch.cat([block, torch.ones_like(block[:, :1])], dim=1) if constant else block
-
-
-def _dense(A: Csr | Tensor) -> Tensor:
-    return A.dense(torch.float64) if isinstance(A, Csr) else A.double()

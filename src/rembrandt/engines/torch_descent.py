@@ -7,6 +7,7 @@ are not part of the product: they are much larger than what the features add, an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -121,18 +122,11 @@ class TorchDescent:
     def _softmax_step(self, group: list[Shard], batches: dict[torch.device, _Batch]) -> None:
         """Softmax: all logits first, for their normalizers, then the steps."""
         chunks = [(shard, labels) for shard in group for labels in spans(shard.width, shard.chunk)]
-        logits: list[Tensor | None] = []
-        normalizers: Tensor | None = None
-        for shard, labels in chunks:
-            P = self._logits(shard, batches[shard.device], labels)
-            part = log_sums(P, self._bias(shard, labels)).to(self.place.first)
-            normalizers = part if normalizers is None else torch.logaddexp(normalizers, part)
-            logits.append(P)
-        assert normalizers is not None
-        for at, (shard, labels) in enumerate(chunks):
-            found, logits[at] = logits[at], None
-            assert found is not None
-            self._descend(shard, batches[shard.device], labels, found, normalizers.to(shard.device))
+        logits = [self._logits(shard, batches[shard.device], labels) for shard, labels in chunks]
+        sums = [log_sums(P, self._bias(*chunk)).to(self.place.first) for P, chunk in zip(logits, chunks, strict=True)]
+        normalizers = reduce(torch.logaddexp, sums)
+        for shard, labels in chunks:  # each block of logits is freed after its step
+            self._descend(shard, batches[shard.device], labels, logits.pop(0), normalizers.to(shard.device))
 
     def _bias(self, shard: Shard, labels: slice) -> Tensor:
         at = (self.constant, labels)

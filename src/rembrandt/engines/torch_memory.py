@@ -15,24 +15,18 @@ def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -
     start = whole.start
     while start < whole.stop:
         stop = min(start + step, whole.stop)
-        if _fits(work, slice(start, stop), what):
-            start = stop
-        else:
+        try:
+            work(slice(start, stop))
+        except torch.OutOfMemoryError as error:
+            if stop - start <= 1:
+                raise too_small(what) from error
             step = (stop - start) // 2
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+        else:
+            start = stop
+            continue
+        if torch.cuda.is_available():  # here and not above: the exception would keep the blocks of `work` alive
+            torch.cuda.empty_cache()
     return step
-
-
-def _fits(work: Callable[[slice], None], part: slice, what: str) -> bool:
-    """Do the work for ``part``; return False when memory ran out and a smaller part can be tried."""
-    try:
-        work(part)
-    except torch.OutOfMemoryError as error:
-        if part.stop - part.start <= 1:
-            raise too_small(what) from error
-        return False
-    return True
 
 
 def too_small(what: str) -> MemoryEstimateError:

@@ -134,8 +134,7 @@ def torch_place(device: str) -> TorchPlace | None:
 def _device(name: str, given: str) -> torch.device:
     if re.fullmatch("(cpu|cuda)(:[0-9]+)?", name) is None:
         raise SettingsError(
-            f"device={given!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or 'auto'",
-            "device",
+            f"device={given!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or 'auto'", "device"
         )
     device = torch.device(name)
     if device.type == "cpu":

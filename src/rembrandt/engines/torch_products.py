@@ -39,14 +39,9 @@ class Csr:
     def to(self, device: torch.device) -> "Csr":
         return Csr(self.starts.to(device), self.columns.to(device), self.values.to(device), self.shape)
 
-    @property
-    def lengths(self) -> Tensor:
-        """Number of entries of each row."""
-        return self.starts[1:] - self.starts[:-1]
-
     def row_of_entry(self) -> Tensor:
         rows = torch.arange(self.shape[0], device=self.starts.device, dtype=self.columns.dtype)
-        return torch.repeat_interleave(rows, self.lengths, output_size=len(self.columns))
+        return torch.repeat_interleave(rows, torch.diff(self.starts), output_size=len(self.columns))
 
     @cached_property
     def T(self) -> "Csr":

@@ -26,11 +26,8 @@ _LAST = 0x7FFFFFFF
 class TorchRanker:
     """The best labels by ``Φ Q + b`` on a device; keeps copies of Q laid out for the search."""
 
-    def __init__(
-        self, weights: Tensor, bias: Tensor, group: int = GROUP, labels: int = LABELS, scores: int = SCORES
-    ) -> None:
+    def __init__(self, weights: Tensor, bias: Tensor) -> None:
         self.weights, self.bias = weights, bias
-        self.group, self.labels, self.scores = group, labels, scores
         self.rough: Tensor | None = None  # Q in bfloat16, to find candidates with
         self.by_label: Tensor | None = None  # Qᵀ in full precision, to score them again
         if weights.is_cuda and weights.dtype == torch.float32 and weights.shape[1] >= MANY:
@@ -51,14 +48,14 @@ class TorchRanker:
 
         def work(span: slice) -> None:
             Phi = rows.features_of(H[span])
-            if self.rough is None or self.by_label is None or allowed is not None or k > self.group:
+            if self.rough is None or self.by_label is None or allowed is not None or k > GROUP:
                 labels[span], scores[span] = self._best(Phi, weights, bias, width)
             else:
                 candidates, _ = self._best(Phi.to(self.rough.dtype), self.rough, bias, min(c, 4 * width + 16))
                 labels[span], scores[span] = _scored_again(Phi, self.by_label, bias, candidates, width)
 
         if width:
-            halving(work, slice(0, n), max(1, self.scores // min(c, self.labels)), "the scores")
+            halving(work, slice(0, n), max(1, SCORES // min(c, LABELS)), "the scores")
         found = labels.cpu().numpy()
         found = found if allowed is None else np.where(found < 0, -1, allowed[found]) if width else found
         short = ((0, 0), (0, k - width))
@@ -67,9 +64,9 @@ class TorchRanker:
     def _best(self, Phi: Tensor, weights: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` best labels, by blocks of them that come in the order of labels."""
         found, values = [], []
-        for span in spans(bias.shape[0], self.labels):
+        for span in spans(bias.shape[0], LABELS):
             block = torch.addmm(bias[span].to(Phi.dtype), Phi, weights[:, span])
-            part, best = top_k(block, min(k, span.stop - span.start), self.group)
+            part, best = top_k(block, min(k, span.stop - span.start), GROUP)
             found.append(torch.where(part < 0, part, part + span.start))
             values.append(best)
         labels, scores = torch.cat(found, dim=1), torch.cat(values, dim=1)

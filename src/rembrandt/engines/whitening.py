@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import Block, inverse_factor, spans
+from rembrandt.linalg.blocks import Block, inverse_of_lower, spans
 
 ROWS = 8192  # mapped at a time
 
@@ -26,7 +26,8 @@ class Whitening:
         xp, D = array_namespace(moments.gram), moments.gram.shape[0]
         covariance = moments.gram / moments.total
         level = max(floor * float(xp.linalg.trace(covariance)) / D, 1e-12)
-        T = inverse_factor(covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device))
+        covariance = covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device)
+        T = inverse_of_lower(xp.linalg.cholesky(covariance)).T  # TTᵀ is the inverse of the covariance
         return cls(xp.astype(moments.mean, dtype), xp.asarray(xp.astype(T, dtype), copy=True), moments.fourier)
 
     @property

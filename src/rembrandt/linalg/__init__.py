@@ -1,0 +1,11 @@
+"""Products, eigensolver, ridge solvers, ranking: plain functions of arrays. Here are the types of those arrays."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Arrays = tuple[Array, ...]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]

@@ -4,17 +4,16 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.threads import Workspace, for_each
 
-Array = NDArray[Any]
 ROUNDS = 12  # of two-means per cut, at most
 STILL = 0.01  # part of the rows that change sides in the last round
 
 
-def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> NDArray[np.int64]:
+def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
     """Return the cluster of every row of ``A``, below ``2^depth``; the leading bits name the enclosing clusters.
 
     Each cut is spherical two-means with sides of equal size: rows are sorted by how much nearer they are to one centre

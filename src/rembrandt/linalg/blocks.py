@@ -27,14 +27,10 @@ def spans(size: int, step: int) -> Iterator[slice]:
 def gram64(A: Block, B: Block | None = None) -> Block:
     """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)
-    total = None
+    total = xp.zeros((A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device)
     for rows in spans(A.shape[0], ROWS):
         left = xp.astype(A[rows], xp.float64)
-        right = left if B is None else xp.astype(B[rows], xp.float64)
-        part = left.T @ right
-        total = part if total is None else total + part
-    if total is None:
-        return xp.zeros((A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device)
+        total += left.T @ (left if B is None else xp.astype(B[rows], xp.float64))
     return total
 
 
@@ -105,11 +101,6 @@ def eigh(A: Block) -> tuple[Block, Block]:
     with own_threads():
         values, vectors = xp.linalg.eigh(A)
         return values, vectors
-
-
-def inverse_factor(A: Block) -> Block:
-    """``T`` with ``TTᵀ = A⁻¹`` for a positive definite ``A``: it whitens vectors of covariance ``A``."""
-    return inverse_of_lower(array_namespace(A).linalg.cholesky(A)).T
 
 
 def inverse_of_lower(factor: Block) -> Block:

@@ -1,12 +1,9 @@
 """Kernels of a search over clusters of columns for the largest inner products."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from rembrandt.linalg import Array
 
 
 @njit(nogil=True, cache=True)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Arrays = tuple[Array, ...]
+from rembrandt.linalg import Array, Arrays
+
 Pool = tuple[Arrays, Arrays, Array, Array]
 
 IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
@@ -76,22 +75,22 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
-    pool: Pool, positives: Arrays, labels: Array, passes: int, tolerance: float, threshold: float
+    pool: Pool, positives: Arrays, passes: int, tolerance: float, threshold: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Fit ``labels``; return where the weights of each end, their features, their values, and the biases.
+    """Fit labels; return where the weights of each end, their features, their values, and the biases.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``, or when all
     gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool.
     """
     starts, columns = pool[0][:2]
-    m, d = starts.shape[0] - 1, pool[2].shape[0] - 1
-    ends, bias = np.zeros(labels.shape[0], np.int64), np.zeros(labels.shape[0], np.float32)
+    m, d, n_labels = starts.shape[0] - 1, pool[2].shape[0] - 1, positives[0].shape[0] - 1
+    ends, bias = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.float32)
     features, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     kept = 0
     sign, position, own = np.full(m, -1, np.float32), np.full(d, -1, np.int32), np.empty(d, np.int32)
     state, lists = np.empty((m, 4), np.float32), np.empty((3, m), np.int32)
     ends_of, margin = np.zeros(m + 1, np.int64), np.empty(m, np.float32)
-    for number, label in enumerate(labels):
+    for label in range(n_labels):
         mine = positives[1][positives[0][label] : positives[0][label + 1]]
         width = 0
         for i in mine:
@@ -112,7 +111,7 @@ def squared_hinge(
                     values = np.concatenate((values, np.empty(kept, np.float32)))
                 features[kept], values[kept] = own[f], w[f]
                 kept += 1
-        ends[number], bias[number] = kept, w[width]
+        ends[label], bias[label] = kept, w[width]
     return ends, features[:kept].copy(), values[:kept].copy(), bias
 
 
@@ -145,9 +144,8 @@ def _solve(
             for at in range(tops[own[f]], tops[own[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
         before, bounds = size, (t, u, tolerance)
-        size, local, shares = _activate(
-            pool, sign, position, bounds, margin, waiting, (state, ends), size, (local, shares), others
-        )
+        rows = (state, ends, margin, waiting)
+        size, local, shares = _activate(pool, sign, position, bounds, rows, size, (local, shares), others)
         if converged and size == before:
             break
         converged = False
@@ -179,20 +177,11 @@ def _solve(
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _activate(
-    pool: Pool,
-    sign: Array,
-    position: Array,
-    bounds: Any,
-    margin: Array,
-    waiting: Array,
-    rows: Any,
-    size: int,
-    entries: Any,
-    others: Array,
+    pool: Pool, sign: Array, position: Array, bounds: Any, rows: Any, size: int, entries: Any, others: Array
 ) -> tuple[int, Array, Array]:
     """Give waiting rows with large gradients multipliers of their own; return how many have, and their entries."""
     (starts, columns, values), _, _, costs = pool
-    (t, u, tolerance), (state, ends), (local, shares) = bounds, rows, entries
+    (t, u, tolerance), (state, ends, margin, waiting), (local, shares) = bounds, rows, entries
     width = others.shape[0] - 1
     for i in range(starts.shape[0] - 1):
         if not waiting[i]:

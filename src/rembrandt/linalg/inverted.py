@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array, Arrays
 from rembrandt.linalg.ranking import replace_worst
-
-Array = NDArray[Any]
-Arrays = tuple[Array, ...]
 
 FIRST = 3  # clusters of a row that are visited before any are skipped
 SEVERAL = 8  # rows with the same cluster for which its features are laid out

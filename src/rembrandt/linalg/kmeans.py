@@ -1,14 +1,11 @@
 """k-means of many rows: centres from a sample, then every row is assigned to the nearest."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.progress import Report, silent
-
-Array = NDArray[Any]
 
 SAMPLE = 16  # sampled rows per centre
 ROUNDS = 4  # the last ones change little
@@ -16,7 +13,7 @@ EVEN = 0.01  # part of the sampling probability that is the same for all rows
 BLOCK = 1024  # rows compared with all centres at a time
 
 
-def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> NDArray[np.int64]:
+def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> Indices:
     """Return the cluster of every row of ``A``; clusters may be empty.
 
     Rows far from the mean are sampled more often: most rows may lie close together, and uniform samples would give all
@@ -25,7 +22,7 @@ def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) ->
     rng = np.random.default_rng(seed)
     sample = A
     if len(A) > SAMPLE * n_clusters:
-        apart = _squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
+        apart = row_sums_of_squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
         chance = apart + EVEN * apart.mean() + 1e-300
         sample = A[np.sort(rng.choice(len(A), SAMPLE * n_clusters, replace=False, p=chance / chance.sum()))]
     centres = sample[np.sort(rng.choice(len(sample), n_clusters, replace=False))]
@@ -54,13 +51,9 @@ def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> A
     return means / np.maximum(sizes, 1)[:, None].astype(A.dtype)
 
 
-def _nearest(A: Array, centres: Array) -> NDArray[np.int64]:
-    half = (0.5 * _squares(centres)).astype(A.dtype)
+def _nearest(A: Array, centres: Array) -> Indices:
+    half = (0.5 * row_sums_of_squares(centres)).astype(A.dtype)
     found = np.empty(len(A), dtype=np.int64)
     for rows in spans(len(A), BLOCK):
         found[rows] = np.argmax(A[rows] @ centres.T - half, axis=1)
     return found
-
-
-def _squares(A: Array) -> NDArray[np.float64]:
-    return np.einsum("ij,ij->i", A, A, dtype=np.float64)

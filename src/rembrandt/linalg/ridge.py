@@ -25,7 +25,21 @@ UNEQUAL = 1e6  # ratio of the diagonal's entries from which conjugate gradients 
 
 
 @dataclass
-class CholeskyRidge:
+class _Solver:
+    """What both solvers record: the largest error of a column in any solve, and the number of iterations."""
+
+    residual: float = field(default=0.0, init=False)
+    iterations: int = field(default=1, init=False)
+
+    def _note(self, left: Block, sizes: Block) -> None:
+        """Record the errors of finished columns, as squares and relative to ``sizes``."""
+        relative = _ratio(left, sizes)
+        if relative.shape[0]:
+            self.residual = max(self.residual, float(array_namespace(relative).max(relative)) ** 0.5)
+
+
+@dataclass
+class CholeskyRidge(_Solver):
     """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64.
 
     The matrix is scaled to a unit diagonal, so that columns of any length are solved alike, and `FLOOR` is added to it:
@@ -35,8 +49,6 @@ class CholeskyRidge:
 
     gram: Any
     strength: float
-    residual: float = field(default=0.0, init=False)
-    iterations: int = field(default=1, init=False)
     poor: ClassVar[float] = 0.01  # residual above which a solution is not reliable
     remedy: ClassVar[str] = "some features are combinations of others, to rounding: raise ridge, or remove them"
 
@@ -73,20 +85,14 @@ class CholeskyRidge:
         wide = xp.astype(B, xp.float64)
         Z = self._solved(wide)
         some = slice(None, None, max(1, B.shape[1] // CHECKED))
-        self._note(wide[:, some], Z[:, some])
+        R = wide[:, some] - self.gram @ Z[:, some] - self.strength * Z[:, some]
+        self._note(column_dots(R, self._solved(R)), column_dots(wide[:, some], Z[:, some]))
         return xp.astype(Z, B.dtype)
 
     def _solved(self, B: Block) -> Block:
         if isinstance(B, np.ndarray):
             return self.scale * cho_solve(self.factor, self.scale * B, check_finite=False)
         return self.scale * array_namespace(B).cholesky_solve(self.scale * B, self.factor)
-
-    def _note(self, B: Block, Z: Block) -> None:
-        """Record the largest error of these columns."""
-        R = B - self.gram @ Z - self.strength * Z
-        left = _ratio(column_dots(R, self._solved(R)), column_dots(B, Z))
-        if left.shape[0]:
-            self.residual = max(self.residual, float(array_namespace(left).max(left)) ** 0.5)
 
 
 @dataclass
@@ -103,11 +109,6 @@ class SpectralPreconditioner:
         theta = theta + strength
         return cls(U, xp.astype(theta[-1] / theta, U.dtype)[:, None])
 
-    @classmethod
-    def nothing(cls, size: int, dtype: Any = np.float32) -> "SpectralPreconditioner":
-        """Return the preconditioner without directions, the identity."""
-        return cls(np.zeros((size, 0), dtype), np.zeros((0, 1), dtype))
-
     def within(self, R: Block, lengths: Block) -> tuple[Block, Block]:
         """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, given the squared lengths of the columns."""
         xp = array_namespace(R)
@@ -119,7 +120,7 @@ class SpectralPreconditioner:
 
 
 @dataclass
-class ConjugateGradientRidge:
+class ConjugateGradientRidge(_Solver):
     """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, independently for every column.
 
     The length of a step is ``PᵀR / PᵀAP``, which minimises the error in the norm of ``A`` along ``P`` whatever rounding
@@ -138,8 +139,6 @@ class ConjugateGradientRidge:
     report: Report = silent
     scale: Block | None = None
     ridge: float | None = None  # λ where ``gram`` is scaled
-    residual: float = field(default=0.0, init=False)
-    iterations: int = field(default=1, init=False)
     poor: ClassVar[float] = 0.5  # residual above which a solution is not reliable
     remedy: ClassVar[str] = "raise max_iter, or ridge"
 
@@ -194,13 +193,6 @@ class ConjugateGradientRidge:
             solution[:, active] = Z
             Z = solution
         return Z if self.scale is None else self.scale * Z
-
-    def _note(self, left: Block, sizes: Block) -> None:
-        """Record the largest relative residual of finished columns."""
-        done = _ratio(left, sizes)
-        xp = array_namespace(done)
-        if done.shape[0]:
-            self.residual = max(self.residual, float(xp.max(done)) ** 0.5)
 
 
 def scaled(gram: Callable[[Block], Block], strength: float, scale: Block) -> Callable[[Block], Block]:

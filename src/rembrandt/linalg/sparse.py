@@ -10,15 +10,34 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.threads import for_each, n_threads
 
-Array = NDArray[Any]
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
 
 PIECE = 16_384  # non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
+
+
+@njit(inline="always")
+def add_rows(into: Array, Z: Array, rows: Array, values: Array, at: int, end: int) -> None:
+    """``into += Σ value · Z[row]`` over the entries from ``at`` to ``end``.
+
+    Four at a time: one load and one store of the result for four rows of Z.
+    """
+    while at + 4 <= end:
+        v0, v1, v2, v3 = values[at], values[at + 1], values[at + 2], values[at + 3]
+        z0, z1, z2, z3 = Z[rows[at]], Z[rows[at + 1]], Z[rows[at + 2]], Z[rows[at + 3]]
+        for j in range(Z.shape[1]):
+            into[j] += v0 * z0[j] + v1 * z1[j] + v2 * z2[j] + v3 * z3[j]
+        at += 4
+    while at < end:
+        v0 = values[at]
+        z0 = Z[rows[at]]
+        for j in range(Z.shape[1]):
+            into[j] += v0 * z0[j]
+        at += 1
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -26,7 +45,6 @@ def _multiply_pieces(
     indptr: Array, indices: Array, data: Array, Z: Array, out: Array, aside: Array, piece: int, first: int, last: int
 ) -> None:
     """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``."""
-    k = Z.shape[1]
     for p in range(first, last):
         at = p * piece
         stop = min(at + piece, indices.shape[0])
@@ -35,20 +53,8 @@ def _multiply_pieces(
             while indptr[row + 1] <= at:
                 row += 1
             end = min(indptr[row + 1], stop)
-            into = out[row] if at == indptr[row] else aside[p]
-            # Four non-zeros at a time: one load and one store of the output for four of Z.
-            while at + 4 <= end:
-                v0, v1, v2, v3 = data[at], data[at + 1], data[at + 2], data[at + 3]
-                z0, z1, z2, z3 = Z[indices[at]], Z[indices[at + 1]], Z[indices[at + 2]], Z[indices[at + 3]]
-                for j in range(k):
-                    into[j] += v0 * z0[j] + v1 * z1[j] + v2 * z2[j] + v3 * z3[j]
-                at += 4
-            while at < end:
-                v0 = data[at]
-                z0 = Z[indices[at]]
-                for j in range(k):
-                    into[j] += v0 * z0[j]
-                at += 1
+            add_rows(out[row] if at == indptr[row] else aside[p], Z, indices, data, at, end)
+            at = end
 
 
 def is_sparse(A: Any) -> bool:
@@ -93,7 +99,7 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     return A
 
 
-def used_columns(A: Matrix) -> NDArray[np.int64]:
+def used_columns(A: Matrix) -> Indices:
     """Return the columns with at least one stored entry; all of a dense matrix."""
     used = np.ones(A.shape[1], dtype=bool)
     if is_sparse(A):
@@ -127,8 +133,13 @@ def scale_rows(A: Matrix, factors: Array) -> Matrix:
 
 def normalize_rows(A: Matrix) -> Matrix:
     """Scale rows to unit length; rows of zeros stay zero."""
-    norms = np.sqrt(row_sums_of_squares(A))
-    return scale_rows(A, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
+    return scale_rows(A, inverse_lengths(A))
+
+
+def inverse_lengths(A: Matrix) -> Floats:
+    """One over the length of each row; zero for a row of zeros."""
+    lengths = np.sqrt(row_sums_of_squares(A))
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 def unit_rows(A: Matrix) -> sparse.csr_array:
@@ -136,7 +147,7 @@ def unit_rows(A: Matrix) -> sparse.csr_array:
     return normalize_rows(as_csr(A, np.float32))
 
 
-def row_sums_of_squares(A: Matrix) -> NDArray[np.float64]:
+def row_sums_of_squares(A: Matrix) -> Floats:
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))

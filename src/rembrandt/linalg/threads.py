@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -46,14 +46,12 @@ def _pool(pid: int, size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
 
 
-@contextmanager
-def own_threads() -> Iterator[None]:
+def own_threads() -> AbstractContextManager[Any]:
     """Run BLAS on one thread, for small products and factorisations, or when our own threads share the work.
 
     On a busy machine a product of half a millisecond on two BLAS threads may wait a time slice for the slower one.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
-        yield
+    return _libraries().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)

@@ -9,17 +9,15 @@ in order, in short sums, to limit the rounding errors of float32.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.sparse import add_rows
 from rembrandt.linalg.threads import for_each, n_threads
-
-Array = NDArray[Any]
 
 ROWS = 16_384  # rows of A in a block
 SAMPLE = 1 << 18  # non-zeros from which the cost of columns is estimated
@@ -89,20 +87,8 @@ def _sum_columns(
         last = run_begin[block] + np.searchsorted(columns, last_column)
         near = U[block * step :]
         for run in range(first, last):
-            at, end = run_start[run], run_start[run + 1]
             part[:] = 0
-            while at + 4 <= end:
-                v0, v1, v2, v3 = values[at], values[at + 1], values[at + 2], values[at + 3]
-                u0, u1, u2, u3 = near[rows[at]], near[rows[at + 1]], near[rows[at + 2]], near[rows[at + 3]]
-                for j in range(k):
-                    part[j] += v0 * u0[j] + v1 * u1[j] + v2 * u2[j] + v3 * u3[j]
-                at += 4
-            while at < end:
-                v0 = values[at]
-                u0 = near[rows[at]]
-                for j in range(k):
-                    part[j] += v0 * u0[j]
-                at += 1
+            add_rows(part, near, rows, values, run_start[run], run_start[run + 1])
             into = out[run_column[run]]
             for j in range(k):
                 into[j] += part[j]

@@ -19,9 +19,7 @@ COLUMNS = 128
 
 def column_dots(A: Tensor, B: Tensor) -> Tensor:
     """``Σ A ∘ B`` over rows."""
-    partial, grid = _partial_sums(A)
-    _dots[grid](A, B, partial, *A.shape, A.stride(0), B.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
-    return partial.sum(dim=0, dtype=torch.float64)
+    return bend(A, B, 0.0)
 
 
 def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength: float) -> Tensor:
@@ -57,19 +55,6 @@ def _grid(A: Tensor) -> tuple[int, int]:
 def _partial_sums(A: Tensor) -> tuple[Tensor, tuple[int, int]]:
     grid = _grid(A)
     return torch.empty((grid[0], A.shape[1]), dtype=torch.float32, device=A.device), grid
-
-
-@triton.jit
-def _dots(A, B, partial, n, width, a_row, b_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    total = tl.zeros((TILE, COLUMNS), tl.float32)
-    for first in range(0, ROWS, TILE):
-        row = tl.program_id(0).to(tl.int64) * ROWS + first + tl.arange(0, TILE)
-        inside = (row < n)[:, None] & (columns < width)[None, :]
-        a = tl.load(A + row[:, None] * a_row + columns[None, :], mask=inside, other=0.0)
-        b = tl.load(B + row[:, None] * b_row + columns[None, :], mask=inside, other=0.0)
-        total += a * b
-    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
 
 
 @triton.jit

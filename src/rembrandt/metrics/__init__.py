@@ -23,10 +23,9 @@ from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.metrics.calibration import calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
 from rembrandt.metrics.intervals import bootstrap
-from rembrandt.metrics.label_sets import f1_scores, largest_precision
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
 from rembrandt.metrics.ranking import ndcg_at_k, precision_at_k
-from rembrandt.metrics.summary import evaluate, most_popular, row_terms
+from rembrandt.metrics.summary import evaluate, f1_scores, largest_precision, most_popular, row_terms
 
 __all__ = [
     "Decile",

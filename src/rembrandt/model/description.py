@@ -162,9 +162,7 @@ def _quality(model: Model) -> dict[str, Any] | None:
         return None
     error = model.settings.get("calibration_error")
     measures = {name: found[name] for name in ("p@1", "p@3", "p@5")}
-    words = (
-        f"P@1 {percent(found['p@1'])}, P@3 {percent(found['p@3'])}, P@5 {percent(found['p@5'])} on held-out examples"
-    )
+    words = ", ".join(f"{name.upper()} {percent(value)}" for name, value in measures.items()) + " on held-out examples"
     if error is not None:
         words += f"; probabilities are off by {percent(error)} on average"
     return measures | {"held_out": found.get("held_out"), "calibration_error": error, "words": f"{words}."}

@@ -51,7 +51,8 @@ def predicted_sets(
     if threshold is None and model.multiclass:
         threshold, k = 0.0, 1
     least = np.broadcast_to(model.threshold if threshold is None else threshold, (model.n_labels,))
-    parts, n = [], X.shape[0]
+    n = X.shape[0]
+    parts: list[tuple[Labels, Array]] = [(np.empty((0, 0), np.int64), np.empty((0, 0), np.float32))]
     for rows in spans(n, _ROWS):
         report("predicting", rows.start, n)
         labels, found = ranked_labels(model, X[rows], k or LONG, allowed, worth)
@@ -59,19 +60,13 @@ def predicted_sets(
             found = (found / worth[labels]).astype(found.dtype)
         parts.append(kept_first(labels, found, (labels >= 0) & (found >= least[labels])))
     report("predicting", n, n)
-    return stacked(parts)
+    return _stacked([labels for labels, _ in parts], -1), _stacked([found for _, found in parts], 0)
 
 
-def stacked(parts: list[tuple[Labels, Array]]) -> tuple[Labels, Array]:
-    """Return the labels and probabilities of consecutive blocks of rows in as many columns as the widest has."""
-    width = max((labels.shape[1] for labels, _ in parts), default=0)
-    labels = [np.empty((0, width), np.int64)]
-    probabilities = [np.empty((0, width), np.float32)]
-    for own, values in parts:
-        missing = ((0, 0), (0, width - own.shape[1]))
-        labels.append(np.pad(own, missing, constant_values=-1))
-        probabilities.append(np.pad(values, missing))
-    return np.vstack(labels), np.vstack(probabilities)
+def _stacked(blocks: list[Array], fill: int) -> Array:
+    """Return consecutive blocks of rows in as many columns as the widest has."""
+    width = max(block.shape[1] for block in blocks)
+    return np.vstack([np.pad(b, ((0, 0), (0, width - b.shape[1])), constant_values=fill) for b in blocks])
 
 
 def kept_first(labels: Labels, probabilities: Array, kept: NDArray[np.bool_]) -> tuple[Labels, Array]:

@@ -9,8 +9,6 @@ Files are not trusted. The header is checked when a file is opened. `checked`, `
 the contents, because compiled code follows indices without bounds checks; whatever is built from a file uses them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -317,17 +315,18 @@ def checked(
 
 def finite(value: Any) -> float:
     """Return a number from JSON that is not trusted, which must be finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
-    return float(value)
+    return float(_number(value, int | float, -1e300, 1e300))
 
 
 def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
-    is_number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-    if not is_number or not (0 if or_zero else 1e-300) <= value < 1 << 62:
+    return kind(_number(value, int if kind is int else int | float, 0 if or_zero else 1e-300, 1 << 62))
+
+
+def _number(value: Any, kinds: Any, least: float, below: float) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < below:
         raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
-    return kind(value)
+    return value
 
 
 def _listed(shape: Sequence[int | None]) -> str:

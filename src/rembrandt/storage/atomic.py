@@ -1,7 +1,5 @@
 """Files and folders that appear complete or not at all: written under a temporary name, then renamed."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -6,8 +6,6 @@ the checksums of the stages before. A file gets its name, which ends in its chec
 such a name is complete, and a file that does not match its name is damaged.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

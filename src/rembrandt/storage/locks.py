@@ -1,13 +1,11 @@
 """Locks that give a folder to one writing process at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from rembrandt.errors import StorageError
@@ -29,11 +27,9 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
     """Create the folder if needed and lock it; the operating system releases the lock when the process ends."""
-    with locked_by(folder / LOCK, folder):
-        yield
+    return locked_by(folder / LOCK, folder)
 
 
 @contextmanager

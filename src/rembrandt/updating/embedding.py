@@ -19,7 +19,7 @@ from rembrandt.decoders.moments import Moments, learn_rows
 from rembrandt.engines.place import CPU
 from rembrandt.engines.rows_on_disk import RowsOnDisk
 from rembrandt.linalg.blocks import Block, as_numpy
-from rembrandt.progress import Report, silent
+from rembrandt.progress import Report
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import Array
@@ -29,20 +29,13 @@ SHRINKAGE = 0.1  # of the columns of new labels in a decoder without a closed fo
 
 
 def update_embedding(
-    scorer: EmbeddingScorer,
-    X: Rows,
-    Y: sparse.csr_array,
-    recipe: Recipe,
-    n_train: int,
-    weights: Array | None = None,
-    history: Examples | None = None,
-    report: Report = silent,
+    scorer: EmbeddingScorer, new: Examples, history: Examples | None, recipe: Recipe, n_train: int, report: Report
 ) -> tuple[EmbeddingScorer, list[str]]:
     """Return the scorer after more examples, and what is not as a fit to all examples would be.
 
-    The columns of ``Y`` are the labels of the scorer and then new ones. ``n_train`` is the number of old examples.
+    The columns of ``new.Y`` are the labels of the scorer and then new ones. ``n_train`` is the number of old examples.
     """
-    H, left = _projected(scorer, X), []
+    Y, weights, H, left = new.Y, new.weights, _projected(scorer, new.X), []
     seen = scorer.moments
     if seen is None and history is not None:
         old = CPU.statistics(_projected(scorer, history.X), None, scorer.decoder.fourier, history.weights)
@@ -68,12 +61,7 @@ def update_embedding(
 
 
 def _with_columns(
-    scorer: EmbeddingScorer,
-    vectors: Array,
-    H: Block,
-    Y: sparse.csr_array,
-    seen: Moments,
-    weights: Array | None,
+    scorer: EmbeddingScorer, vectors: Array, H: Block, Y: sparse.csr_array, seen: Moments, weights: Array | None
 ) -> Decoder:
     """Return a decoder without a closed form for known labels, with columns for the new labels ``Y``."""
     old = scorer.decoder

@@ -45,15 +45,17 @@ def update_model(
             "history",
         )
     recipe = Recipe.from_json(model.settings | {"regressor": None})
+    names = np.concatenate([model.classes, classes]) if len(classes) else model.classes
+    new = Examples(X, Y, names, model.multiclass, weights)
     counts, scorers, left = np.bincount(Y.indices, minlength=Y.shape[1]), dict[str, Scorer](), list[str]()
     for name, scorer in model.scorers.items():
         if isinstance(scorer, Trees):
-            scorers[name], said = _trees(model, scorer, X, Y, recipe, weights, history, report)
+            scorers[name], said = _trees(model, scorer, new, history, recipe, report)
         elif isinstance(scorer, Centroids):
             scorers[name], said = add_rows(scorer, model.label_counts, X, Y, weights), []
         else:
             assert isinstance(scorer, EmbeddingScorer)
-            scorers[name], said = update_embedding(scorer, X, Y, recipe, model.n_train, weights, history, report)
+            scorers[name], said = update_embedding(scorer, new, history, recipe, model.n_train, report)
         left += said
     entry = {"n_labels": len(classes), "n_examples": X.shape[0], "outside": outside(model, counts), "left": left}
     threshold = model.threshold
@@ -61,7 +63,7 @@ def update_model(
         threshold = np.append(threshold, np.full(len(classes), np.median(threshold)))
     return replace(
         model,
-        classes=np.concatenate([model.classes, classes]) if len(classes) else model.classes,
+        classes=names,
         scorers=scorers,
         titles=model.titles and [*model.titles, *[""] * len(classes)],
         descriptions=model.descriptions and [*model.descriptions, *[""] * len(classes)],
@@ -73,23 +75,14 @@ def update_model(
 
 
 def _trees(
-    model: Model,
-    trees: Trees,
-    X: Rows,
-    Y: sparse.csr_array,
-    recipe: Recipe,
-    weights: Array | None,
-    history: Examples | None,
-    report: Report,
+    model: Model, trees: Trees, new: Examples, history: Examples | None, recipe: Recipe, report: Report
 ) -> tuple[Trees, list[str]]:
     """Refit the nodes that get new examples; without the old ones, add the new labels alone."""
-    n, known = X.shape[0], trees.n_labels
-    new = unit_rows(X[:]), Y, np.ones(n) if weights is None else weights
+    Y, known = new.Y, trees.n_labels
     fresh = np.append(model.label_counts == 0, np.ones(Y.shape[1] - known, dtype=np.bool_))  # without examples so far
     if history is not None:
         fresh[Y.indices] = True
-        own = np.ones(history.n) if history.weights is None else history.weights
-        batch = Batch.of((unit_rows(history.X[:]), history.Y, own), new, recipe.trees)
+        batch = Batch.of(_unit(history), _unit(new), recipe.trees)
         return update_trees(trees, batch, fresh, False, recipe.seed, report), []
     left = ["the trees score the known labels as before: they need the old examples (history)"]
     centroids = model.scorers.get("centroids")
@@ -98,10 +91,16 @@ def _trees(
     if not isinstance(centroids, Centroids):
         return with_closed_labels(trees, Y.shape[1] - known), [*left, "the trees do not know the new labels"]
     # Rows are between the mean directions of labels, which have all common features, and an empty row.
-    own = np.append(model.label_counts / max(1, model.label_counts.sum()), 1.0) * min(model.n_train, max(n, known))
+    own = np.append(model.label_counts / max(1, model.label_counts.sum()), 1.0) * min(model.n_train, max(new.n, known))
     empty = sparse.csr_array((known + 1, Y.shape[1]), dtype=Y.dtype)
-    batch = Batch.of((pseudo_examples(centroids.centroids), empty, own), new, recipe.trees)
+    batch = Batch.of((pseudo_examples(centroids.centroids), empty, own), _unit(new), recipe.trees)
     return update_trees(trees, batch, fresh, True, recipe.seed, report), left
+
+
+def _unit(examples: Examples) -> tuple[sparse.csr_array, sparse.csr_array, Array]:
+    """Rows of unit length, labels and weights."""
+    weights = np.ones(examples.n) if examples.weights is None else examples.weights
+    return unit_rows(examples.X[:]), examples.Y, weights
 
 
 def outside(model: Model, counts: Array) -> float:

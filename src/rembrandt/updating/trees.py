@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rembrandt.engines.hinge import InMemory, Nodes
+from rembrandt.engines.hinge import InMemory, LocalHinge, Nodes
 from rembrandt.linalg.sparse import as_csr, normalize_rows
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
@@ -39,10 +39,9 @@ class Batch:
         X, Y = (as_csr(sparse.vstack(pair, format="csr")[kept]) for pair in zip(old[:2], new[:2], strict=True))
         return cls(X, Y, (settings.cost * weights[kept]).astype(np.float32), int((kept >= len(old[2])).sum()), settings)
 
-    def latest(self) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """Rows and labels of the new examples."""
-        first = len(self.costs) - self.n_new
-        return self.X[first:], self.Y[first:]
+    def nodes(self, examples: sparse.csr_array, pools: sparse.csr_array, parent: Array) -> Nodes:
+        """Nodes with these examples, which learn from the pools of their parents."""
+        return Nodes(examples, pools, parent, self.costs, self.settings, len(self.costs))
 
     def shuffled(self, seed: int) -> "Batch":
         """Return the rows in random order, because coordinate descent goes through rows as they come."""
@@ -59,7 +58,7 @@ def update_trees(
     is fitted against all rows.
     """
     fit, rows = _extended if only_labels else _refitted, batch.shuffled(seed)
-    parents = (_parents(tree, *batch.latest(), trees.power) for tree in trees.trees)
+    parents = (_parents(tree, batch, trees.power) for tree in trees.trees)
     changed = (fit(tree, rows, parent, touched, report) for tree, parent in zip(trees.trees, parents, strict=True))
     return replace(trees, trees=tuple(changed))
 
@@ -84,12 +83,12 @@ def with_closed_labels(trees: Trees, n_new: int) -> Trees:
     return replace(trees, trees=tuple(map(extended, trees.trees)))
 
 
-def _parents(tree: Tree, X: sparse.csr_array, Y: sparse.csr_array, power: float) -> Array:
+def _parents(tree: Tree, batch: Batch, power: float) -> Array:
     """The cluster of each label; new ones join the cluster that their examples are most likely in."""
-    known = tree.labels.parent
-    new = as_csr(Y[:, len(known) :].T, np.float32)
+    known, first = tree.labels.parent, len(batch.costs) - batch.n_new
     if len(tree.levels) == 1:
-        return np.zeros(Y.shape[1], dtype=known.dtype)
+        return np.zeros(batch.Y.shape[1], dtype=known.dtype)
+    X, new = batch.X[first:], as_csr(batch.Y[first:, len(known) :].T, np.float32)
     likely = new @ np.exp(tree.clusters(X, slice(0, X.shape[0]), power))
     return np.append(known, np.asarray(likely).argmax(axis=1).astype(known.dtype))
 
@@ -106,35 +105,28 @@ def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Re
         examples = as_csr((rows.Y @ member).T)
         mine = np.zeros(size, dtype=np.bool_)
         mine[nodes[touched]] = True
-        of_level = Nodes(examples, pools, level.parent, rows.costs, rows.settings, len(rows.costs))
-        levels.append(_fitted(level, of_level, rows.X, mine, report))
+        levels.append(_fitted(level, rows.nodes(examples, pools, level.parent), rows.X, mine, report))
         pools = examples
-    last = Nodes(as_csr(rows.Y.T), pools, parent, rows.costs, rows.settings, len(rows.costs))
+    last = rows.nodes(as_csr(rows.Y.T), pools, parent)
     return Tree((*levels, _fitted(tree.labels, last, rows.X, touched, report)))
 
 
 def _extended(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
     """Fit the touched labels against all rows."""
-    nodes = Nodes(
-        as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent), rows.costs, rows.settings, len(rows.costs)
-    )
+    nodes = rows.nodes(as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent))
     return Tree((*tree.levels[:-1], replace(_fitted(tree.labels, nodes, rows.X, touched, report), parent=parent)))
 
 
 def _fitted(level: Level, nodes: Nodes, X: sparse.csr_array, mine: Array, report: Report) -> Level:
     """Return the level with ``mine`` of its nodes fitted again; the others keep their weights."""
-    pieces = [own for piece in nodes.pieces() if len(own := piece[mine[piece]])]
-    if not pieces:
+    fresh, kept = np.flatnonzero(mine), np.flatnonzero(~mine)
+    if not len(fresh):
         return replace(level, parent=nodes.parent)
-    parts = nodes.fit(InMemory(X), pieces, report)
-    ends = np.append(0, np.cumsum(np.concatenate([np.diff(own, prepend=0) for own, *_ in parts])))
-    features, values = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
-    fresh = np.concatenate(pieces)
-    weights = sparse.csr_array((values, features, ends), shape=(len(fresh), X.shape[1]))
-    kept = np.flatnonzero(~mine)
+    own = replace(nodes, rows=nodes.rows[fresh], parent=nodes.parent[fresh])
+    weights, bias = LocalHinge(InMemory(X)).fit(own, report)
     back = np.argsort(np.append(kept, fresh))
-    joined = sparse.vstack([level.weights[kept], weights], format="csr")
-    bias = np.concatenate([level.bias[kept], *(own for *_, own in parts)]).astype(level.bias.dtype)
+    joined: Any = sparse.vstack([level.weights[kept], weights], format="csr")
+    bias = np.append(level.bias[kept], bias).astype(level.bias.dtype)
     return Level.rounded(as_csr(joined[back]), bias[back], nodes.parent)
 
 
