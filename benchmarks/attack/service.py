@@ -155,10 +155,12 @@ class Attack:
             yield self.begun, when if self.interval else time.perf_counter()
 
     async def good_client(self) -> None:
-        """Send requests within the limits on one connection, which may not be closed."""
+        """Send requests within the limits on one connection, which may be closed only while it is idle."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         async for number, start in self.due():
             try:
+                if reader.at_eof():
+                    reader, writer = await asyncio.open_connection(self.host, self.port)
                 writer.write(self.good[number % len(self.good)])
                 status = await asyncio.wait_for(answer(reader), PATIENCE)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
