@@ -1,6 +1,7 @@
 """Hostile clients of the service, next to good ones that must not notice them.
 
-python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64] [--hostile 8] [--swaps 5]
+python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64] [--hostile 8]
+                                    [--swaps 5]
 
 ``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time; their requests are
 within the limits, so each must be answered with status 200. Hostile clients repeat what is listed in `ATTACKS`: the
@@ -76,6 +77,7 @@ ATTACKS: dict[str, bytes] = {
     "bytes": post(bytes(range(256)) * 400),
     "no JSON": post(b"{"),
     "too many texts": post(json.dumps({"texts": ["a"] * 2000}).encode()),
+    "many labels": post(json.dumps({"texts": ["the rate of cells in patients"], "top_k": 1000}).encode()),
     "unknown label": post(json.dumps({"texts": ["a"], "include": ["x" * 100_000]}).encode()),
     "no token": post(b"{}", b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"),
     "a large header": JSON + b"X: " + b"x" * (1 << 20) + b"\r\n\r\n",
@@ -275,8 +277,8 @@ def run(options: Any) -> tuple[str, list[str]]:
     with tempfile.TemporaryDirectory(prefix="rembrandt-attack-") as folder:
         root = Path(folder)
         model, others, texts = prepare(root, options.model)
-        with (root / "log").open("w") as log, service(model, log) as (*address, process):
-            start = time.perf_counter()
+        with (root / "log").open("w") as log, service(model, log) as (host, port, process):
+            address, start = (host, port), time.perf_counter()
             warm = Attack(address, texts, max(64, options.cases // 10), options.seed)
             uvloop.run(under_attack(warm, model, others, options, 1))
             before = megabytes(process.pid)

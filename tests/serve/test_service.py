@@ -62,7 +62,25 @@ def test_jobs_that_wait_become_one_batch() -> None:
 
     found = asyncio.run(main())
     assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # 6 is larger than a batch
-    assert isinstance(found.pop(3), ValueError) and found == [0, 10, 20, 40, 50, 60, 70]
+    assert isinstance(found.pop(3), ValueError) and found == [[0], [10], [20], [40], [50], [60], [70]]
+
+
+def test_others_are_computed_between_the_jobs_of_one_request() -> None:
+    batches: list[list[int]] = []
+
+    def work(jobs: Sequence[Job]) -> list[int]:
+        batches.append([job.value for job in jobs])
+        return batches[-1]
+
+    async def main() -> list[Any]:
+        batcher = Batcher(work, Limits(batch=2), Metrics())
+        large = batcher.submit(*(Job(i, n_rows=2) for i in range(50)))
+        found = await asyncio.gather(large, batcher.submit(Job(50)), batcher.submit(Job(51)))
+        await batcher.close()
+        return found
+
+    assert asyncio.run(main()) == [list(range(50)), [50], [51]]
+    assert batches[:3] == [[0], [50, 51], [1]] and len(batches) == 51
 
 
 def test_a_full_queue_and_a_timeout_are_errors() -> None:
