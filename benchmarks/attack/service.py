@@ -135,11 +135,12 @@ async def answer(reader: asyncio.StreamReader) -> int:
 class Attack:
     """Clients and what they were answered."""
 
-    def __init__(self, address: tuple[str, int], texts: list[str], total: int, seed: int, interval: float = 0) -> None:
+    def __init__(self, address: tuple[str, int], texts: list[str], total: int, options: Any, rate: float = 0) -> None:
         self.host, self.port = address
-        self.total, self.rng, self.interval = total, random.Random(seed), interval
+        self.total, self.rng = total, random.Random(options.seed)
+        self.rate, self.clients = rate, options.clients
         self.good = [post(json.dumps({"texts": [text], "top_k": 5}).encode()) for text in texts]
-        self.begun, self.seconds = 0, 0.0
+        self.begun, self.start, self.seconds = 0, time.perf_counter(), 0.0
         self.latencies: list[float] = []
         self.statuses: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
         self.failures: list[str] = []
@@ -148,13 +149,13 @@ class Attack:
         """Yield the number of each request and the time at which it is due: at random intervals, or immediately."""
         when = time.perf_counter()
         while True:
-            if self.interval:
-                when += self.rng.expovariate(1 / self.interval)
+            if self.rate:
+                when += self.rng.expovariate(self.rate / self.clients)
                 await asyncio.sleep(max(0.0, when - time.perf_counter()))
             if self.begun >= self.total:
                 return
             self.begun += 1
-            yield self.begun, when if self.interval else time.perf_counter()
+            yield self.begun, when if self.rate else time.perf_counter()
 
     async def good_client(self) -> None:
         """Send requests within the limits on one connection, which may be closed only while it is idle."""
@@ -168,7 +169,9 @@ class Attack:
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 self.failures.append(f"a good request: {type(error).__name__}")
                 return
-            self.latencies.append(time.perf_counter() - start)
+            now = time.perf_counter()
+            self.latencies.append(now - start)
+            self.seconds = now - self.start
             self.statuses["good"][str(status)] += 1
             if status != 200:
                 self.failures.append(f"a good request got status {status}")
@@ -205,8 +208,8 @@ class Attack:
         p50, p99 = 1e3 * np.percentile(self.latencies, [50, 99])
         kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in self.statuses.items())
         requests = sum(sum(found.values()) for found in self.statuses.values())
-        rate = "at a rate of" if self.interval else "as fast as answered,"
-        rate = f"{rate} {requests / self.seconds:.0f} requests/s"
+        due = f"due at {self.rate:.0f} requests/s" if self.rate else "each client waiting for its answer"
+        rate = f"{due}, answered at {requests / self.seconds:.0f} requests/s"
         return f"{what}: {requests:,} requests: {kinds}; {rate}: good p50 {p50:.0f} ms, p99 {p99:.0f} ms"
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
@@ -252,10 +255,9 @@ def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]
 async def under_attack(attack: Attack, model: Path, others: list[Path], options: Any, swaps: int) -> int:
     clients = [attack.good_client() for _ in range(options.clients - options.hostile)]
     clients += [attack.hostile_client() for _ in range(options.hostile)]
-    start = time.perf_counter()
     swapping = asyncio.create_task(attack.swaps(model, others, swaps))
     await asyncio.gather(*clients)
-    attack.begun, attack.seconds = attack.total, time.perf_counter() - start
+    attack.begun = attack.total
     return await swapping
 
 
@@ -279,11 +281,11 @@ def run(options: Any) -> tuple[str, list[str]]:
         model, others, texts = prepare(root, options.model)
         with (root / "log").open("w") as log, service(model, log) as (host, port, process):
             address, start = (host, port), time.perf_counter()
-            warm = Attack(address, texts, max(64, options.cases // 10), options.seed)
+            warm = Attack(address, texts, max(64, options.cases // 10), options)
             uvloop.run(under_attack(warm, model, others, options, 1))
             before = megabytes(process.pid)
             print(f"{warm.line('warm-up')}; memory {before:.0f} MB", flush=True)
-            attack = Attack(address, texts, options.cases, options.seed, options.clients / options.rate)
+            attack = Attack(address, texts, options.cases, options, options.rate)
             swapped = uvloop.run(under_attack(attack, model, others, options, options.swaps))
             after = megabytes(process.pid)
             print(f"{attack.line('attack')}; memory {after - before:+.0f} MB", flush=True)
