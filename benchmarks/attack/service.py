@@ -1,12 +1,18 @@
 """Hostile clients of the service, next to good ones that must not notice them.
 
-python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--clients 64] [--hostile 8] [--swaps 5]
+python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64] [--hostile 8]
+                                    [--swaps 5]
 
-``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time; each of their
-requests must be answered with status 200, or with 429 or 503 and Retry-After. Hostile clients repeat what is listed
-in `ATTACKS`: the largest bodies, endless headers, half-sent requests and what else is not a request; they must get a
-status below 500, or a closed connection. Meanwhile the model is replaced and reloaded a few times. At the end the
-requests of every kind are sent once more, one by one: each must be answered within a second and take little memory.
+``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time; their requests are
+within the limits, so each must be answered with status 200. Hostile clients repeat what is listed in `ATTACKS`: the
+largest bodies, endless headers, half-sent requests and what else is not a request; they must get a status below 500,
+or a closed connection. Meanwhile the model is replaced by another version and reloaded a few times.
+
+First, a tenth of the requests is sent as fast as they are answered, each client waiting for its answer. This warms the
+service up and shows its rate under this attack. Then every client sends at random (exponential) intervals, ``--rate``
+requests per second in total, and latencies count from the time at which a request was due, whether or not the client
+was still waiting for its last answer. At the end the requests of every kind are sent once more, one by one: each must
+be answered within a second and take little memory.
 """
 
 import argparse
@@ -21,14 +27,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvloop
 
-from rembrandt import RembrandtClassifier
+from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
 
 TOKEN = "for-the-attack-alone"
@@ -70,6 +77,7 @@ ATTACKS: dict[str, bytes] = {
     "bytes": post(bytes(range(256)) * 400),
     "no JSON": post(b"{"),
     "too many texts": post(json.dumps({"texts": ["a"] * 2000}).encode()),
+    "many labels": post(json.dumps({"texts": ["the rate of cells in patients"], "top_k": 1000}).encode()),
     "unknown label": post(json.dumps({"texts": ["a"], "include": ["x" * 100_000]}).encode()),
     "no token": post(b"{}", b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"),
     "a large header": JSON + b"X: " + b"x" * (1 << 20) + b"\r\n\r\n",
@@ -115,47 +123,62 @@ def megabytes(pid: int, what: str = "VmRSS") -> float:
     return int(found[1]) / 1000
 
 
-async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, bytes]]:
-    """Read a response; return its status and headers."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines = head.split(b"\r\n")[1:]
-    headers = {name.lower(): value.strip() for name, _, value in (one.partition(b":") for one in lines)}
-    await reader.readexactly(int(headers.get(b"content-length", b"0")))
-    return int(head[9:12]), headers
+async def answer(reader: asyncio.StreamReader) -> int:
+    """Read a response and return its status; one that sends a client away must say when to come back."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    status, length = int(head[9:12]), re.search(rb"\r\ncontent-length: (\d+)", head)
+    await reader.readexactly(int(length[1]) if length else 0)
+    assert status not in (429, 503) or b"\r\nretry-after:" in head
+    return status
 
 
 class Attack:
     """Clients and what they were answered."""
 
-    def __init__(self, host: str, port: int, texts: list[str], total: int, seed: int) -> None:
-        self.host, self.port, self.total, self.rng = host, port, total, random.Random(seed)
+    def __init__(self, address: tuple[str, int], texts: list[str], total: int, options: Any, rate: float = 0) -> None:
+        self.host, self.port = address
+        self.total, self.rng = total, random.Random(options.seed)
+        self.rate, self.clients = rate, options.clients
         self.good = [post(json.dumps({"texts": [text], "top_k": 5}).encode()) for text in texts]
-        self.begun = 0
+        self.begun, self.start, self.seconds = 0, time.perf_counter(), 0.0
         self.latencies: list[float] = []
         self.statuses: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
         self.failures: list[str] = []
 
-    async def good_client(self) -> None:
-        """Send requests within the limits on one connection, which may not be closed."""
-        reader, writer = await asyncio.open_connection(self.host, self.port)
-        while self.begun < self.total:
+    async def due(self) -> AsyncIterator[tuple[int, float]]:
+        """Yield the number of each request and the time at which it is due: at random intervals, or immediately."""
+        when = time.perf_counter()
+        while True:
+            if self.rate:
+                when += self.rng.expovariate(self.rate / self.clients)
+                await asyncio.sleep(max(0.0, when - time.perf_counter()))
+            if self.begun >= self.total:
+                return
             self.begun += 1
-            start = time.perf_counter()
+            yield self.begun, when if self.rate else time.perf_counter()
+
+    async def good_client(self) -> None:
+        """Send requests within the limits on one connection, which may be closed only while it is idle."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        async for number, start in self.due():
             try:
-                writer.write(self.good[self.begun % len(self.good)])
-                status, headers = await asyncio.wait_for(answer(reader), PATIENCE)
+                if reader.at_eof():
+                    reader, writer = await asyncio.open_connection(self.host, self.port)
+                writer.write(self.good[number % len(self.good)])
+                status = await asyncio.wait_for(answer(reader), PATIENCE)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 self.failures.append(f"a good request: {type(error).__name__}")
                 return
-            self.latencies.append(time.perf_counter() - start)
+            now = time.perf_counter()
+            self.latencies.append(now - start)
+            self.seconds = now - self.start
             self.statuses["good"][str(status)] += 1
-            if status != 200 and not (status in (429, 503) and b"retry-after" in headers):
+            if status != 200:
                 self.failures.append(f"a good request got status {status}")
         writer.close()
 
     async def hostile_client(self) -> None:
-        while self.begun < self.total:
-            self.begun += 1
+        async for _ in self.due():
             await self.attack(self.rng.choice(list(ATTACKS)))
 
     async def attack(self, name: str) -> str:
@@ -168,7 +191,7 @@ class Attack:
                 await asyncio.sleep(0.05)
                 outcome = "left"
             else:
-                status, _ = await asyncio.wait_for(answer(reader), PATIENCE)
+                status = await asyncio.wait_for(answer(reader), PATIENCE)
                 outcome = str(status)
             writer.close()
         except (OSError, asyncio.IncompleteReadError):
@@ -185,7 +208,9 @@ class Attack:
         p50, p99 = 1e3 * np.percentile(self.latencies, [50, 99])
         kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in self.statuses.items())
         requests = sum(sum(found.values()) for found in self.statuses.values())
-        return f"{what}: {requests:,} requests: {kinds}; good p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+        due = f"due at {self.rate:.0f} requests/s" if self.rate else "each client waiting for its answer"
+        rate = f"{due}, answered at {requests / self.seconds:.0f} requests/s"
+        return f"{what}: {requests:,} requests: {kinds}; {rate}: good p50 {p50:.0f} ms, p99 {p99:.0f} ms"
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
         """Replace and reload the model at even intervals; return how often that succeeded."""
@@ -196,7 +221,7 @@ class Attack:
             await asyncio.to_thread(_replace, model, others[number % len(others)])
             reader, writer = await asyncio.open_connection(self.host, self.port)
             writer.write(HEAD.replace(b"/v1/predict", b"/v1/models/model/reload") + b"Content-Length: 0\r\n\r\n")
-            status, _ = await asyncio.wait_for(answer(reader), PATIENCE)
+            status = await asyncio.wait_for(answer(reader), PATIENCE)
             writer.close()
             done += status == 200
             if status != 200:
@@ -221,15 +246,16 @@ def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]
     else:
         from benchmarks.serve_load import texts as articles
 
-        others, texts = [model, model], articles()
+        load(model).save(root / "model1", extra={"version": "another"})
+        others, texts = [root / "model1", model], articles()
     shutil.copytree(others[-1], root / "served")
     return root / "served", others, texts
 
 
-async def under_attack(attack: Attack, model: Path, others: list[Path], options: Any) -> int:
+async def under_attack(attack: Attack, model: Path, others: list[Path], options: Any, swaps: int) -> int:
     clients = [attack.good_client() for _ in range(options.clients - options.hostile)]
     clients += [attack.hostile_client() for _ in range(options.hostile)]
-    swapping = asyncio.create_task(attack.swaps(model, others, options.swaps))
+    swapping = asyncio.create_task(attack.swaps(model, others, swaps))
     await asyncio.gather(*clients)
     attack.begun = attack.total
     return await swapping
@@ -254,16 +280,16 @@ def run(options: Any) -> tuple[str, list[str]]:
         root = Path(folder)
         model, others, texts = prepare(root, options.model)
         with (root / "log").open("w") as log, service(model, log) as (host, port, process):
-            start = time.perf_counter()
-            warm = Attack(host, port, texts, max(64, options.cases // 10), options.seed)
-            asyncio.run(under_attack(warm, model, others, argparse.Namespace(**{**vars(options), "swaps": 1})))
+            address, start = (host, port), time.perf_counter()
+            warm = Attack(address, texts, max(64, options.cases // 10), options)
+            uvloop.run(under_attack(warm, model, others, options, 1))
             before = megabytes(process.pid)
             print(f"{warm.line('warm-up')}; memory {before:.0f} MB", flush=True)
-            attack = Attack(host, port, texts, options.cases, options.seed)
-            swapped = asyncio.run(under_attack(attack, model, others, options))
+            attack = Attack(address, texts, options.cases, options, options.rate)
+            swapped = uvloop.run(under_attack(attack, model, others, options, options.swaps))
             after = megabytes(process.pid)
             print(f"{attack.line('attack')}; memory {after - before:+.0f} MB", flush=True)
-            slowest, more = asyncio.run(one_by_one(attack, process.pid))
+            slowest, more = uvloop.run(one_by_one(attack, process.pid))
             seconds = time.perf_counter() - start
             failures = warm.failures + attack.failures
             if process.poll() is not None:
@@ -292,6 +318,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--cases", type=int, default=5_000)
     found.add_argument("--seed", type=int, default=0)
     found.add_argument("--model", type=Path, help="a model fitted to texts; a small one is made by default")
+    found.add_argument("--rate", type=float, default=250.0, help="requests per second of all clients together")
     found.add_argument("--clients", type=int, default=64)
     found.add_argument("--hostile", type=int, default=8, help="of the clients")
     found.add_argument("--swaps", type=int, default=5)

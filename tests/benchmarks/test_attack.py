@@ -1,5 +1,7 @@
 """Short forms of the attacks; ``python -m benchmarks.attack`` runs the long ones."""
 
+import asyncio
+
 import pytest
 from benchmarks.attack import processes, service
 from benchmarks.attack.__main__ import ATTACKS
@@ -27,6 +29,30 @@ def test_hostile_clients_harm_nobody():
     line, failures = service.run(given)
     assert failures == []
     assert "2 swaps: " in line and " requests: good " in line and "0 failures" in line
+    assert "due at 250 requests/s, answered at " in line
+
+
+def test_the_latency_of_a_late_request_counts_from_when_it_was_due():
+    """Requests are due at 1,000 a second and answered at 50; the last one is answered almost two seconds late."""
+
+    async def answer(reader, writer):
+        for _ in range(100):
+            await reader.readuntil(b"}")
+            await asyncio.sleep(0.02)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async def main():
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            options = service.parser().parse_args(["--clients", "1"])
+            attack = service.Attack(server.sockets[0].getsockname(), ["a"], 100, options, rate=1000)
+            await attack.good_client()
+        return attack
+
+    attack = asyncio.run(main())
+    assert attack.failures == [] and attack.statuses["good"] == {"200": 100}
+    assert attack.latencies[-1] > 1.5 and attack.seconds > 1.9
 
 
 def test_of_two_writers_one_wins():

@@ -13,12 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rembrandt.serve import connection
-from rembrandt.serve.bodies import has_more_values
+from rembrandt.serve.bodies import _count_values, has_more_values
 from rembrandt.serve.registry import _saved_at
 from tests.serve.conftest import TOKEN, served, started
 
@@ -103,6 +104,12 @@ def test_values_are_counted_without_parsing(value: Any, limit: int) -> None:
         return max(1, len(node)) + sum(map(count, node.values() if isinstance(node, dict) else node))
 
     assert has_more_values(json.dumps(value).encode(), limit) == (count(value) > limit)
+
+
+def test_counting_ends_at_the_limit() -> None:
+    """The rest of a body is not looked at. Commas in a text are not values."""
+    assert _count_values(np.frombuffer(b"," * 1000, dtype=np.uint8), 10) == 11
+    assert _count_values(np.frombuffer(b'"' + b",[{" * 1000, dtype=np.uint8), 10) == 0
 
 
 def exchange(url: str, *parts: bytes) -> bytes:

@@ -9,6 +9,11 @@ import pytest
 
 from rembrandt import load
 from rembrandt.data import Dataset
+from rembrandt.model.ranked import ranked_labels
+from rembrandt.serve import predictions
+from rembrandt.serve.predictions import PredictJob
+from rembrandt.serve.registry import ServedModel
+from rembrandt.serve.schemas import PredictRequest
 from tests.serve.conftest import HOSTILE
 
 
@@ -31,6 +36,39 @@ def test_predictions_are_those_of_the_library(client: httpx.Client, model: Path,
     assert all(one.keys() == {"label", "name", "score"} for row in answer for one in row)
     titled = {one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row}
     assert titled[documents.label_names[0]] == HOSTILE and titled[documents.label_names[2]] == documents.label_names[2]
+
+
+def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
+    client: httpx.Client, model: Path, documents: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = (documents.texts or [])[:9]
+    every = load(model).predict_topk(texts, k=20)[0].tolist()
+    assert labels(ask(client, texts=texts, top_k=1000)) == every
+    assert [len(row) for row in ask(client, texts=texts, top_k=2, explain=True)] == [2] * 9
+    words = ServedModel("words", model)
+
+    def job(top_k: int, **more: Any) -> PredictJob:
+        return PredictJob(words, PredictRequest(texts=texts, top_k=top_k, **more))
+
+    def sizes(parts: list[PredictJob]) -> list[int]:
+        return [part.n_rows for part in parts]
+
+    assert [sizes(one) for one in (job(5).parts(64), job(5).parts(4), job(1000).parts(64))] == [
+        [9],
+        [4, 4, 1],
+        [2, 2, 2, 2, 1],
+    ]
+    assert sizes(job(1, explain=True).parts(64)) == [1] * 9
+    asked: list[tuple[int, int]] = []
+
+    def recorded(model: Any, rows: Any, k: int, allowed: Any) -> Any:
+        asked.append((rows.shape[0], k))
+        return ranked_labels(model, rows, k, allowed)
+
+    monkeypatch.setattr(predictions, "ranked_labels", recorded)
+    found = predictions.predict([job(4), job(20), job(5)])
+    assert asked == [(18, 5), (9, 20)]
+    assert [len(rows[0]) for rows in found if not isinstance(rows, Exception)] == [4, 20, 5]
 
 
 def test_labels_are_included_excluded_and_thresholded(client: httpx.Client, model: Path, documents: Dataset) -> None:

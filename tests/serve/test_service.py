@@ -1,17 +1,19 @@
 """The service under load, while a model is replaced, and at shutdown."""
 
 import asyncio
+import gc
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -20,12 +22,16 @@ from rembrandt import TextFeatures
 from rembrandt import load as load_model
 from rembrandt.errors import DataError
 from rembrandt.explore.neighbors import unit_vectors
+from rembrandt.serve import running
 from rembrandt.serve.app import create_app
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
+from rembrandt.serve.predictions import PredictJob, predict
+from rembrandt.serve.registry import Registry
+from rembrandt.serve.schemas import PredictRequest
 from tests.features.test_encoder import Letters
 from tests.serve.conftest import TOKEN, fit, served, started, texts_of, until
 
@@ -62,7 +68,25 @@ def test_jobs_that_wait_become_one_batch() -> None:
 
     found = asyncio.run(main())
     assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # 6 is larger than a batch
-    assert isinstance(found.pop(3), ValueError) and found == [0, 10, 20, 40, 50, 60, 70]
+    assert isinstance(found.pop(3), ValueError) and found == [[0], [10], [20], [40], [50], [60], [70]]
+
+
+def test_others_are_computed_between_the_jobs_of_one_request() -> None:
+    batches: list[list[int]] = []
+
+    def work(jobs: Sequence[Job]) -> list[int]:
+        batches.append([job.value for job in jobs])
+        return batches[-1]
+
+    async def main() -> list[Any]:
+        batcher = Batcher(work, Limits(batch=2), Metrics())
+        large = batcher.submit(*(Job(i, n_rows=2) for i in range(50)))
+        found = await asyncio.gather(large, batcher.submit(Job(50)), batcher.submit(Job(51)))
+        await batcher.close()
+        return found
+
+    assert asyncio.run(main()) == [list(range(50)), [50], [51]]
+    assert batches[:3] == [[0], [50, 51], [1]] and len(batches) == 51
 
 
 def test_a_full_queue_and_a_timeout_are_errors() -> None:
@@ -123,6 +147,26 @@ def test_metrics_count_requests(model: Path) -> None:
     ):
         assert line in said
     assert "invented" not in said and "PROPFIND" not in said
+
+
+def test_a_replaced_model_is_freed_without_a_garbage_collection(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collections leave out what exists when the service starts, so the first model may not be part of a cycle."""
+    registry = Registry({"words": model}, Metrics())
+    monkeypatch.setattr(running.Server, "run", lambda *_: None)
+    monkeypatch.setattr(running.signal, "signal", lambda *_: None)
+    before = gc.get_freeze_count()
+    running.run(cast(Any, None), cast(Any, None))
+    gc.disable()
+    try:
+        assert gc.get_freeze_count() > before
+        request = PredictRequest(texts=["a b"], explain=True)
+        assert predict([PredictJob(registry.get(None), request)]) and registry.get(None).labels.neighbors(0, 5, 1)
+        old = weakref.ref(registry.get(None))
+        asyncio.run(registry.reload("words"))
+        assert old() is None
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -132,7 +133,8 @@ class Service:
         wanted = await self.bodies.predict_request(request)
         served = self.registry.get(wanted.model)
         found = await self._submit(PredictJob(served, wanted))
-        return JSONResponse({"model": served.name, "version": served.version, "predictions": found})
+        document = {"model": served.name, "version": served.version, "predictions": found}
+        return Response(to_json(document), media_type=JSON)  # several times faster than JSONResponse
 
     def labels(
         self,
@@ -211,7 +213,7 @@ class Service:
 
     async def _submit(self, job: PredictJob) -> Predictions:
         job.check(self.limits)
-        return await self.batcher.submit(job)
+        return [found for part in await self.batcher.submit(*job.parts(self.limits.batch)) for found in part]
 
     def _summary(self, served: ServedModel) -> dict[str, Any]:
         examples = served.classifier.extra_.get("examples")

@@ -1,7 +1,8 @@
 """Requests that arrive together are answered in one batch.
 
 One thread does the computation. While it is busy, requests wait in a queue; when it is free, it takes what is there, up
-to a limit, as one batch. A request that finds it idle starts immediately.
+to a limit, as one batch. A request that finds it idle starts immediately. A large request comes as several
+jobs, and others are computed between them.
 """
 
 import asyncio
@@ -31,23 +32,29 @@ class Batcher:
         self._closed = False
         metrics.queue_texts.set_function(lambda: self._n_queued)
 
-    async def submit(self, job: Any) -> Any:
-        """Return the result of a job; raise an error at once if the queue is full, and after the time limit."""
+    async def submit(self, *jobs: Any) -> list[Any]:
+        """Return the results of the jobs of one request, one job at a time in the queue.
+
+        An error is raised at once if the queue is full, and after the time limit.
+        """
         if self._closed:
             raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"})
-        if self._queue and self._n_queued + job.n_rows > self._limits.queue:
+        if self._queue and self._n_queued + sum(job.n_rows for job in jobs) > self._limits.queue:
             raise RequestError(429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"})
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                return [await self._enqueue(job) for job in jobs]
+        except TimeoutError:
+            message = f"no result within {self._limits.timeout:g} s; send fewer texts per request"
+            raise RequestError(503, message, {"Retry-After": "1"}) from None
+
+    def _enqueue(self, job: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((job, future))
         self._n_queued += job.n_rows
         if self._runner is None:
             self._runner = asyncio.create_task(self._run())
-        try:
-            async with asyncio.timeout(self._limits.timeout):
-                return await future
-        except TimeoutError:
-            message = f"no result within {self._limits.timeout:g} s; send fewer texts per request"
-            raise RequestError(503, message, {"Retry-After": "1"}) from None
+        return future
 
     async def close(self) -> None:
         """Finish the accepted jobs, then stop."""

@@ -18,7 +18,7 @@ from rembrandt.serve.registry import ServedModel
 log = logging.getLogger("rembrandt.serve")
 
 MAX_LABELS = 200_000
-_NICENESS = 10  # predictions come first
+_NICENESS = 19  # the lowest priority; predictions come first
 
 Positions = NDArray[Any] | str  # of all labels (c × 2, NaN for labels that are not on the map), or an error message
 

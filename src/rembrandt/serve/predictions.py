@@ -16,6 +16,8 @@ from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
 from rembrandt.serve.schemas import PredictRequest
 
+_LABELS = 2000  # labels of all texts of one job; many labels take longer than many texts
+
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
 
@@ -29,6 +31,16 @@ class PredictJob:
     @property
     def n_rows(self) -> int:
         return len(self.request.texts or self.request.vectors)
+
+    def parts(self, batch: int) -> list["PredictJob"]:
+        """Split a request for many labels, so that others do not wait for all of it; ``batch`` is the most texts."""
+        size = 1 if self.request.explain else max(1, min(batch, _LABELS // self.request.top_k))
+        if self.n_rows <= size:
+            return [self]
+        field = "texts" if self.request.texts else "vectors"
+        rows = getattr(self.request, field)
+        pieces = [{field: rows[start : start + size]} for start in range(0, len(rows), size)]
+        return [PredictJob(self.served, self.request.model_copy(update=piece)) for piece in pieces]
 
     def check(self, limits: Limits) -> None:
         """Raise an error if the request exceeds a limit."""
@@ -53,7 +65,8 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
         include = None if job.request.include is None else tuple(job.request.include)
-        groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude)].append(i)
+        magnitude = job.request.top_k.bit_length() // 2  # all texts of a group get as many labels as the most is
+        groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude), magnitude].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
         for i, found in zip(members, _predict_group([jobs[i] for i in members]), strict=True):

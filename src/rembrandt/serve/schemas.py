@@ -10,6 +10,7 @@ from rembrandt.serve.errors import RequestError
 
 _ABSENT: Any = None  # the value of a field that is not given; null is refused
 MAX_LABELS = 10_000  # in include and exclude
+_SHOWN = 100  # characters of a name in a message
 _KINDS: Any = [{"required": ["texts"]}, {"required": ["vectors"]}]
 _EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 
@@ -68,7 +69,7 @@ class PredictRequest(BaseModel):
             raise RequestError(422, "the body must be a JSON object")
         unknown = next((name for name in found if name not in cls.model_fields), None)
         if unknown is not None:
-            raise RequestError(422, f"there is no field {unknown!r}; use {', '.join(cls.model_fields)}")
+            raise RequestError(422, f"there is no field {unknown[:_SHOWN]!r}; use {', '.join(cls.model_fields)}")
         return cls.model_validate(found)
 
 
