@@ -35,7 +35,7 @@ ROOMS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 FILES = sorted(PACKAGE.rglob("*.py"))
-LINES, FILE_LINES, FUNCTION_LINES = 16_100, 450, 70
+LINES, FILE_LINES, FUNCTION_LINES = 16_200, 450, 70
 
 
 def room_of(path: Path) -> str:

@@ -217,7 +217,7 @@ class TestChoice:
         assert tuple(found.blend.weights) == found.recipe.scorers
 
     def test_a_scorer_that_does_not_help_is_left_out(self):
-        useless = ALL.with_trees(cost=1e-6)  # weights near zero
+        useless = ALL.with_trees(cost=1e-6, threshold=1e9)  # without weights
         found = choose(texts(), useless, 1)
         assert "trees" not in found.recipe.scorers and "trees" not in found.blend.weights
 

@@ -21,7 +21,7 @@ from rembrandt.errors import MemoryEstimateError, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
 from rembrandt.scorers.blend import Blend, Candidates
-from rembrandt.scorers.protocol import Array
+from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.selection.blending import Blended, blends
 from rembrandt.selection.candidates import axes, usual
@@ -30,7 +30,8 @@ from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.9  # of the examples: trees that were fitted to them for the blend are kept
-TRIAL_TREES = {0: 1, 1: 1, 2: 3}  # by effort, on the last rung: few trees rank nearly as many do
+TRIAL_TREES = {0: 2, 1: 3, 2: 3}  # by effort, on the last rung: the weights of a blend depend on their number
+MANY_LABELS = 1000  # from which on a decoder is tried that learns from candidates
 KEPT_TREES = 2  # of them, at most: the others are fitted to all examples
 MARGIN = 1.25  # factor on the expected time of a trial
 KEPT = 2  # candidates of each scorer that reach the next rung of a search with a budget, at least
@@ -181,7 +182,7 @@ class _Search:
     def _begin(self, number: int, rung: Rung) -> None:
         n_trees = TRIAL_TREES[self.effort] if rung.last else 1
         same = number > 0 and self.rungs[number - 1].fit[0] is rung.fit[0]
-        before = {name: own for name, own in self.fitted.items() if same and not (n_trees > 1 and name == "trees")}
+        before = {name: own for name, own in self.fitted.items() if same and _has_trees(own[1][0], n_trees)}
         self.number, self.measured, self.before, self.fitted = number, {}, before, {}
         part = self.data
         if rung.labels is not None:
@@ -280,7 +281,8 @@ class _Search:
         if (other := self._on_candidates()) is not None:
             before, self.fitted["embedding"] = self.fitted["embedding"], other
             second = self._blends(held)
-            if self.decoder == "auto" and second[0].measures.quality <= found[0].measures.quality:
+            # It is preferred among equals: it ranks few labels, and it is the faster one in prediction.
+            if self.decoder == "auto" and found[0].measures.better_than(second[0].measures):
                 self.fitted["embedding"] = before
             else:
                 found = second
@@ -330,8 +332,9 @@ class _Search:
         if self.decoder not in ("auto", "candidates") or not {"embedding"} < set(self.fitted):
             return None
         base, has_kernel = self.fitted["embedding"][0], self.recipe.kernel not in ("auto", None)
-        if self.decoder == "auto" and (has_kernel or self._expected([base], self.rungs[self.number]) > self._left):
-            return None  # a kernel was asked for, or there is no time
+        late = self._expected([base], self.rungs[self.number]) > self._left
+        if self.decoder == "auto" and (has_kernel or late or self.data.n_labels < MANY_LABELS):
+            return None  # a kernel was asked for, there is no time, or others learn from all labels at little cost
         one = replace(base, decoder="candidates", kernel=None).with_embedding(proposes=False)
         scorers = []
         for number, split in enumerate(self.splits):
@@ -365,6 +368,11 @@ class _Search:
             best = leader.to_json() | self.measured[leader].facts()
         where = (self.number + 1, len(self.rungs), str(self.rungs[self.number]), len(self.measured))
         self.watch(Progress(*where, self.trials, best, self.now() - self.begun, choice.ended if choice else None))
+
+
+def _has_trees(scorer: Scorer, n_trees: int) -> bool:
+    """Whether a trial with ``n_trees`` would fit nothing else; trees without clusters are all equal."""
+    return not isinstance(scorer, Trees) or len(scorer.trees) >= n_trees or len(scorer.trees[0].levels) == 1
 
 
 def _kind(one: Recipe) -> Any:
