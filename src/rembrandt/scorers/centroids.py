@@ -24,7 +24,7 @@ SUMMED = 1 << 15  # rows added up at a time
 ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
 MANY = 5000  # labels from which on candidates are found by the largest entries of a row
-SHARE = 0.9  # of the squared length of a row that its largest entries have: rare words, which few labels have
+HEAVY = 0.3  # of the mean square of a row's entries: those above it are mostly rare words, which few labels have
 WIDER = 2  # candidates found so, per label asked for; their cosines are then exact
 SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 
@@ -59,7 +59,7 @@ class Centroids(Scorer):
         """Return the labels with the largest cosines; of many labels, nearly all of them."""
         if self.n_labels < MANY:
             return self._search(rows, k, allowed)
-        found, _ = self._search(heavy_entries(rows, SHARE), WIDER * k, allowed)
+        found, _ = self._search(heavy_entries(rows, HEAVY), WIDER * k, allowed)
         best, scores = rank(found, self.at(rows, found))
         return best[:, :k], scores[:, :k]
 
@@ -166,27 +166,15 @@ def largest_entries(A: sparse.csr_array, kept: int) -> sparse.csr_array:
 
 
 def heavy_entries(A: sparse.csr_array, share: float) -> sparse.csr_array:
-    """Keep the largest entries of every row, until they have this share of its squared length."""
-    chosen = np.zeros(A.nnz, dtype=np.bool_)
-    _mark_heavy(A.indptr, A.data.astype(np.float64) ** 2, share, chosen)
-    return _selected(A, chosen)
+    """Keep the entries whose square is at least this share of the mean square in their row."""
+    sizes, squares = np.diff(A.indptr), A.data.astype(np.float64) ** 2
+    limits = share * row_sums_of_squares(A) / np.maximum(sizes, 1)
+    return _selected(A, squares >= np.repeat(limits, sizes))
 
 
 def _selected(A: sparse.csr_array, chosen: Array) -> sparse.csr_array:
     starts = np.concatenate([[0], np.cumsum(chosen)])[A.indptr]
     return as_csr(sparse.csr_array((A.data[chosen], A.indices[chosen], starts), shape=A.shape))
-
-
-@njit(nogil=True, cache=True)
-def _mark_heavy(indptr: Array, squares: Array, share: float, chosen: Array) -> None:
-    for row in range(len(indptr) - 1):
-        first, last = indptr[row], indptr[row + 1]
-        missing = share * squares[first:last].sum()
-        for at in np.argsort(-squares[first:last], kind="mergesort"):
-            if missing <= 0:
-                break
-            chosen[first + at] = True
-            missing -= squares[first + at]
 
 
 @njit(nogil=True, cache=True)

@@ -246,8 +246,7 @@ class _Search:
         found = mean([split.measure(scorer) for split, scorer in zip(self.splits, scorers, strict=True)])
         seconds = self.now() - begun
         self.rates[one], self.measured[one] = seconds / rung.work, found
-        known = self.fitted.get(name)
-        if known is None or found.better_than(self.measured[known[0]]):
+        if name not in self.fitted or self._is_better(found, self.measured[self.fitted[name][0]], name):
             self.fitted[name] = one, scorers
         where: dict[str, Any] = {
             "rung": self.number + 1,
@@ -260,6 +259,10 @@ class _Search:
         self.last[one] = where | one.to_json() | found.facts() | {"outcome": "tried"}
         self.trials.append(self.last[one])
         self._tell()
+
+    def _is_better(self, found: Measures, best: Measures, name: ScorerName) -> bool:
+        """Compare candidates. No cost of the trees is usual on all data; other settings need a significant gain."""
+        return found.quality > best.quality if name == "trees" else found.better_than(best)
 
     def _kept(self, name: ScorerName) -> list[Recipe]:
         """Return the candidates of a scorer that go on, the best first."""
