@@ -71,8 +71,9 @@ def fit_candidates(
             example = (proposals[part], Y.indptr[part.start : part.stop + 1], Y.indices, importance[part])
             descend(rows, order, *example, rate, Q, bias, squares)
     report("decoder", EPOCHS, EPOCHS)
-    weights_ = np.ascontiguousarray((Q * scale.astype(np.float32)).T)
-    return Decoder(weights_, (bias - mean @ weights_).astype(np.float32), "sigmoid")
+    Q *= scale.astype(np.float32)
+    bias -= Q @ mean.astype(np.float32)
+    return Decoder(np.ascontiguousarray(Q.T), bias, "sigmoid")
 
 
 def _moments(H: Any) -> tuple[Array, Array]:
