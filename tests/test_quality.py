@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.data, pytest.mark.slow]
 BARS = {
     "aloi, k = 50, linear": ((90.5,), 3),
     "bibtex": ((66.0, 41.0, 29.8), 3),
-    "pubmed-mesh, fast": ((86.5, 74.5, 63.0), 3),  # P@1 varies by a point with the rounding of features
+    "pubmed-mesh, fast": ((87.0, 74.5, 63.0), 3),
 }
 
 

@@ -23,9 +23,9 @@ KEPT = 100  # largest entries of a centroid that are kept
 SUMMED = 1 << 15  # rows added up at a time
 ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
-MANY = 5000  # labels from which on candidates are found by the largest entries of a row
+MANY = 20_000  # labels above which an exact search is slow: candidates are found by the heavy entries of a row
 HEAVY = 0.3  # of the mean square of a row's entries: those above it are mostly rare words, which few labels have
-WIDER = 2  # candidates found so, per label asked for; their cosines are then exact
+WIDER = 2  # candidates per label asked for; their exact cosines are then computed
 SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 
 

@@ -65,7 +65,7 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
         include = None if job.request.include is None else tuple(job.request.include)
-        magnitude = job.request.top_k.bit_length() // 2  # all texts of a group get as many labels as the most is
+        magnitude = job.request.top_k.bit_length() // 2  # a group is computed with its largest top_k
         groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude), magnitude].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():

@@ -82,6 +82,6 @@ def run(app: Guard, listening: socket.socket) -> None:
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     # Half of the cores by default; the others parse requests and write responses in the meantime.
     threads = n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)
-    gc.freeze()  # a full collection would stop all threads for a tenth of a second, mostly to look at modules
+    gc.freeze()  # a full collection would stop all threads for a tenth of a second, mostly to traverse modules
     with threadpool_limits(threads, "blas"):
         Server(app).run([listening])
