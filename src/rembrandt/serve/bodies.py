@@ -19,6 +19,7 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 _SMALL = 1 << 15  # bytes that are parsed at once
 _QUOTE, _BACKSLASH, _COMMA, _ARRAY, _OBJECT = b'"\\,[{'
 _ENCODED = 12  # bytes that one character can take in a form
+_ESCAPED = 12  # and in JSON: two escapes of six
 
 Parsed = TypeVar("Parsed")
 
@@ -29,7 +30,7 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="parse")
-        has_more_values(b"[]", 0)  # loads compiled code
+        count_values(b"[]", 0, 0)  # loads compiled code
 
     async def predict_request(self, request: Request) -> PredictRequest:
         """Return the JSON body of a request for predictions."""
@@ -48,9 +49,12 @@ class Bodies:
         return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
 
     def _predict_request(self, body: bytes) -> PredictRequest:
-        limit = self._limits.values + self._limits.texts
-        if has_more_values(body, limit):
+        limit, longest = self._limits.values + self._limits.texts, _ESCAPED * self._limits.characters
+        n_values, length = count_values(body, limit, longest)
+        if n_values > limit:
             raise RequestError(413, f"more than {limit:,} strings and numbers; send fewer texts or vectors per request")
+        if length > longest:
+            raise RequestError(413, f"a text has more than {self._limits.characters:,} characters; send a shorter one")
         try:
             found = from_json(body)
         except ValueError as error:
@@ -64,28 +68,32 @@ class Bodies:
         return SuggestRequest.from_form(body)
 
 
-def has_more_values(body: bytes, limit: int) -> bool:
-    """Return whether JSON has more than ``limit`` values, without parsing it.
+def count_values(body: bytes, limit: int, longest: int) -> tuple[int, int]:
+    """Return the number of values of JSON and the bytes of its longest string, without parsing it.
 
-    Every value in an array or object follows a bracket or a comma. Those inside strings do not count.
+    It ends at one value more than ``limit`` and in a string of more than ``longest`` bytes. Every value in an array or
+    object follows a bracket or a comma; those inside strings do not count.
     """
-    return len(body) > limit and _count_values(np.frombuffer(body, dtype=np.uint8), limit) > limit
+    return _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest) if len(body) > limit else (0, 0)
 
 
 @njit(nogil=True, cache=True)
-def _count_values(code: NDArray[np.uint8], limit: int) -> int:
-    """Count the values, up to one more than ``limit``; other threads run in the meantime."""
-    count, i, in_string = 0, 0, False
-    while i < len(code) and count <= limit:
-        if code[i] == _QUOTE:
-            in_string = not in_string
-        elif in_string:
+def _count_values(code: NDArray[np.uint8], limit: int, longest: int) -> tuple[int, int]:
+    """Count while other threads run."""
+    count, length, i, start = 0, 0, 0, -1  # start is that of the current string, or negative
+    while i < len(code) and count <= limit and length <= longest:
+        if start >= 0:
+            length = max(length, i - start)
             if code[i] == _BACKSLASH:
                 i += 1  # the next character is part of the string
+            elif code[i] == _QUOTE:
+                start = -1
+        elif code[i] == _QUOTE:
+            start = i + 1
         elif code[i] in (_COMMA, _ARRAY, _OBJECT):
             count += 1
         i += 1
-    return count
+    return count, length
 
 
 async def _read(request: Request, content_type: str) -> bytes:

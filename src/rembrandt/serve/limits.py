@@ -15,7 +15,7 @@ class Limits:
     bodies: int = 256 << 20  # bytes of all requests in progress
     texts: int = 256  # per request
     characters: int = 200_000  # per text
-    values: int = 100_000  # strings and numbers in the JSON of one request, not counting texts
+    values: int = 50_000  # strings and numbers in the JSON of one request, not counting texts
     labels: int = 1000  # per text
     explained: int = 200  # explained labels per request
     explained_characters: int = 2_000_000  # of the texts, counted once for each explained label

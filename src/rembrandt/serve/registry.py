@@ -1,11 +1,14 @@
 """The models of a service; a new version is loaded completely before it replaces the old one."""
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from scipy import sparse
@@ -22,6 +25,7 @@ from rembrandt.serve.labels import Labels
 from rembrandt.serve.metrics import Metrics
 
 _IN_USE = 2.0  # seconds after which no request uses a model that was replaced
+_NICENESS = 10  # of the thread that loads models
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
@@ -29,7 +33,7 @@ class SharedEncoder:
     """An encoder that one thread uses at a time: models are reloaded while others predict."""
 
     def __init__(self, encoder: Any) -> None:
-        self.name, self._encoder, self._lock = name_of(encoder), encoder, Lock()
+        self.name, self._encoder, self._lock = name_of(encoder), encoder, threading.Lock()
 
     def encode(self, texts: list[str]) -> Any:
         with self._lock:
@@ -86,7 +90,8 @@ class Registry:
     def __init__(self, paths: Mapping[str, Path], metrics: Metrics, encoder: Any = None) -> None:
         self._metrics, encoder = metrics, None if encoder is None else SharedEncoder(encoder)
         self._models: dict[str, ServedModel] = {}
-        self._one_at_a_time = asyncio.Lock()
+        # One model is loaded at a time, at a low priority.
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="load", initializer=_lower_priority)
         for name, path in paths.items():
             self._put(ServedModel(name, path, encoder))
         self.default = next(iter(self._models))
@@ -103,22 +108,26 @@ class Registry:
 
     async def reload(self, name: str) -> ServedModel:
         """Load a model again from its folder; the old version serves requests until the new one is ready."""
-        old = self.get(name)
+        old, loop = self.get(name), asyncio.get_running_loop()
         try:
-            async with self._one_at_a_time:
-                new = await asyncio.to_thread(ServedModel, name, old.path, old.encoder)
+            new = await loop.run_in_executor(self._loader, ServedModel, name, old.path, old.encoder)
         except (RembrandtError, OSError, MemoryError) as error:
             message = f"the new version cannot be loaded, and the old one stays in use: {error}"
             raise RequestError(422, message) from error
         self._put(new)
-        loop = asyncio.get_running_loop()
-        loop.call_later(_IN_USE, loop.run_in_executor, None, memory.give_back)
+        loop.call_later(_IN_USE, loop.run_in_executor, self._loader, memory.give_back)
         return new
 
     def _put(self, served: ServedModel) -> None:
         old = self._models.get(served.name)
         self._models[served.name] = served
         self._metrics.set_version(served.name, None if old is None else old.version, served.version)
+
+
+def _lower_priority() -> None:
+    """Let predictions go before the current thread; only Linux has priorities of threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _version(path: Path) -> str:
