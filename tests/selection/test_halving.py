@@ -12,7 +12,7 @@ from rembrandt import RembrandtClassifier, load, memory
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.data.splits import draw_rows
-from rembrandt.errors import MemoryEstimateError, SettingsError
+from rembrandt.errors import MemoryEstimateError, RembrandtWarning, SettingsError
 from rembrandt.fitting import check_memory, fit_model
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend, Candidates
@@ -172,6 +172,18 @@ class TestMemory:
         monkeypatch.setattr(memory, "available", lambda: small + 2**20)
         found = choose(data, recipe, 1, 100.0, rungs=short_rungs(data))
         assert found.recipe.kernel is None and {one["kernel"] for one in found.trials} == {None}
+
+    @pytest.mark.parametrize("budget", [None, 100.0])
+    @pytest.mark.parametrize("error", [MemoryError("no room"), MemoryEstimateError("no room")])
+    def test_a_scorer_for_which_memory_runs_out_is_left_out_with_a_warning(self, monkeypatch, budget, error):
+        def embed(*_):
+            raise error
+
+        monkeypatch.setattr("rembrandt.selection.trial.embed_labels", embed)
+        data = texts()
+        with pytest.warns(RembrandtWarning, match="no scorer 'embedding'.*: no room"):
+            found = choose(data, replace(OPEN, scorers=("centroids", "embedding")), 1, budget, rungs=short_rungs(data))
+        assert found.recipe.scorers == ("centroids",)
 
     @pytest.mark.parametrize("budget", [None, 100.0])
     def test_where_none_fits_the_refusal_is_raised(self, monkeypatch, budget):

@@ -1,7 +1,7 @@
 """The steps of the logistic fit on devices: labels in shards, one for each device, and a shard's logits in chunks.
 
-Features and products are in the place's compute precision (bfloat16 on a GPU), weights and sums in float32. The biases
-are not part of the product: they are much larger than what the features add, and are added in float32.
+Features and products are in bfloat16 where there are many of them on a GPU, weights and sums in float32. The biases are
+not part of the product: they are much larger than what the features add, and are added in float32.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ Tensor = torch.Tensor
 
 LARGEST_BATCH = 16_384
 LOGIT_BYTES = 1 << 30  # of a chunk's logits
+LARGE = 10**11  # products of an epoch that take longer than a hundredth of a second in full precision
 ALIGNED = 64  # features: tensor cores are slow on rows of odd length
 
 
@@ -39,7 +40,9 @@ class TorchDescent:
     def __init__(self, place: TorchPlace, problem: LogisticProblem) -> None:
         whitening, H, Y, w = problem.whitening, problem.H, problem.Y, problem.weights
         self.place, self.whitening, self.settings, self.host_w = place, whitening, problem.settings, w
-        self.compute = place.compute if place.compute != torch.float32 else H.dtype
+        large = place.first.type == "cuda" and Y.shape[0] * Y.shape[1] * whitening.size >= LARGE
+        half = large if place.compute is None else place.compute == torch.bfloat16
+        self.compute = torch.bfloat16 if half else H.dtype
         self.constant = whitening.size  # the row of the weights that holds the bias
         free = place.available()
         self.batch = self._batch(problem.n_train, Y.shape[1], free)

@@ -37,7 +37,8 @@ class TorchPlace(Place):
     """One or more devices. Blocks are on the first; the labels of a decoder are shared among all."""
 
     devices: tuple[torch.device, ...]
-    compute: torch.dtype  # of the decoder's large products; sums and weights are in float32
+    # Of the decoder's products; sums and weights are in float32. None: bfloat16 on GPUs where there are many products.
+    compute: torch.dtype | None = None
     on_host: ClassVar[bool] = False
 
     @property
@@ -128,7 +129,7 @@ def torch_place(device: str) -> TorchPlace | None:
         raise SettingsError(
             f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device"
         )
-    return TorchPlace(devices, torch.bfloat16 if kinds == {"cuda"} else torch.float32)
+    return TorchPlace(devices)
 
 
 def _device(name: str, given: str) -> torch.device:

@@ -55,9 +55,12 @@ class Projected:
 
     @cached_property
     def log_total(self) -> Array:
-        """Logarithm of the normalizer of a softmax over all labels, n × 1."""
+        """Logarithm of the normalizer of a softmax over all labels, n × 1.
+
+        In double precision: where a label is nearly certain, the odds are one over a small difference.
+        """
         most = self.scores.max(axis=1, keepdims=True)
-        return np.asarray(most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True)))
+        return most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True, dtype=np.float64))
 
 
 @dataclass(frozen=True)

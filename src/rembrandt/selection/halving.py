@@ -7,6 +7,7 @@ times as many examples, and nothing is begun that is not expected to end in time
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
@@ -17,7 +18,7 @@ from scipy import sparse
 
 from rembrandt.data.examples import Examples
 from rembrandt.engines.place import CPU, Place
-from rembrandt.errors import MemoryEstimateError, StorageError
+from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
 from rembrandt.scorers.blend import Blend, Candidates
@@ -147,7 +148,7 @@ class _Search:
         self.rates: dict[Recipe, float] = {}  # seconds per row
         self.trials: list[dict[str, Any]] = []
         self.last: dict[Recipe, dict[str, Any]] = {}  # the latest trial of each candidate
-        self.refusal: MemoryEstimateError | None = None
+        self.refusals: dict[ScorerName, MemoryError | MemoryEstimateError] = {}
         start = usual(self.recipe, self.axes)
         alive = {name: [replace(start, scorers=(name,))] for name in self.recipe.scorers}
         ended, done = "all rungs were completed", False
@@ -167,8 +168,7 @@ class _Search:
                 room = self._left / (rest if number else max(1, rest / 2))
                 self._climb(name, alive[name], self.now() + room, explore=number == 0)
             if not self.fitted:
-                assert self.refusal is not None
-                raise self.refusal
+                raise next(iter(self.refusals.values()))
             if not rung.last:
                 alive = {name: self._kept(name) for name in alive}
         self._advance(self.planned - self.done)  # not all settings were varied
@@ -237,8 +237,8 @@ class _Search:
             for split, rows in list(zip(self.splits, rung.fit, strict=True))[len(scorers) :]:
                 scorers.append(split.scorer(one))
                 self._advance(len(rows))
-        except MemoryEstimateError as error:
-            self.refusal = error
+        except (MemoryEstimateError, MemoryError) as error:
+            self.refusals[name] = error.with_traceback(None)  # whose frames hold what was allocated
             return
         if rung.last and self.budget == inf:  # there is one candidate of each scorer; the blends are measured
             self.fitted[name] = one, scorers
@@ -281,6 +281,9 @@ class _Search:
         helds = [split.held for split in self.splits]
         held = replace(helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr")))
         found, tried = self._blends(held), {name: own[0] for name, own in self.fitted.items()}
+        for name in (name for name in self.recipe.scorers if name not in names):
+            message = f"the model has no scorer {name!r}, for which there is too little memory: {self.refusals[name]}"
+            warnings.warn(RembrandtWarning(message, "scorers"), stacklevel=2)
         if (other := self._on_candidates()) is not None:
             before, self.fitted["embedding"] = self.fitted["embedding"], other
             second = self._blends(held)
@@ -343,7 +346,12 @@ class _Search:
         for number, split in enumerate(self.splits):
             others: dict[str, Any] = {name: own[number] for name, (_, own) in self.fitted.items()}
             del others["embedding"]
-            scorers.append(split.scorer(one, others=others))
+            try:
+                scorers.append(split.scorer(one, others=others))
+            except (MemoryEstimateError, MemoryError):
+                if self.decoder == "auto":
+                    return None
+                raise
         return one, scorers
 
     def _first_trees(self) -> Trees | None:
