@@ -1,6 +1,8 @@
 """Problems made from the named data sets, to check on data that no constant was chosen on.
 
 half         half of the training rows
+part         one in eight labels, and the rows that have one
+words        the same with words instead of n-grams of characters
 rare         the labels with fewer than five training examples, and the rows that have one
 time         rows up to 2015 against later ones, instead of a random split
 titles       titles of articles without their abstracts
@@ -9,6 +11,7 @@ characters   n-grams of characters instead of words
 A variant is named like "gutenberg, half".
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ KINDS = {
     "cooking": ("characters",),
     "delicious": ("half",),
     "gutenberg": ("rare", "half", "characters"),
+    "mesh": ("part", "words"),
     "pubmed-mesh": ("titles", "half"),
     "nvd-products": ("rare", "half", "time"),
 }
@@ -36,11 +40,14 @@ VARIANTS = (
     "gutenberg, half",
     "pubmed-mesh, titles",
     "nvd-products, rare",
+    "mesh, words",
+    "mesh, part",
     "pubmed-mesh, half",
     "nvd-products, half",
     "gutenberg, characters",
     "nvd-products, time",
 )
+PART = 8  # one in as many labels
 RARE = 5  # training examples, from which a label is not rare
 LAST_YEAR = 2015  # of the training rows of a split by time
 
@@ -62,6 +69,8 @@ def load(name: str, folder: str | Path | None = None) -> tuple[Dataset, Dataset]
     train, test = (read(root / part, **{**entry.options, **options}) for part in (entry.train, entry.test))
     if kind == "half":
         return half(train), test
+    if kind in ("part", "words"):
+        return with_labels(train, test, train.label_names[::PART])
     if kind == "rare":
         return rare(train, test)
     if kind == "time":
@@ -79,7 +88,13 @@ def half(train: Dataset, seed: int = 0) -> Dataset:
 def rare(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
     """Keep labels with fewer than `RARE` training examples, and the rows of both parts that have one."""
     counts = np.bincount(train.Y.indices, minlength=train.n_labels)
-    names = [train.label_names[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()]
+    return with_labels(
+        train, test, [train.label_names[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()]
+    )
+
+
+def with_labels(train: Dataset, test: Dataset, names: Sequence[str]) -> tuple[Dataset, Dataset]:
+    """Keep labels, and the rows of both parts that have one."""
     # Labels that are not part of the problem are not missing from it.
     parts = [replace(part.align_labels(names), dropped_labels=None) for part in (train, test)]
     train, test = (part.rows(np.diff(part.Y.indptr) > 0) for part in parts)

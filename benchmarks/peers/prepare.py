@@ -59,7 +59,8 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
     test = test.align_labels(train.label_names)
     if train.texts is not None and test.texts is not None:
         base, _, kind = name.partition(", ")
-        text = TextFeatures(analyzer="char" if base in CHARACTERS or kind == "characters" else "word")
+        characters = kind == "characters" or (base in CHARACTERS and kind != "words")
+        text = TextFeatures(analyzer="char" if characters else "word")
         X_train, X_test = text.fit_transform(train.texts), text.transform(test.texts)
         words: list[Any] = [_words(train.texts), _words(test.texts)]
     else:

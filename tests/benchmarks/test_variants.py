@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 from benchmarks.peers import prepare
-from benchmarks.variants import VARIANTS, half, parts_of, rare, split_by_year, years
+from benchmarks.variants import VARIANTS, half, parts_of, rare, split_by_year, with_labels, years
 from scipy import sparse
 
 from benchmarks import variants
@@ -66,6 +66,15 @@ def test_rare_labels_alone_and_the_rows_that_have_one(documents):
     assert [before[name] for name in train.label_names] == counts.tolist()
     assert sum(1 <= count < variants.RARE for count in before.values()) == train.n_labels
     assert not test.align_labels(train.label_names).dropped_labels.any()
+
+
+def test_some_labels_and_the_rows_that_have_one(documents):
+    whole, whole_test = documents
+    names = whole.label_names[::3]
+    train, test = with_labels(whole, whole_test, names)
+    assert train.label_names == test.label_names == names
+    assert 0 < test.n_examples < whole_test.n_examples and np.diff(test.Y.indptr).min() > 0
+    assert train.Y.nnz == whole.Y[:, ::3].nnz
 
 
 def test_a_split_by_year_divides_the_rows_of_both_parts():

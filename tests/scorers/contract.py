@@ -11,7 +11,7 @@ from rembrandt.engines.place import CPU
 from rembrandt.metrics import precision_at_k, top_k
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
-from tests.scorers.problems import all_scores
+from tests.scorers.problems import all_likelihoods, all_scores
 
 LABELS, FEATURES = 30, 120
 ABSENT = [0, 1, 2, 27, 28, 29]  # labels without an example
@@ -111,15 +111,15 @@ class ScorerContract:
         self.close(scorer.at(rows, labels), expected)
 
     def test_likelihoods_are_finite_and_rise_with_the_score(self, scorer, rows, scores):
-        likely = scorer.likelihood(rows, scores)
+        likely = all_likelihoods(scorer, rows)
         assert likely.shape == scores.shape and np.isfinite(likely).all()
         rising = np.take_along_axis(likely, np.argsort(scores, axis=1), axis=1)
         assert (np.diff(rising, axis=1) >= 0).all()
 
-    def test_likelihoods_of_some_labels_are_those_among_all(self, scorer, rows, scores):
+    def test_likelihoods_of_some_labels_are_those_among_all(self, scorer, rows):
         labels = np.random.default_rng(3).integers(0, LABELS, (60, 4))
-        found = scorer.likelihood(rows, scorer.at(rows, labels))
-        self.close(found, np.take_along_axis(scorer.likelihood(rows, scores), labels, axis=1))
+        found = scorer.likelihood(rows, labels, scorer.at(rows, labels))
+        self.close(found, np.take_along_axis(all_likelihoods(scorer, rows), labels, axis=1))
 
     @pytest.mark.parametrize("size", [1, 7])
     def test_results_do_not_depend_on_the_rows_passed_at_a_time(self, scorer, X, scores, size):
@@ -141,7 +141,7 @@ class ScorerContract:
         labels = scorer.top(rows, 3)[0]
         expected = scorer.at(rows, labels)
         if likelihood:
-            expected = scorer.likelihood(rows, expected)
+            expected = scorer.likelihood(rows, labels, expected)
         for i in range(X.shape[0]):
             base, values = scorer.explain(X[[i]], labels[i], likelihood)
             assert base.shape == (3,) and values.shape == (X[[i]].nnz, 3)

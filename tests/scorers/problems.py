@@ -18,3 +18,9 @@ def all_scores(scorer: Scorer, rows: Any) -> NDArray[Any]:
     """Return the scores of all labels, n × c."""
     n = len(scorer.top(rows, 1)[0])
     return scorer.at(rows, np.tile(np.arange(scorer.n_labels), (n, 1)))
+
+
+def all_likelihoods(scorer: Scorer, rows: Any) -> NDArray[Any]:
+    """Return the likelihoods of all labels, n × c."""
+    scores = all_scores(scorer, rows)
+    return scorer.likelihood(rows, np.tile(np.arange(scorer.n_labels), (len(scores), 1)), scores)

@@ -19,7 +19,7 @@ from rembrandt.scorers.tree_fit import fit_trees
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.contract import LABELS, ScorerContract, problem
-from tests.scorers.problems import all_scores
+from tests.scorers.problems import all_likelihoods, all_scores
 
 SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
 TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0)
@@ -115,8 +115,14 @@ class TestSoftmax(ScorerContract):
     def fit(cls, data, place=CPU):
         return embedding_scorer(replace(data, multiclass=True), place, decoder="logistic", decoder_ridge=0.0)
 
-    def test_likelihoods_sum_to_one(self, scorer, rows, scores):
-        assert_allclose(scorer.likelihood(rows, scores).sum(axis=1), 1, rtol=1e-5)
+    def test_likelihoods_sum_to_one(self, scorer, rows):
+        assert_allclose(all_likelihoods(scorer, rows).sum(axis=1), 1, rtol=1e-5)
+
+    def test_rounding_of_scores_does_not_change_the_odds_of_a_certain_label(self, scorer, rows):
+        """Other products round differently; one over a small difference would show it."""
+        labels, scores = scorer.top(rows, 1)
+        expected = 1 - scorer.likelihood(rows, labels, scores)
+        assert_allclose(1 - scorer.likelihood(rows, labels, scores * (1 + 1e-6)), expected, rtol=1e-6)
 
 
 class TestSigmoid(ScorerContract):
@@ -124,8 +130,8 @@ class TestSigmoid(ScorerContract):
     def fit(cls, data, place=CPU):
         return embedding_scorer(data, place, decoder="logistic", decoder_ridge=0.0)
 
-    def test_likelihoods_are_probabilities(self, scorer, rows, scores):
-        likely = scorer.likelihood(rows, scores)
+    def test_likelihoods_are_probabilities(self, scorer, rows):
+        likely = all_likelihoods(scorer, rows)
         assert ((likely > 0) & (likely < 1)).all()
 
 
@@ -149,8 +155,8 @@ class TestDiscriminantManyLabels(TestSigmoid):
     def fit(cls, data, place=CPU):
         return embedding_scorer(data, place, decoder="discriminant")
 
-    def test_likelihoods_are_probabilities(self, scorer, rows, scores):
-        likely = scorer.likelihood(rows, scores)
+    def test_likelihoods_are_probabilities(self, scorer, rows):
+        likely = all_likelihoods(scorer, rows)
         assert ((likely >= 0) & (likely <= 1)).all()
 
 

@@ -142,7 +142,8 @@ def collect(
         look_up(labels, found, scores, known)
         unknown = np.isnan(known)
         known = np.where(unknown, scorer.at(rows[name], np.where(unknown, labels, -1)), known)
-        best, likely = (scorer.likelihood(rows[name], each) for each in (scores[:, :1], known))
+        likely = scorer.likelihood(rows[name], labels, known)
+        best = scorer.likelihood(rows[name], found[:, :1], scores[:, :1])
         features[name] = features_of(likely, labels, found[:, :LENGTH], best)
     return Candidates(labels, features, log_counts[np.maximum(labels, 0)])
 

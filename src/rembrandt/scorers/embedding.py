@@ -53,6 +53,10 @@ class Projected:
         """Scores of all labels, n × c."""
         return as_numpy(self.features @ self.decoder.weights + self.decoder.bias)
 
+    def scores_of(self, labels: Labels) -> Array:
+        """Scores of the given labels (n × m), -inf where the label is -1."""
+        return np.where(labels < 0, -np.inf, np.take_along_axis(self.scores, np.maximum(labels, 0), axis=1))
+
     @cached_property
     def log_total(self) -> Array:
         """Logarithm of the normalizer of a softmax over all labels, n × 1.
@@ -134,16 +138,17 @@ class EmbeddingScorer(Scorer):
         if self.shortlist is not None and self.index is not None:
             return self.index.scores(rows.features, labels)
         if not self.place.on_host or FEW * labels.shape[1] > self.n_labels:
-            return np.where(labels < 0, -np.inf, np.take_along_axis(rows.scores, np.maximum(labels, 0), axis=1))
+            return rows.scores_of(labels)
         Phi, out = rows.features, np.empty(labels.shape, dtype=rows.features.dtype)
         parts = spans(len(labels), PART)
         for_each(paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts))
         return out
 
-    def likelihood(self, rows: Projected, scores: Array) -> Array:
+    def likelihood(self, rows: Projected, labels: Labels, scores: Array) -> Array:
         """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
         if self.decoder.link == "softmax":
-            return np.asarray(np.exp(scores - rows.log_total))
+            # Scores and normalizer come from one product: the odds of a certain label are one over their difference.
+            return np.exp(rows.scores_of(labels) - rows.log_total)
         return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
@@ -155,7 +160,7 @@ class EmbeddingScorer(Scorer):
         if not likelihood or self.decoder.link == "identity":
             return part
         rows = self.prepare(row)
-        full = self.likelihood(rows, self.at(rows, labels[None]))[0].astype(np.float64)
+        full = self.likelihood(rows, labels[None], self.at(rows, labels[None]))[0].astype(np.float64)
         return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property

@@ -53,8 +53,8 @@ class Scorer(Protocol):
     def at(self, rows: Any, labels: Labels) -> Array:
         """Return the scores of the given labels (n × m) of every row; -inf where the label is -1."""
 
-    def likelihood(self, rows: Any, scores: Array) -> Array:
-        """Turn scores of these rows into estimates of probabilities, which the blend averages.
+    def likelihood(self, rows: Any, labels: Labels, scores: Array) -> Array:
+        """Turn the scores of the given labels (n × m) into estimates of probabilities, which the blend averages.
 
         By default scores are such estimates.
         """
