@@ -87,7 +87,7 @@ def fitted(data: Examples, X_test: Any, truth: Truth, preset: str) -> tuple[dict
     """Return the cost of each part, and the figures of every subset of the scorers with each pair of constants."""
     recipe = resolve(RembrandtClassifier(preset=preset, random_state=0).get_params(deep=False), data)
     begun = cpu_seconds()
-    rungs = rungs_of(data, recipe.seed, short=True)
+    rungs = rungs_of(data, recipe.seed, True, EFFORT[preset])
     search = halving._Search(data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter)
     choice = search.run(recipe.decoder)
     facts: dict[str, Any] = {"chosen": list(choice.recipe.scorers), "search_cpu": cpu_seconds() - begun}

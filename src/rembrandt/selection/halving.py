@@ -30,7 +30,7 @@ from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
 from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
-NEARLY_ALL = 0.9  # of the examples: trees that were fitted to them for the blend are kept
+NEARLY_ALL = 0.89  # of the examples: trees that were fitted to them for the blend are kept
 TRIAL_TREES = {0: 2, 1: 3, 2: 3}  # by effort, on the last rung: the weights of a blend depend on their number
 MANY_LABELS = 1000  # from which on a decoder is tried that learns from candidates
 KEPT_TREES = 2  # of them, at most: the others are fitted to all examples
@@ -115,7 +115,7 @@ def choose(
         listed = axes(data, recipe, 0)
         threshold: Any = 0.5 if isinstance(recipe.threshold, str) else recipe.threshold
         return Choice(usual(recipe, listed), Blend.fixed(recipe.scorers), threshold)
-    rungs = rungs_of(data, recipe.seed, short=budget is None) if rungs is None else rungs
+    rungs = rungs_of(data, recipe.seed, budget is None, effort) if rungs is None else rungs
     search = _Search(data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now)
     if recipe.decoder == "candidates":  # it does not rank all labels; another decoder tells which embedding is good
         search.recipe = replace(recipe, decoder="discriminant")

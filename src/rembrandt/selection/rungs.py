@@ -11,6 +11,8 @@ GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is
 FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
 SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
+# Without effort a tenth suffices where that is enough rows: trees that saw the others need not be fitted again.
+LEAST_HELD_OUT, ENOUGH_ROWS = 1 / 10, 2000
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
 ENOUGH_HELD, MOST_SPLITS = 750, 3  # the blend is learned on several splits until as many rows are held out
@@ -40,7 +42,7 @@ class Rung:
         return sum(map(len, self.fit))
 
 
-def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
+def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Rung]:
     """Return the rungs for ``data``; with ``short`` two at most, otherwise as many as a search with a budget climbs.
 
     The last rung fits on all rows that are not held out. A smaller one has a sample of the labels and of the rows that
@@ -52,10 +54,11 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
     rng = np.random.default_rng(seed + 1)
     if on_disk:
         counted = np.sort(rng.permutation(counted)[:FROM_DISK])
+    share = HELD_OUT if effort else float(np.clip(ENOUGH_ROWS / max(1, len(counted)), LEAST_HELD_OUT, HELD_OUT))
     if data.times is not None:
-        splits = [[counted[part] for part in latest_rows(data.times[counted], HELD_OUT, MOST_HELD)]]
+        splits = [[counted[part] for part in latest_rows(data.times[counted], share, MOST_HELD)]]
     else:
-        splits = _drawn(data, counted, seed, data.groups is None and on_disk)
+        splits = _drawn(data, counted, seed, share, data.groups is None and on_disk)
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
     if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
         return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
@@ -67,21 +70,21 @@ def rungs_of(data: Examples, seed: int, short: bool) -> list[Rung]:
     return [*(_sampled(data, last, size, seed) for size in sizes), last]
 
 
-def _drawn(data: Examples, counted: Rows, seed: int, alone: bool) -> list[list[Rows]]:
+def _drawn(data: Examples, counted: Rows, seed: int, share: float, alone: bool) -> list[list[Rows]]:
     """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones stay together.
 
     Where that would hold out most labels with all of their examples, equal rows are drawn one by one.
     """
     taken = None if data.groups is None else data.groups[counted]
     groups = None if alone else duplicate_groups(data.X[counted], taken)
-    n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (HELD_OUT * len(counted)))))
+    n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (share * len(counted)))))
     splits = [
-        [counted[part] for part in draw_rows(len(counted), HELD_OUT, seed + 1 + split, MOST_HELD, groups)]
+        [counted[part] for part in draw_rows(len(counted), share, seed + 1 + split, MOST_HELD, groups)]
         for split in range(n_splits)
     ]
     known = np.bincount(data.Y[splits[0][0]].indices, minlength=data.n_labels) > 0
     if groups is not None and data.groups is None and 2 * known[data.Y[splits[0][1]].indices].mean() < 1:
-        return _drawn(data, counted, seed, alone=True)
+        return _drawn(data, counted, seed, share, alone=True)
     return splits
 
 
