@@ -97,7 +97,7 @@ class TreeSettings:
     ----------
     n_trees : int or "auto", default="auto"
         Number of trees, each with its own clusters of labels. Their scores are averaged. "auto" is that of the preset,
-        3 or 5; fewer for a large store, whose trees would not fit in memory.
+        3, 5 or 8; fewer for a large store, whose trees would not fit in memory.
     pairs : float or "auto", default="auto"
         Budget of the first level, in pairs of examples and nodes: larger is slower and more accurate. Where all
         examples × labels fit into it, there are no clusters and each label is learned against all examples.
@@ -193,7 +193,7 @@ _OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as 
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=TreeSettings(n_trees=3, pairs=3e7, passes=6)),
     "balanced": Recipe(SCORERS, embedding=_OPEN, trees=TreeSettings(n_trees=5, pairs=3e7)),
-    "best": Recipe(SCORERS, embedding=_OPEN, trees=TreeSettings(n_trees=5, pairs=3e8)),
+    "best": Recipe(SCORERS, embedding=_OPEN, trees=TreeSettings(n_trees=8, pairs=3e8)),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
     **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"),

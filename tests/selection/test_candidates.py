@@ -93,7 +93,7 @@ class TestAxes:
     def test_more_effort_is_more_alternatives(self):
         n = 2000
         Y = sparse.csr_array((np.ones(n, np.float32), np.arange(n) % 1500, np.arange(n + 1)), shape=(n, 1500))
-        data = Examples(as_rows(sparse.csr_array((n, 2000), dtype=np.float32)), Y, np.arange(1500), multiclass=False)
+        data = Examples(as_rows(sparse.csr_array((n, 2000), dtype=np.float32)), Y, np.arange(1500), multiclass=True)
         sizes = [[len(axis.values) for axis in listed(effort, data)[0]] for effort in EFFORTS]
         assert all(a <= b <= c for a, b, c in zip(*sizes, strict=True)) and sizes[0] != sizes[1] != sizes[2]
 
