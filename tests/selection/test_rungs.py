@@ -143,8 +143,8 @@ def test_few_rows_end_in_several_splits():
     assert str(first).endswith(" labels")
 
 
-@pytest.mark.parametrize(("n", "held"), [(3000, 500), (15_000, 2000), (30_000, 3000), (60_000, MOST_HELD)])
-def test_without_effort_fewer_rows_are_held_out_where_these_are_enough(n, held):
+@pytest.mark.parametrize(("n", "held"), [(3000, 500), (15_000, 2500), (30_000, 3000), (60_000, MOST_HELD)])
+def test_without_effort_fewer_of_many_rows_are_held_out(n, held):
     data = rows(n)
     assert len(rungs_of(data, 0, True, 0)[-1].held[0]) == pytest.approx(held, rel=0.02)
     assert len(rungs_of(data, 0, True, 1)[-1].held[0]) == pytest.approx(min(MOST_HELD, n / 6), rel=0.02)

@@ -11,8 +11,8 @@ GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is
 FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
 SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
-# Without effort a tenth suffices where that is enough rows: trees that saw the others need not be fitted again.
-LEAST_HELD_OUT, ENOUGH_ROWS = 1 / 10, 2000
+# Without effort a tenth suffices where there are many rows: trees that saw the others need not be fitted again.
+LEAST_HELD_OUT, MANY_ROWS = 1 / 10, 20_000
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
 ENOUGH_HELD, MOST_SPLITS = 750, 3  # the blend is learned on several splits until as many rows are held out
@@ -54,7 +54,7 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
     rng = np.random.default_rng(seed + 1)
     if on_disk:
         counted = np.sort(rng.permutation(counted)[:FROM_DISK])
-    share = HELD_OUT if effort else float(np.clip(ENOUGH_ROWS / max(1, len(counted)), LEAST_HELD_OUT, HELD_OUT))
+    share = HELD_OUT if effort or len(counted) < MANY_ROWS else LEAST_HELD_OUT
     if data.times is not None:
         splits = [[counted[part] for part in latest_rows(data.times[counted], share, MOST_HELD)]]
     else:
