@@ -75,7 +75,7 @@ class TestPresets:
 
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
-        assert found == replace(resolved(preset="fast").trees, n_trees=5, passes=10)
+        assert found == replace(resolved(preset="fast").trees, n_trees=5, passes=10, all_features=False)
         assert "auto" not in (found.n_trees, found.pairs)
 
     def test_fewer_trees_for_a_large_store(self, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The squared hinge: the optimum that scikit-learn finds, on the features of a label's own examples."""
+"""The squared hinge: the optimum that scikit-learn finds, on the features of a label's own examples or on all."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def examples(n, d, seed):
     return X, [np.flatnonzero(score > np.quantile(score, 0.9)), np.sort(rng.choice(n, 3, replace=False))]
 
 
-def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
+def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=False):
     d = X.shape[1]
     position = np.full(d, -1, dtype=np.int32)
     costs = np.full(len(pool), cost, dtype=np.float32)
@@ -26,18 +26,19 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0):
     assert (position == -1).all(), "work space is left as it was"
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
-    found = squared_hinge(compact, (starts, rows), passes, 1e-4, threshold)
+    found = squared_hinge(compact, (starts, rows), passes, 1e-4, threshold, all_features)
     W = sparse.csr_array((found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)).toarray()
     return W, found[3]
 
 
+@pytest.mark.parametrize("all_features", [False, True])
 @pytest.mark.parametrize(("n", "cost"), [(80, 0.3), (400, 3.0), (IN_CACHE + 900, 1.0)])
-def test_it_is_the_optimum_over_the_features_of_the_positive_rows(n, cost):
+def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, cost, all_features):
     X, positives = examples(n, 40, seed=n)
     pool = np.arange(n) if n < 400 else np.union1d(np.arange(0, n, 2), np.concatenate(positives))
-    W, bias = fitted(X, positives, pool, cost)
+    W, bias = fitted(X, positives, pool, cost, all_features=all_features)
     for rows, w, b in zip(positives, W, bias, strict=True):
-        own = np.flatnonzero(np.diff(X[rows].tocsc().indptr))
+        own = np.flatnonzero(np.diff(X[pool if all_features else rows].tocsc().indptr))
         assert not np.delete(w, own).any()
         y = np.isin(pool, rows)
         svc = LinearSVC(C=cost, tol=1e-6, max_iter=100_000, random_state=0).fit(X[pool][:, own].toarray(), y)
@@ -55,5 +56,7 @@ def test_small_weights_are_dropped_and_the_rest_stays():
 
 def test_a_label_without_examples_has_no_weights():
     X, positives = examples(100, 20, seed=2)
-    W, bias = fitted(X, [*positives, np.array([], dtype=positives[0].dtype)], np.arange(100), 1.0)
-    assert not W[2].any() and bias[2] < 0
+    for all_features in (False, True):
+        none = np.array([], dtype=positives[0].dtype)
+        W, bias = fitted(X, [*positives, none], np.arange(100), 1.0, all_features=all_features)
+        assert not W[2].any() and bias[2] < 0

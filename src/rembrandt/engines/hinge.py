@@ -143,7 +143,8 @@ class Nodes:
             s, mine = self.settings, self.rows[nodes]
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
-            ends, local, values, bias = squared_hinge(pool, positives, s.passes, s.tolerance, self.threshold)
+            limits = s.passes, s.tolerance, self.threshold
+            ends, local, values, bias = squared_hinge(pool, positives, *limits, bool(s.all_features))
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:

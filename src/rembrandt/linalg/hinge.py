@@ -75,12 +75,13 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
-    pool: Pool, positives: Arrays, passes: int, tolerance: float, threshold: float
+    pool: Pool, positives: Arrays, passes: int, tolerance: float, threshold: float, all_features: bool = False
 ) -> tuple[Array, Array, Array, Array]:
     """Fit labels; return where the weights of each end, their features, their values, and the biases.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``, or when all
-    gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool.
+    gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool. A label
+    has weights of the features of its own examples, or of all.
     """
     starts, columns = pool[0][:2]
     m, d, n_labels = starts.shape[0] - 1, pool[2].shape[0] - 1, positives[0].shape[0] - 1
@@ -100,6 +101,11 @@ def squared_hinge(
                     position[columns[at]] = width
                     own[width] = columns[at]
                     width += 1
+        for f in range(d if all_features and len(mine) else 0):
+            if position[f] < 0:
+                position[f] = width
+                own[width] = f
+                width += 1
         space = (state, lists[0], lists[1], lists[2], ends_of, margin)
         w = _solve(pool, mine, sign, own[:width], position, passes, tolerance, space)
         sign[mine] = -1

@@ -13,6 +13,7 @@ from rembrandt.recipe import EmbeddingSettings, Recipe, ScorerName, TreeSettings
 RANK = 300  # usual rank of an embedding
 SCALINGS = ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5))  # label_power and row_power that are tried
 LOGISTIC_FLOPS = 2e13  # a larger logistic fit takes minutes on two cores and is not tried
+SHORT = 16  # entries of a row, on average, up to which the words of other labels help to tell labels apart
 SAMPLE = 2000  # rows that tell whether rows have unit length already
 _EMBEDDING = {field.name for field in fields(EmbeddingSettings)}
 _TREES = {field.name for field in fields(TreeSettings)}
@@ -71,6 +72,7 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
+        Axis("trees", ("all_features",), ((False,), (True,)) if data.X.nnz <= SHORT * data.n else ((False,),)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
         Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel
