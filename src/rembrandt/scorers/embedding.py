@@ -64,7 +64,7 @@ class Projected:
         In double precision: where a label is nearly certain, the odds are one over a small difference.
         """
         most = self.scores.max(axis=1, keepdims=True)
-        return most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True, dtype=np.float64))
+        return np.asarray(most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True, dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class EmbeddingScorer(Scorer):
         """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
         if self.decoder.link == "softmax":
             # Scores and normalizer come from one product: the odds of a certain label are one over their difference.
-            return np.exp(rows.scores_of(labels) - rows.log_total)
+            return np.asarray(np.exp(rows.scores_of(labels) - rows.log_total))
         return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
