@@ -43,18 +43,12 @@ def blends(
     """Learn a blend of every subset of the scorers with one that proposes labels, the best first.
 
     Of blends whose quality differs by less than ``chance`` from the best, the one with the fewest scorers comes first.
-    Centroids do not count: they take little time and space.
     """
     subsets = [names for names in _subsets(tuple(candidates.features)) if proposing & set(names)]
     found = [_blended(candidates.of(names), held, threshold) for names in subsets]
     most = max(each.measures.quality for each in found)
     return sorted(
-        found,
-        key=lambda each: (
-            each.measures.quality < most - chance,
-            len({*each.names} - {"centroids"}),
-            -each.measures.quality,
-        ),
+        found, key=lambda each: (each.measures.quality < most - chance, len(each.names), -each.measures.quality)
     )
 
 

@@ -12,7 +12,7 @@ FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at l
 SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
 # Without effort a tenth suffices where there are many rows: trees that saw the others need not be fitted again.
-LEAST_HELD_OUT, MANY_ROWS = 1 / 10, 20_000
+LEAST_HELD_OUT, MANY_ROWS = 1 / 10, 25_000
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
 ENOUGH_HELD, MOST_SPLITS = 750, 3  # the blend is learned on several splits until as many rows are held out
