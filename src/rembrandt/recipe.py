@@ -113,9 +113,9 @@ class TreeSettings:
         Maximum number of passes over the examples of a node; 6 with the preset "fast", unless settings are given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
-    all_features : bool or "auto", default=False
-        Whether a label has weights of features that none of its examples has. This takes about twice the time. Presets
-        try it on held-out examples where rows are short.
+    all_features : bool or "auto", default="auto"
+        Whether a label has weights of features that none of its examples has. This takes about twice the time. "auto"
+        tries it on held-out examples where rows are short and the cost is open, too.
     """
 
     n_trees: Open = "auto"
@@ -126,7 +126,7 @@ class TreeSettings:
     tolerance: float = 0.2
     passes: int = 10
     beam: int = 10
-    all_features: Open = False
+    all_features: Open = "auto"
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ SEARCHED = 3e7  # labels × random features, up to which the embedding proposes 
 # and label, as the other parts of a fit do.
 RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as good in a blend, in half the time
-_TREES = TreeSettings(n_trees=5, pairs=3e7, all_features="auto")
+_TREES = TreeSettings(n_trees=5, pairs=3e7)
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=replace(_TREES, n_trees=3, passes=6)),
@@ -224,7 +224,11 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     check(params)
     own = PRESETS[params["preset"]].trees
     trees = params["trees"] or own
-    sizes = {name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"}
+    sizes: dict[str, Any] = {
+        name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"
+    }
+    if trees.cost != "auto" and trees.all_features == "auto":
+        sizes["all_features"] = False
     if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
         sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding

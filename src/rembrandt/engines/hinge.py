@@ -144,7 +144,7 @@ class Nodes:
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
             limits = s.passes, s.tolerance, self.threshold
-            ends, local, values, bias = squared_hinge(pool, positives, *limits, bool(s.all_features))
+            ends, local, values, bias = squared_hinge(pool, positives, *limits, s.all_features is True)
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:
