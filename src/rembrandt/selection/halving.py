@@ -109,7 +109,8 @@ def choose(
 ) -> Choice:
     """Choose what ``recipe`` leaves "auto", the blend and the threshold on held-out examples.
 
-    ``effort`` 0 tries few candidates and one tree, 1 the usual ones, 2 more; ``budget`` is in seconds.
+    ``effort`` 0 holds out fewer examples and tries two trees, 1 and 2 three trees; 2 tries more candidates. ``budget``
+    is in seconds.
     """
     if data.n < FEWEST:
         listed = axes(data, recipe, 0)
@@ -281,9 +282,10 @@ class _Search:
         helds = [split.held for split in self.splits]
         held = replace(helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr")))
         found, tried = self._blends(held), {name: own[0] for name, own in self.fitted.items()}
-        for name in (name for name in self.recipe.scorers if name not in names):
-            message = f"the model has no scorer {name!r}, for which there is too little memory: {self.refusals[name]}"
-            warnings.warn(RembrandtWarning(message, "scorers"), stacklevel=2)
+        for name, error in self.refusals.items():
+            if name not in names:
+                message = f"the model has no scorer {name!r}, for which there is too little memory: {error}"
+                warnings.warn(RembrandtWarning(message, "scorers"), stacklevel=2)
         if (other := self._on_candidates()) is not None:
             before, self.fitted["embedding"] = self.fitted["embedding"], other
             second = self._blends(held)

@@ -11,7 +11,7 @@ GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is
 FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
 SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
-# Without effort a tenth suffices where there are many rows: trees that saw the others need not be fitted again.
+# Effort 0 holds out a tenth of many rows: the trees of the trial saw the other rows and need not be fitted again.
 LEAST_HELD_OUT, MANY_ROWS = 1 / 10, 25_000
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
@@ -46,7 +46,7 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
     """Return the rungs for ``data``; with ``short`` two at most, otherwise as many as a search with a budget climbs.
 
     The last rung fits on all rows that are not held out. A smaller one has a sample of the labels and of the rows that
-    have them, so that labels keep about as many examples as they have.
+    have them, so that labels keep about as many examples as they have. ``effort`` is that of `choose`.
     """
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
     counted = counted[np.diff(data.Y.indptr)[counted] > 0]  # rows without labels cannot be measured on
