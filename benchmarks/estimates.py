@@ -9,7 +9,6 @@ Printed is a line for each case, and the largest ratio of estimate and peak eith
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.generated import sparse_problem
+from benchmarks.resident import status_bytes
 from rembrandt import memory
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
@@ -75,16 +75,11 @@ def in_store(data: Examples, folder: Path) -> Examples:
 def watched(found: dict[str, int]) -> Iterator[None]:
     """Store the largest resident memory in ``found``, every few milliseconds, without pages of files that were read."""
 
-    def resident() -> tuple[int, int]:
-        status = Path("/proc/self/status").read_text()
-        sizes = dict(re.findall(r"(RssAnon|RssFile):\s+(\d+) kB", status))
-        return 1024 * int(sizes["RssAnon"]), 1024 * int(sizes["RssFile"])
-
     def watch() -> None:
         while not done.wait(0.005):
-            found["peak"] = max(found.get("peak", 0), resident()[0] + files)
+            found["peak"] = max(found.get("peak", 0), status_bytes("RssAnon:") + files)
 
-    done, (_, files) = threading.Event(), resident()
+    done, files = threading.Event(), status_bytes("RssFile:")
     watching = threading.Thread(target=watch)
     watching.start()
     try:

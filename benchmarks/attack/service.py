@@ -37,9 +37,11 @@ import uvloop
 
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
+from rembrandt.serve.limits import Limits
 
 TOKEN = "for-the-attack-alone"
 SIZE = 8 << 20  # the largest body
+ALLOWED = int(0.9 * Limits().values)  # values of a body that is parsed
 PATIENCE = 60.0  # seconds after which a request counts as lost
 MOST_MEGABYTES, MOST_SECONDS = 100.0, 1.0  # of one hostile request on a quiet machine
 HEAD = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -67,8 +69,8 @@ ATTACKS: dict[str, bytes] = {
     "empty vectors": post(filled(b'{"vectors":[{}', b",{}", b"]}")),
     "a long vector": post(filled(b'{"vectors":[{"a":1', b',"a":1', b"}]}")),
     "nested lists": post(filled(b'{"texts":[[]', b"," + b"[" * 150 + b"]" * 150, b"]}")),
-    "no vectors": post(b'{"vectors":[{' + b",".join(b'"%d":null' % i for i in range(45_000)) + b"}]}"),
-    "unknown fields": post(b"{" + b",".join(b'"%d":1' % i for i in range(45_000)) + b"}"),
+    "no vectors": post(b'{"vectors":[{' + b",".join(b'"%d":null' % i for i in range(ALLOWED)) + b"}]}"),
+    "unknown fields": post(b"{" + b",".join(b'"%d":1' % i for i in range(ALLOWED)) + b"}"),
     "a long name": post(filled(b'{"texts":["a"],"', b"x", b'":1}')),
     "a long number": post(filled(b'{"texts":["a"],"top_k":1', b"0", b"}")),
     "a long text": post(filled(b'{"texts":["', b"a ", b'"]}')),
@@ -183,7 +185,6 @@ class Attack:
 
     async def attack(self, name: str) -> str:
         """Send a hostile request on a connection of its own; return the status or what else became of it."""
-        outcome = "closed"
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port)
             writer.write(ATTACKS[name])
@@ -195,7 +196,7 @@ class Attack:
                 outcome = str(status)
             writer.close()
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the service closed the connection while the request was being sent
+            outcome = "closed"  # by the service, while the request was being sent
         except TimeoutError:
             outcome = "no answer"
         self.statuses["hostile"][outcome] += 1
