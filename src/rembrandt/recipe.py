@@ -114,8 +114,8 @@ class TreeSettings:
     beam : int, default=10
         Number of clusters that prediction visits for each row.
     all_features : bool or "auto", default="auto"
-        Whether a label has weights of features that none of its examples has. This takes about twice the time. "auto"
-        tries it on held-out examples where rows are short and the cost is open, too.
+        Whether clusters of labels have weights of features that none of their examples has. Labels do not. "auto" tries
+        both on held-out examples where the cost is open, too; otherwise they have.
     """
 
     n_trees: Open = "auto"
@@ -228,7 +228,7 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"
     }
     if trees.cost != "auto" and trees.all_features == "auto":
-        sizes["all_features"] = False
+        sizes["all_features"] = True
     if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
         sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding

@@ -55,7 +55,7 @@ class Settings:
     tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
     tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
     tree_features: Annotated[
-        Literal["auto", "own", "all"], option("Weights of the features of a label's examples, or of all.", ADVANCED)
+        Literal["auto", "own", "all"], option("Features that clusters of labels have weights of.", ADVANCED)
     ] = "auto"
     n_iter: options.PowerIterations = 1
 

@@ -90,10 +90,12 @@ def squared_hinge(
     kept = 0
     sign, position, own = np.full(m, -1, np.float32), np.full(d, -1, np.int32), np.empty(d, np.int32)
     state, lists = np.empty((m, 4), np.float32), np.empty((3, m), np.int32)
-    ends_of, margin = np.zeros(m + 1, np.int64), np.empty(m, np.float32)
+    bounds, margin = np.zeros((m, 2), np.int64), np.empty(m, np.float32)
+    if all_features:
+        own[:] = position[:] = np.arange(d)
     for label in range(n_labels):
         mine = positives[1][positives[0][label] : positives[0][label + 1]]
-        width = 0
+        width = d if all_features else 0
         for i in mine:
             sign[i] = 1
             for at in range(starts[i], starts[i + 1]):
@@ -101,16 +103,12 @@ def squared_hinge(
                     position[columns[at]] = width
                     own[width] = columns[at]
                     width += 1
-        for f in range(d if all_features and len(mine) else 0):
-            if position[f] < 0:
-                position[f] = width
-                own[width] = f
-                width += 1
-        space = (state, lists[0], lists[1], lists[2], ends_of, margin)
-        w = _solve(pool, mine, sign, own[:width], position, passes, tolerance, space)
+        space = (state, lists[0], lists[1], lists[2], bounds, margin)
+        w = _solve(pool, mine, sign, (own[:width], position, all_features), passes, tolerance, space)
         sign[mine] = -1
-        for f in range(width):
-            position[own[f]] = -1
+        for f in range(width if len(mine) else 0):
+            if not all_features:
+                position[own[f]] = -1
             if abs(w[f]) > threshold:
                 if kept == features.shape[0]:
                     features = np.concatenate((features, np.empty(kept, np.int32)))
@@ -122,12 +120,15 @@ def squared_hinge(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _solve(
-    pool: Pool, mine: Array, sign: Array, own: Array, position: Array, passes: int, tolerance: float, space: Any
-) -> Array:
-    """Weights of one label over ``own`` features, and its bias, the weight of a constant feature."""
+def _solve(pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tolerance: float, space: Any) -> Array:
+    """Weights of one label and its bias, the weight of a constant feature.
+
+    ``features`` are those that have weights, the position of each feature of the pool among them, and whether they are
+    all features in their order, so that rows of the pool need no copy.
+    """
     (starts, columns, values), (tops, members, entries), sums, costs = pool
-    state, order, rest, blocks, ends, margin = space  # state: sign, 1 / 2C, 1 / curvature and multiplier of active rows
+    state, order, rest, blocks, bounds, margin = space  # state of active rows: sign, 1 / 2C, 1 / curvature, multiplier
+    own, position, whole = features
     m, width = starts.shape[0] - 1, own.shape[0]
     ours, others = np.zeros(width + 1, np.float32), np.empty(width + 1, np.float32)
     for i in mine:
@@ -140,7 +141,9 @@ def _solve(
     t, u = _two_multipliers(ours, others)
     w = u * ours - t * others
     waiting = np.ones(m, np.bool_)  # rows that are not active
-    local, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)  # active rows, over the features `own`
+    local, shares = columns, values  # of active rows, over the features `own`
+    if not whole:
+        local, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)
     size = used = 0
     random = np.uint64(0x9E3779B97F4A7C15)
     converged = False
@@ -149,9 +152,8 @@ def _solve(
         for f in range(width):
             for at in range(tops[own[f]], tops[own[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
-        before, bounds = size, (t, u, tolerance)
-        rows = (state, ends, margin, waiting)
-        size, local, shares = _activate(pool, sign, position, bounds, rows, size, (local, shares), others)
+        before, rows = size, (state, bounds, margin, waiting)
+        local, shares, size = _activate(pool, sign, features, (t, u, tolerance), rows, size, (local, shares), others)
         if converged and size == before:
             break
         converged = False
@@ -165,7 +167,7 @@ def _solve(
             used += 1
             run = 1 if active <= IN_CACHE else RUN
             random = _shuffle(blocks, (active + run - 1) // run, random)
-            kept, spread = _sweep(w, (state, ends, local, shares), blocks, run, order, active, rest, tolerance)
+            kept, spread = _sweep(w, (state, bounds, local, shares), blocks, run, order, active, rest, tolerance)
             if others[width] > 0:  # a step for all waiting rows together
                 gradient = (np.float32(0.5) * t - np.float32(1)) * others[width]
                 for f in range(width + 1):
@@ -183,12 +185,12 @@ def _solve(
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _activate(
-    pool: Pool, sign: Array, position: Array, bounds: Any, rows: Any, size: int, entries: Any, others: Array
-) -> tuple[int, Array, Array]:
-    """Give waiting rows with large gradients multipliers of their own; return how many have, and their entries."""
+    pool: Pool, sign: Array, features: Any, limits: Any, rows: Any, size: int, entries: Any, others: Array
+) -> tuple[Array, Array, int]:
+    """Give waiting rows with large gradients multipliers of their own; return their entries and how many there are."""
     (starts, columns, values), _, _, costs = pool
-    (t, u, tolerance), (state, ends, margin, waiting), (local, shares) = bounds, rows, entries
-    width = others.shape[0] - 1
+    (t, u, tolerance), (state, bounds, margin, waiting), (local, shares) = limits, rows, entries
+    (_, position, whole), width = features, others.shape[0] - 1
     for i in range(starts.shape[0] - 1):
         if not waiting[i]:
             continue
@@ -200,26 +202,27 @@ def _activate(
             if abs(gradient) <= ACTIVE * tolerance or (t == 0 and gradient > 0):
                 continue
         waiting[i] = False
-        fill = ends[size]
-        if fill + starts[i + 1] - starts[i] > local.shape[0]:
-            more = local.shape[0] + starts[i + 1] - starts[i]
-            local = np.concatenate((local, np.empty(more, np.int32)))
-            shares = np.concatenate((shares, np.empty(more, np.float32)))
-        length = np.float32(1)
-        for at in range(starts[i], starts[i + 1]):
-            f = position[columns[at]]
-            local[fill], shares[fill] = f, values[at]
-            fill += f >= 0  # without a branch, which would often be mispredicted
-        share = costs[i] if sign[i] < 0 else np.float32(0)
+        first, last = starts[i], starts[i + 1]
+        if not whole:  # copy the entries that the label has weights for
+            first = last = bounds[size - 1, 1] if size else 0
+            if last + starts[i + 1] - starts[i] > local.shape[0]:
+                more = local.shape[0] + starts[i + 1] - starts[i]
+                local = np.concatenate((local, np.empty(more, np.int32)))
+                shares = np.concatenate((shares, np.empty(more, np.float32)))
+            for at in range(starts[i], starts[i + 1]):
+                f = position[columns[at]]
+                local[last], shares[last] = f, values[at]
+                last += f >= 0  # without a branch, which would often be mispredicted
+        length, share = np.float32(1), costs[i] if sign[i] < 0 else np.float32(0)
         others[width] -= share
-        for at in range(ends[size], fill):
+        for at in range(first, last):
             length += shares[at] * shares[at]
             others[local[at]] -= share * shares[at]
         state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
         state[size, 2] = 1 / (length + state[size, 1])
+        bounds[size, 0], bounds[size, 1] = first, last
         size += 1
-        ends[size] = fill
-    return size, local, shares
+    return local, shares, size
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -240,13 +243,13 @@ def _sweep(
     w: Array, rows: Any, blocks: Array, run: int, order: Array, active: int, rest: Array, tolerance: float
 ) -> tuple[int, Any]:
     """Go once through the active rows; return how many are left for the next pass, and the spread of the gradients."""
-    state, ends, local, shares = rows
+    state, bounds, local, shares = rows
     top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[-1]
     for q in range((active + run - 1) // run):
         for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
             i = order[s]
             dot = b
-            for at in range(ends[i], ends[i + 1]):
+            for at in range(bounds[i, 0], bounds[i, 1]):
                 dot += shares[at] * w[local[at]]
             y, a = state[i, 0], state[i, 3]
             gradient = y * dot - np.float32(1) + a * state[i, 1]
@@ -260,7 +263,7 @@ def _sweep(
                 step = (new - a) * y
                 state[i, 3] = new
                 b += step
-                for at in range(ends[i], ends[i + 1]):
+                for at in range(bounds[i, 0], bounds[i, 1]):
                     w[local[at]] += step * shares[at]
     w[-1] = b
     return kept, top - low

@@ -13,7 +13,6 @@ from rembrandt.recipe import EmbeddingSettings, Recipe, ScorerName, TreeSettings
 RANK = 300  # usual rank of an embedding
 SCALINGS = ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5))  # label_power and row_power that are tried
 LOGISTIC_FLOPS = 2e13  # a larger logistic fit takes minutes on two cores and is not tried
-SHORT = 16  # entries of a row, on average, up to which the words of other labels help to tell labels apart
 SAMPLE = 2000  # rows that tell whether rows have unit length already
 _EMBEDDING = {field.name for field in fields(EmbeddingSettings)}
 _TREES = {field.name for field in fields(TreeSettings)}
@@ -70,9 +69,10 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     if effort == 2:
         decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [("ridge", "laplacian", 1.0, 0.3)]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
+    clustered = data.n * data.n_labels > recipe.trees.pairs
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
-        Axis("trees", ("all_features",), ((False,), (True,)) if data.X.nnz <= SHORT * data.n else ((False,),)),
+        Axis("trees", ("all_features",), ((True,), (False,)) if clustered else ((True,),)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
         Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel

@@ -247,7 +247,7 @@ class _Search:
         found = mean([split.measure(scorer) for split, scorer in zip(self.splits, scorers, strict=True)])
         seconds = self.now() - begun
         self.rates[one], self.measured[one] = seconds / rung.work, found
-        if name not in self.fitted or self._is_better(found, self.measured[self.fitted[name][0]], name):
+        if name not in self.fitted or self._is_better(one, self.fitted[name][0]):
             self.fitted[name] = one, scorers
         where: dict[str, Any] = {
             "rung": self.number + 1,
@@ -261,9 +261,10 @@ class _Search:
         self.trials.append(self.last[one])
         self._tell()
 
-    def _is_better(self, found: Measures, best: Measures, name: ScorerName) -> bool:
+    def _is_better(self, one: Recipe, best: Recipe) -> bool:
         """Compare candidates. No cost of the trees is usual on all data; other settings need a significant gain."""
-        return found.quality > best.quality if name == "trees" else found.better_than(best)
+        found, before = self.measured[one], self.measured[best]
+        return found.quality > before.quality if one.trees.cost != best.trees.cost else found.better_than(before)
 
     def _kept(self, name: ScorerName) -> list[Recipe]:
         """Return the candidates of a scorer that go on, the best first."""

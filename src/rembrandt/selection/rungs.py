@@ -1,5 +1,6 @@
 """Rungs of a search: training examples in increasing number, and held-out examples for each."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,10 +56,13 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
     if on_disk:
         counted = np.sort(rng.permutation(counted)[:FROM_DISK])
     share = HELD_OUT if effort or len(counted) < MANY_ROWS else LEAST_HELD_OUT
-    if data.times is not None:
-        splits = [[counted[part] for part in latest_rows(data.times[counted], share, MOST_HELD)]]
-    else:
-        splits = _drawn(data, counted, seed, share, data.groups is None and on_disk)
+
+    def split(rows: Rows, share: float) -> list[list[Rows]]:
+        if data.times is not None:
+            return [[rows[part] for part in latest_rows(data.times[rows], share, MOST_HELD)]]
+        return _drawn(data, rows, seed, share, data.groups is None and on_disk)
+
+    splits = split(counted, share)
     last = Rung([fit for fit, _ in splits], [held for _, held in splits], last=True)
     if last.rows <= 2 * SAMPLE and (short or last.rows < GROWTH * FIRST):
         return [Rung(last.fit[:1], [last.held[0][:FEW_HELD]]), last]
@@ -67,7 +71,7 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
     while not short and size >= GROWTH * FIRST:
         size //= GROWTH
         sizes.insert(0, size)
-    return [*(_sampled(data, last, size, seed) for size in sizes), last]
+    return [*(_sampled(data, last, size, seed, split) for size in sizes), last]
 
 
 def _drawn(data: Examples, counted: Rows, seed: int, share: float, alone: bool) -> list[list[Rows]]:
@@ -88,16 +92,22 @@ def _drawn(data: Examples, counted: Rows, seed: int, share: float, alone: bool) 
     return splits
 
 
-def _sampled(data: Examples, last: Rung, size: int, seed: int) -> Rung:
-    """Return a rung of about ``size`` of the rows of ``last``, with the labels that most of their examples are in."""
-    rng, fit, held = np.random.default_rng(seed + 2), last.fit[0], last.held[0]
-    share = size / len(fit)
+def _sampled(
+    data: Examples, last: Rung, size: int, seed: int, split: Callable[[Rows, float], list[list[Rows]]]
+) -> Rung:
+    """Return a rung of about ``size`` of the rows of ``last``, with the labels that most of their examples are in.
+
+    Few of the held-out rows have these labels, so others are held out for this rung.
+    """
+    rng, rows = np.random.default_rng(seed + 2), last.fit[0]
+    held = min(FEW_HELD, size // GROWTH)
+    share = (size + held) / len(rows)
     labels = np.sort(rng.permutation(data.n_labels)[: max(2, round(data.n_labels * share))])
     member = np.zeros(data.n_labels, dtype=bool)
     member[labels] = True
-    mine = np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr]) > 0
-    rows, measured = fit[mine[fit]], held[mine[held]]
-    if 2 * len(rows) < size:  # most rows have other labels, which are common
-        return Rung([np.sort(rng.permutation(fit)[:size])], [np.sort(rng.permutation(held)[:FEW_HELD])])
-    rows = np.sort(rng.permutation(rows)[: 2 * size])
-    return Rung([rows], [np.sort(rng.permutation(measured)[:FEW_HELD])], labels)
+    mine = rows[np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr])[rows] > 0]
+    if 2 * len(mine) < size:  # most rows have other labels, which are common
+        return Rung([np.sort(rng.permutation(rows)[:size])], [np.sort(rng.permutation(last.held[0])[:FEW_HELD])])
+    mine = np.sort(rng.permutation(mine)[: 2 * size + held])
+    fit, measured = split(mine, held / len(mine))[0]
+    return Rung([fit], [measured], labels)
