@@ -31,7 +31,7 @@ RECIPE = Recipe(
     scorers=("embedding",),
     n_components=4,
     embedding=EMBEDDING,
-    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0),
+    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0, passes=10),
 )
 SUBSETS = [names for size in (1, 2, 3) for names in combinations(SCORERS, size)]
 
@@ -221,7 +221,7 @@ class TestMemory:
 class TestFirstTree:
     """A tree that was fitted to nearly all rows for the blend is the first tree of the model."""
 
-    trees = TreeSettings(n_trees=2, pairs=4e4, cost=1.0)
+    trees = TreeSettings(n_trees=2, pairs=4e4, cost=1.0, passes=10)
 
     def choice(self, n=5200):
         data = texts(n=n)

@@ -70,12 +70,12 @@ class TestPresets:
             assert getattr(resolved(preset=preset, budget=budget, **{name: value}), name) == value
         everything = resolved(preset=preset, budget=budget, **GIVEN)
         assert {name: getattr(everything, name) for name in GIVEN} == GIVEN
-        trees = TreeSettings(n_trees=7, pairs=1e4, cost=0.7, power=2.5, beam=4, all_features=True)
+        trees = TreeSettings(n_trees=7, pairs=1e4, cost=0.7, power=2.5, beam=4, passes=3, all_features=True)
         assert resolved(preset=preset, budget=budget, trees=trees).trees == trees
 
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
-        assert found == replace(resolved(preset="fast").trees, n_trees=5, passes=10)
+        assert found == replace(resolved(preset="fast").trees, n_trees=5)
         assert "auto" not in (found.n_trees, found.pairs)
 
     def test_fewer_trees_for_a_large_store(self, tmp_path, monkeypatch):

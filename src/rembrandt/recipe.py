@@ -109,13 +109,14 @@ class TreeSettings:
         Weights smaller than this are dropped, and with a cost below 1 those smaller than this times the cost.
     tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
-    passes : int, default=10
-        Maximum number of passes over the examples of a node; 6 with the preset "fast", unless settings are given.
+    passes : int or "auto", default="auto"
+        Maximum number of passes over the examples of a node. Few passes stop early, which helps where labels have few
+        examples. "auto" tries 6 and 12 on held-out examples; 10 where the cost is given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
     all_features : bool or "auto", default="auto"
         Whether clusters of labels have weights of features that none of their examples has. Labels do not. "auto" tries
-        both on held-out examples where the cost is open, too; otherwise they have.
+        both on held-out examples; they have where the cost is given.
     """
 
     n_trees: Open = "auto"
@@ -124,7 +125,7 @@ class TreeSettings:
     power: float = 3.0
     threshold: float = 0.1
     tolerance: float = 0.2
-    passes: int = 10
+    passes: Open = "auto"
     beam: int = 10
     all_features: Open = "auto"
 
@@ -194,9 +195,10 @@ SEARCHED = 3e7  # labels × random features, up to which the embedding proposes 
 RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as good in a blend, in half the time
 _TREES = TreeSettings(n_trees=5, pairs=3e7)
+_WITH_COST = {"passes": 10, "all_features": True}  # of trees whose cost is given, so that there is nothing to choose
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
-    "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=replace(_TREES, n_trees=3, passes=6)),
+    "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=replace(_TREES, n_trees=3)),
     "balanced": Recipe(SCORERS, embedding=_OPEN, trees=_TREES),
     "best": Recipe(SCORERS, embedding=_OPEN, trees=replace(_TREES, n_trees=8, pairs=3e8)),
 }
@@ -227,8 +229,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     sizes: dict[str, Any] = {
         name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"
     }
-    if trees.cost != "auto" and trees.all_features == "auto":
-        sizes["all_features"] = True
+    if trees.cost != "auto":
+        sizes |= {name: value for name, value in _WITH_COST.items() if getattr(trees, name) == "auto"}
     if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
         sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding

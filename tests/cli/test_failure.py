@@ -141,7 +141,7 @@ def test_parameters_of_the_estimators_have_options() -> None:
         **dict.fromkeys(("regressor",), "a Python object"),
         **dict.fromkeys(("verbose",), "--quiet"),
         **dict.fromkeys(("n_oversamples", "solver", "tol", "max_iter", "center", "max_epochs"), "the default is right"),
-        **dict.fromkeys(("tolerance", "passes", "beam", "power", "proposes"), "the default is right"),
+        **dict.fromkeys(("tolerance", "beam", "power", "proposes"), "the default is right"),
         **dict.fromkeys(("label_ridge", "projection_ridge"), "for comparisons with other methods and the paper"),
     }
     assert {name for part in parts for name in part} - set(options) == set(without) - {"text"}

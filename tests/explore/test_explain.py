@@ -74,7 +74,7 @@ def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
     rows = as_rows(random_rows(200, rng))
     Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
     scorers = {
-        "trees": fit_trees(rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0), 0),
+        "trees": fit_trees(rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0, passes=10), 0),
         "centroids": fit_centroids(rows, Y),
         "embedding": random_embedding("gaussian", True, link, rng),
     }

@@ -22,7 +22,7 @@ from tests.scorers.contract import LABELS, ScorerContract, problem
 from tests.scorers.problems import all_likelihoods, all_scores
 
 SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
-TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0)
+TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0, passes=10)
 
 
 def embedding_scorer(data, place=CPU, **changes):

@@ -23,7 +23,7 @@ USUAL = Recipe(
     n_components=8,
     normalize=True,
     embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10),
 )
 PLAIN = USUAL.with_embedding(leave_out=0.0)
 EMBEDDINGS = {

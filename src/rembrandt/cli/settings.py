@@ -20,7 +20,8 @@ Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
 
 # Options that are fields of EmbeddingSettings, and of TreeSettings under another name.
 EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "label_power", "row_power", "n_iter")
-TREES = {"n_trees": "n_trees", "pairs": "tree_pairs", "cost": "tree_cost", "all_features": "tree_features"}
+TREES = {"n_trees": "n_trees"} | {name: f"tree_{name}" for name in ("pairs", "cost", "passes")}
+TREES |= {"all_features": "tree_features"}
 TREE_FEATURES = {"auto": "auto", "own": False, "all": True}
 
 
@@ -54,6 +55,7 @@ class Settings:
     n_trees: Annotated[Any, parsed("Number of trees.", ADVANCED, "N|auto")] = "auto"
     tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
     tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
+    tree_passes: Annotated[Any, parsed("Passes over the examples of a node.", ADVANCED, "N|auto")] = "auto"
     tree_features: Annotated[
         Literal["auto", "own", "all"], option("Features that clusters of labels have weights of.", ADVANCED)
     ] = "auto"

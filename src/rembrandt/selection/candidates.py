@@ -72,6 +72,7 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     clustered = data.n * data.n_labels > recipe.trees.pairs
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
+        Axis("trees", ("passes",), ((6,), (12,))),
         Axis("trees", ("all_features",), ((True,), (False,)) if clustered else ((True,),)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
