@@ -254,7 +254,9 @@ class TestRefitDue:
 
 def blended(names, n_trees=2, pairs=3e3):
     """A recipe with these scorers; few pairs make clusters."""
-    recipe = Recipe(names, 6, kernel=None, decoder_ridge=0.01).with_trees(n_trees=n_trees, pairs=pairs, cost=1.0)
+    recipe = Recipe(names, 6, kernel=None, decoder_ridge=0.01).with_trees(
+        n_trees=n_trees, pairs=pairs, cost=1.0, passes=10
+    )
     return recipe.with_embedding(kernel_scale=1.0, leave_out=0.0)
 
 
@@ -284,6 +286,8 @@ class TestTrees:
         found = [m.top_k(X, 1)[0][:, 0] for m in (updated, whole)]
         right = [(each == Y.indices).mean() for each in found]
         assert right[0] > right[1] - 0.02 and (found[0][late] >= 36).sum() > 0.9 * (Y[late].indices >= 36).sum()
+        if pairs < 1e6:  # clusters have weights of all features, as before
+            assert after.levels[0].weights.nnz > 0.9 * before.levels[0].weights.nnz
         if pairs > 1e6:  # without clusters a node learns from all examples in either case
             mine = np.unique(Y[late].indices)
             rows = [m.scorers["trees"].trees[0].labels.weights[mine].toarray() for m in (updated, whole)]

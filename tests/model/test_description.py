@@ -51,7 +51,7 @@ def test_one_winner_is_marked_among_the_blends_and_one_for_each_scorer_among_the
 @pytest.mark.parametrize("names", [("trees",), ("centroids",), ("embedding",), ("trees", "centroids")])
 def test_nothing_is_said_of_parts_that_the_model_does_not_have(names):
     X, Y = directions(n=80)
-    recipe = Recipe(names, 4, kernel=None).with_trees(n_trees=2, pairs=3e7, cost=1.0)
+    recipe = Recipe(names, 4, kernel=None).with_trees(n_trees=2, pairs=3e7, cost=1.0, passes=10)
     model = fit_model(examples(X, sparse.csr_array(Y)), recipe.with_embedding(kernel_scale=1.0, leave_out=0.0))
     found, scorers = describe(model), model.scorers
     said = json.dumps([found["chosen"]["words"], found["parts"], found["settings"]])

@@ -9,7 +9,7 @@ from rembrandt.model.model import VECTORS
 from rembrandt.recipe import TreeSettings
 from tests.estimators.problems import settled, words
 
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0)
+TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10)
 
 
 def fitted(n_labels, *names, n=600):

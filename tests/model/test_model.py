@@ -15,7 +15,7 @@ from rembrandt.scorers.blend import Blend
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, beam=1000)
+TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10, beam=1000)
 SETTINGS = EmbeddingSettings(leave_out=0.0, kernel_scale=1.0, max_epochs=3)
 BLENDS = [names for size in (2, 3) for names in combinations(SCORERS, size)]
 SUBSETS = [("embedding",), ("trees",), *BLENDS]

@@ -19,7 +19,7 @@ from tests.estimators.problems import blobs, examples, settled, several, skewed,
 RECIPE = Recipe(
     n_components=8,
     embedding=EmbeddingSettings(leave_out=0.0, kernel_scale=1.0, max_epochs=3, proposes=True),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0),
+    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10),
 )
 CASES = {
     "ridge": replace(RECIPE, decoder="ridge"),

@@ -16,7 +16,7 @@ from rembrandt.recipe import DECODERS, EmbeddingSettings, TreeSettings
 from tests.estimators.problems import settled, words
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", "naïve 日本 apple", "slow car"] * 8
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0)
+TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10)
 
 
 def options(**more):

@@ -13,7 +13,7 @@ from rembrandt.recipe import TreeSettings
 from tests.devices import PLACES
 from tests.estimators.problems import settled, skewed
 
-TREES = TreeSettings(n_trees=1, cost=1.0)
+TREES = TreeSettings(n_trees=1, cost=1.0, passes=10)
 CASES = {
     "ridge": (False, {"decoder": "ridge"}),
     "kernel": (False, {"decoder": "ridge", "kernel": "gaussian", "n_random_features": 50}),

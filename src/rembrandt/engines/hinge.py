@@ -71,7 +71,7 @@ class Nodes:
     """The nodes of a level: the examples of each, and the pool of examples that it learns from.
 
     Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the order is random.
-    A node has weights of the features of its own examples, or with ``all_features`` of those of the pool.
+    A label has weights of the features of its own examples, a cluster by default of those of its pool.
     """
 
     rows: sparse.csr_array  # nodes × examples
@@ -80,7 +80,7 @@ class Nodes:
     costs: Array  # of every example
     settings: TreeSettings
     most: int
-    all_features: bool = False
+    are_clusters: bool = False
 
     @property
     def size(self) -> int:
@@ -146,7 +146,9 @@ class Nodes:
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
             limits = s.passes, s.tolerance, self.threshold
-            ends, local, values, bias = squared_hinge(pool, positives, *limits, self.all_features)
+            ends, local, values, bias = squared_hinge(
+                pool, positives, *limits, self.are_clusters and s.all_features is not False
+            )
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:

@@ -102,9 +102,7 @@ def _fit_tree(
         member: Any = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         examples = as_csr((Y @ member).T)
         parent = np.arange(nodes) >> (depth - above)
-        found = solver.fit(
-            Nodes(examples, pools, parent, costs, settings, most, settings.all_features is not False), report
-        )
+        found = solver.fit(Nodes(examples, pools, parent, costs, settings, most, are_clusters=True), report)
         levels.append(Level.rounded(*found, parent))
         pools = examples
     found = solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings, most), report)

@@ -39,9 +39,11 @@ class Batch:
         X, Y = (as_csr(sparse.vstack(pair, format="csr")[kept]) for pair in zip(old[:2], new[:2], strict=True))
         return cls(X, Y, (settings.cost * weights[kept]).astype(np.float32), int((kept >= len(old[2])).sum()), settings)
 
-    def nodes(self, examples: sparse.csr_array, pools: sparse.csr_array, parent: Array) -> Nodes:
+    def nodes(
+        self, examples: sparse.csr_array, pools: sparse.csr_array, parent: Array, are_clusters: bool = False
+    ) -> Nodes:
         """Nodes with these examples, which learn from the pools of their parents."""
-        return Nodes(examples, pools, parent, self.costs, self.settings, len(self.costs))
+        return Nodes(examples, pools, parent, self.costs, self.settings, len(self.costs), are_clusters)
 
     def shuffled(self, seed: int) -> "Batch":
         """Return the rows in random order, because coordinate descent goes through rows as they come."""
@@ -105,7 +107,8 @@ def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Re
         examples = as_csr((rows.Y @ member).T)
         mine = np.zeros(size, dtype=np.bool_)
         mine[nodes[touched]] = True
-        levels.append(_fitted(level, rows.nodes(examples, pools, level.parent), rows.X, mine, report))
+        clusters = rows.nodes(examples, pools, level.parent, are_clusters=True)
+        levels.append(_fitted(level, clusters, rows.X, mine, report))
         pools = examples
     last = rows.nodes(as_csr(rows.Y.T), pools, parent)
     return Tree((*levels, _fitted(tree.labels, last, rows.X, touched, report)))
