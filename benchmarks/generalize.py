@@ -1,4 +1,4 @@
-"""Rembrandt and label-tree programs on problems that no constant was chosen on: variants of the data sets.
+"""Rembrandt and label-tree programs on variants of the data sets.
 
 python -m benchmarks.generalize --install                      create missing environments, then run what is not stored
 python -m benchmarks.generalize --sets "bibtex, half" --presets fast balanced best --again

@@ -1,4 +1,4 @@
-"""Problems made from the named data sets, to check on data that no constant was chosen on.
+"""Problems made from the named data sets, to check constants and presets on.
 
 half         half of the training rows
 part         one in eight labels, and the rows that have one
