@@ -129,7 +129,8 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
 def inverse_root(G: Block, smallest: float) -> Block:
     """``T`` with ``TᵀGT = I`` over the eigenvalues of ``G`` above ``smallest`` times the largest.
 
-    When a Cholesky factor shows that ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
+    Eigenvalues that the precision of ``G`` cannot tell from zero are left out too. When a Cholesky factor shows that
+    ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
     """
     xp = array_namespace(G)
     if G.shape[0] == 0:
@@ -138,7 +139,7 @@ def inverse_root(G: Block, smallest: float) -> Block:
     if factor is not None:
         return inverse_of_lower(factor).T
     eigenvalues, E = eigh(G)
-    kept = eigenvalues > smallest * eigenvalues[-1]
+    kept = eigenvalues > max(smallest, G.shape[0] * xp.finfo(G.dtype).eps) * eigenvalues[-1]
     return E[:, kept] / xp.sqrt(eigenvalues[kept])
 
 
