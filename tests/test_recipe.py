@@ -70,7 +70,7 @@ class TestPresets:
             assert getattr(resolved(preset=preset, budget=budget, **{name: value}), name) == value
         everything = resolved(preset=preset, budget=budget, **GIVEN)
         assert {name: getattr(everything, name) for name in GIVEN} == GIVEN
-        trees = TreeSettings(n_trees=7, pairs=1e4, cost=0.7, power=2.5, beam=4, passes=3, all_features=True)
+        trees = TreeSettings(n_trees=7, pairs=1e4, cost=0.7, power=2.5, beam=4, passes=3)
         assert resolved(preset=preset, budget=budget, trees=trees).trees == trees
 
     def test_trees_are_filled_in_field_by_field(self):

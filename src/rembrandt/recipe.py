@@ -114,9 +114,6 @@ class TreeSettings:
         examples. "auto" tries 6 and 12 on held-out examples; 10 where the cost is given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
-    all_features : bool or "auto", default="auto"
-        Whether clusters of labels have weights of features that none of their examples has. Labels do not. "auto" tries
-        both on held-out examples; they have where the cost is given.
     """
 
     n_trees: Open = "auto"
@@ -127,7 +124,6 @@ class TreeSettings:
     tolerance: float = 0.2
     passes: Open = "auto"
     beam: int = 10
-    all_features: Open = "auto"
 
 
 @dataclass(frozen=True)
@@ -189,13 +185,14 @@ class Recipe:
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
 STORED_WEIGHTS = 1.5e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
+FAST_ENTRIES = 8e8  # nodes × non-zero features on the first level of a tree of the preset fast, at most
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
 # Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
 # and label, as the other parts of a fit do.
 RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as good in a blend, in half the time
 _TREES = TreeSettings(n_trees=5, pairs=3e7)
-_WITH_COST = {"passes": 10, "all_features": True}  # of trees whose cost is given, so that there is nothing to choose
+PASSES = 10  # of trees whose cost is given, so that there is nothing to choose
 # The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=replace(_TREES, n_trees=3)),
@@ -225,13 +222,15 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     """
     check(params)
     own = PRESETS[params["preset"]].trees
-    trees = params["trees"] or own
+    trees = params["trees"] or TreeSettings()
     sizes: dict[str, Any] = {
         name: getattr(own, name) for name in ("n_trees", "pairs") if getattr(trees, name) == "auto"
     }
-    if trees.cost != "auto":
-        sizes |= {name: value for name, value in _WITH_COST.items() if getattr(trees, name) == "auto"}
-    if (params["trees"] or TreeSettings()).n_trees == "auto" and data.X.resident()[0] < data.n:
+    if trees.pairs == "auto" and params["preset"] == "fast":
+        sizes["pairs"] = min(own.pairs, FAST_ENTRIES * data.n / max(1, data.X.nnz))
+    if trees.cost != "auto" and trees.passes == "auto":
+        sizes["passes"] = PASSES
+    if trees.n_trees == "auto" and data.X.resident()[0] < data.n:
         sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding
     kernel = params["kernel"]
@@ -279,7 +278,7 @@ _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
 _NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
 _NUMBERS |= {"label_power": 1.0, "row_power": 1.0, "label_ridge": inf, "projection_ridge": inf}
 _OPTIONAL = ("n_random_features", "budget", "label_ridge", "projection_ridge")
-_SWITCHES = ("normalize", "center", "growable", "proposes", "all_features")
+_SWITCHES = ("normalize", "center", "growable", "proposes")
 _NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(_SWITCHES, (True, False))
 _NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
 _NAMES["solver"] = get_args(SolverName)

@@ -94,21 +94,21 @@ def test_words_of_options_give_the_same_options(
     assert seen == [(reading, settings, texts)]
 
 
-TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, passes=6, all_features=False)
+TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, passes=6)
 
 
 @pytest.mark.parametrize(
     ("recipe", "line"),
     [
         (
-            Recipe(("trees",), trees=replace(TREES, all_features=True)),
-            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6 --tree-features all",
+            Recipe(("trees",), trees=TREES),
+            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
         ),
         (
             Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(kernel_scale=1.0, leave_out=0.5),
             "--scorers trees,embedding --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
             "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
-            "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6 --tree-features own",
+            "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
         ),
     ],
 )

@@ -148,24 +148,22 @@ def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest
     monkeypatch.setattr(tree_fit, "LARGEST", 25)
     X, Y = words(2000, 400, 1200)
     new, truth = words(500, 400, 1200, seed=1)
-    trees = fitted(X, Y, pairs=4e4, beam=4, all_features=False)
+    trees = fitted(X, Y, pairs=4e4, beam=4)
     assert trees.trees[0].n_clusters >= 16
     rows = trees.prepare(new)
     found = precision_at_k(truth, trees.top(rows, 1)[0], 1)
     full = precision_at_k(truth, top_k(all_scores(trees, rows), 1)[0], 1)
-    assert found >= 0.99 * full > 0.7
+    assert found >= 0.99 * full > 0.6
 
 
 def test_labels_have_weights_on_their_own_words_and_clusters_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_fit, "LARGEST", 10)
     X, Y = words()
-    for all_features in (False, True):
-        clusters, labels = fitted(X, Y, pairs=1e3, all_features=all_features, **EXACT).trees[0].levels
-        assert (labels.weights.toarray()[(Y.T @ X).toarray() == 0] == 0).all()
-        member = np.zeros((Y.shape[1], len(clusters.bias)), dtype=np.float32)
-        member[np.arange(Y.shape[1]), labels.parent] = 1
-        foreign = clusters.weights.toarray()[(member.T @ (Y.T @ X)) == 0]
-        assert len(foreign) > 0 and foreign.any() == all_features
+    clusters, labels = fitted(X, Y, pairs=1e3, **EXACT).trees[0].levels
+    assert (labels.weights.toarray()[(Y.T @ X).toarray() == 0] == 0).all()
+    member = np.zeros((Y.shape[1], len(clusters.bias)), dtype=np.float32)
+    member[np.arange(Y.shape[1]), labels.parent] = 1
+    assert clusters.weights.toarray()[(member.T @ (Y.T @ X)) == 0].any()
     [level] = fitted(X, Y, **EXACT).trees[0].levels
     assert (level.weights.toarray()[(Y.T @ X).toarray() == 0] == 0).all()
 

@@ -131,7 +131,7 @@ class TestBudget:
         found, _ = search(1000)
         first = [one for one in found.trials if one["rung"] == 1]
         trees = [one["trees"] for one in of("trees", first)]
-        costs = [one["cost"] for one in trees if one["passes"] == 6 and one["all_features"]]
+        costs = [one["cost"] for one in trees if one["passes"] == 6]
         assert costs in ([1.0, 0.3, 3.0], [1.0, 0.3, 0.1])
         own = of("embedding", first)
         tried = [one for one in own if one["ridge"] == 1.0]
@@ -269,7 +269,7 @@ class TestChoice:
         assert found.threshold == (threshold if threshold == 0.25 else 0.5) and found.calibration_error is None
 
     def test_where_nothing_is_open_the_blend_alone_is_learned(self):
-        closed = replace(OPEN, ridge=1.0, decoder_ridge=0.3).with_trees(cost=1.0, passes=10, all_features=False)
+        closed = replace(OPEN, ridge=1.0, decoder_ridge=0.3).with_trees(cost=1.0, passes=10)
         found = choose(texts(), closed, 1)
         assert found.trials == [] and replace(found.recipe, scorers=OPEN.scorers) == closed
         assert found.blend != Blend.fixed(found.recipe.scorers) and found.calibration_error < 0.1

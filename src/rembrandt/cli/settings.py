@@ -21,8 +21,6 @@ Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
 # Options that are fields of EmbeddingSettings, and of TreeSettings under another name.
 EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "label_power", "row_power", "n_iter")
 TREES = {"n_trees": "n_trees"} | {name: f"tree_{name}" for name in ("pairs", "cost", "passes")}
-TREES |= {"all_features": "tree_features"}
-TREE_FEATURES = {"auto": "auto", "own": False, "all": True}
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,6 @@ class Settings:
     tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
     tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
     tree_passes: Annotated[Any, parsed("Passes over the examples of a node.", ADVANCED, "N|auto")] = "auto"
-    tree_features: Annotated[
-        Literal["auto", "own", "all"], option("Features that clusters of labels have weights of.", ADVANCED)
-    ] = "auto"
     n_iter: options.PowerIterations = 1
 
     def parameters(self) -> dict[str, Any]:
@@ -67,7 +62,6 @@ class Settings:
 
         found = dict(vars(self))
         embedding = EmbeddingSettings(**{name: found.pop(name) for name in EMBEDDING})
-        found["tree_features"] = TREE_FEATURES[self.tree_features]
         trees = TreeSettings(**{name: found.pop(option) for name, option in TREES.items()})
         found |= {
             "random_state": found.pop("seed"),
@@ -89,7 +83,6 @@ class Settings:
             chosen |= {"kernel": recipe.kernel or "none", "normalize": "yes" if recipe.normalize else "no"}
         if "trees" in recipe.scorers:
             chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
-            chosen["tree_features"] = "all" if recipe.trees.all_features else "own"
         return replace(self, **chosen)
 
 

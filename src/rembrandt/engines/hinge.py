@@ -71,7 +71,7 @@ class Nodes:
     """The nodes of a level: the examples of each, and the pool of examples that it learns from.
 
     Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the order is random.
-    A label has weights of the features of its own examples, a cluster by default of those of its pool.
+    A label has weights of the features of its own examples, a cluster of those of its pool.
     """
 
     rows: sparse.csr_array  # nodes × examples
@@ -146,9 +146,7 @@ class Nodes:
             mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
             limits = s.passes, s.tolerance, self.threshold
-            ends, local, values, bias = squared_hinge(
-                pool, positives, *limits, self.are_clusters and s.all_features is not False
-            )
+            ends, local, values, bias = squared_hinge(pool, positives, *limits, self.are_clusters)
             keep(number, (ends, features[local], values, bias))
 
         def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:

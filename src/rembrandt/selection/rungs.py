@@ -95,9 +95,12 @@ def _drawn(data: Examples, counted: Rows, seed: int, share: float, alone: bool) 
 def _sampled(
     data: Examples, last: Rung, size: int, seed: int, split: Callable[[Rows, float], list[list[Rows]]]
 ) -> Rung:
-    """Return a rung of about ``size`` of the rows of ``last``, with the labels that most of their examples are in.
+    """Return a rung of about ``size`` to twice ``size`` of the rows of ``last``, with some of the labels or with all.
 
-    Few of the held-out rows have these labels, so others are held out for this rung.
+    A sample of the labels, with the rows that have them, leaves out other labels of these rows. A sample of the rows
+    with all labels leaves out examples of the labels. The one that leaves out less is used: labels where rows have few
+    of them, rows where they have many. Few of the held-out rows have the sampled labels, so others are held out for
+    them.
     """
     rng, rows = np.random.default_rng(seed + 2), last.fit[0]
     held = min(FEW_HELD, size // GROWTH)
@@ -106,8 +109,8 @@ def _sampled(
     member = np.zeros(data.n_labels, dtype=bool)
     member[labels] = True
     mine = rows[np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr])[rows] > 0]
-    if 2 * len(mine) < size:  # most rows have other labels, which are common
-        return Rung([np.sort(rng.permutation(rows)[:size])], [np.sort(rng.permutation(last.held[0])[:FEW_HELD])])
     mine = np.sort(rng.permutation(mine)[: 2 * size + held])
+    if 2 * len(mine) < size or member[data.Y[mine].indices].mean() < 2 * size / len(rows):
+        return Rung([np.sort(rng.permutation(rows)[: 2 * size])], [np.sort(rng.permutation(last.held[0])[:FEW_HELD])])
     fit, measured = split(mine, held / len(mine))[0]
     return Rung([fit], [measured], labels)
