@@ -69,9 +69,10 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     if effort == 2:
         decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [("ridge", "laplacian", 1.0, 0.3)]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
+    clustered = data.n * data.n_labels > recipe.trees.pairs
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
-        Axis("trees", ("passes",), ((6,), (12,))),
+        Axis("trees", ("passes",), ((6,), (12,)) if clustered else ((6,),)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
         Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel
