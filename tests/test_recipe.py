@@ -63,6 +63,21 @@ class TestPresets:
         assert found == {"fast": ("trees", "centroids"), "balanced": SCORERS, "best": SCORERS}
         assert resolved(examples(*several()), preset="fast").scorers == ("centroids", "embedding")  # dense features
 
+    def test_fast_has_the_embedding_where_features_are_few_and_trees_take_long(self, monkeypatch):
+        monkeypatch.setattr(recipe, "CHEAP_TREES", 0)
+        X, Y = several()
+        assert resolved(preset="fast").scorers == ("centroids", "embedding")
+        wide = sparse.csr_array(sparse.hstack([X, sparse.csr_array((len(X), 100))], format="csr"))
+        assert resolved(examples(wide, Y), preset="fast").scorers == ("trees", "centroids")
+
+    def test_long_rows_have_fewer_pairs_on_the_first_level_of_a_fast_tree(self, monkeypatch):
+        X, Y = several()
+        monkeypatch.setattr(recipe, "FAST_ENTRIES", 1e6)
+        data = examples(sparse.csr_array(X), Y)
+        assert resolved(data, preset="fast").trees.pairs == 1e6 * data.n / data.X.nnz
+        assert resolved(data, preset="balanced").trees.pairs == PRESETS["balanced"].trees.pairs
+        assert resolved(data, preset="fast", trees=TreeSettings(pairs=5e6)).trees.pairs == 5e6
+
     @pytest.mark.parametrize("preset", PRESETS)
     @pytest.mark.parametrize("budget", [None, 60.0])
     def test_what_is_given_stands(self, preset, budget):

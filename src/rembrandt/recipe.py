@@ -186,6 +186,7 @@ class Recipe:
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
 STORED_WEIGHTS = 1.5e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
 FAST_ENTRIES = 8e8  # nodes × non-zero features on the first level of a tree of the preset fast, at most
+CHEAP_TREES = 1e8  # non-zero features × labels below which trees take a second
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
 # Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
 # and label, as the other parts of a fit do.
@@ -350,8 +351,8 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
         tuned = any(not _is_default(name, params[name]) for name in EMBEDDING_PARAMETERS)
         if params["growable"]:
             wanted = {"embedding"}  # the scorer that more examples can be added to
-        elif params["preset"] == "fast" and not _is_sparse(data):
-            wanted = {"centroids", "embedding"}  # trees are fast by skipping zeros
+        elif params["preset"] == "fast" and not _trees_are_cheap(data):
+            wanted = {"centroids", "embedding"}
         wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
     else:
         wanted = {given} if isinstance(given, str) else set(given)
@@ -365,6 +366,11 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
             "growable",
         )
     return tuple(name for name in SCORERS if name in wanted)
+
+
+def _trees_are_cheap(data: Examples) -> bool:
+    """Whether trees take less time than the embedding, or little: they skip zeros, and it factors a d × d matrix."""
+    return _is_sparse(data) and data.X.nnz * data.n_labels < max(CHEAP_TREES, float(data.X.shape[1]) ** 3)
 
 
 def _is_sparse(data: Examples) -> bool:

@@ -92,6 +92,17 @@ def test_a_sampled_rung_keeps_the_examples_of_its_labels(n, labels, seed, short)
         assert (after == before).all(), "no example of the labels is left out"
 
 
+@pytest.mark.parametrize(("per_row", "has_labels"), [(1, True), (3, True), (10, False)])
+def test_rows_with_many_labels_keep_all_of_them(per_row, has_labels):
+    n, labels = 24_000, 6000
+    indices = np.sort(np.random.default_rng(0).integers(0, labels // per_row, (n, per_row)) * per_row, axis=1)
+    indices += np.arange(per_row)  # different labels
+    Y = sparse.csr_array((np.ones(n * per_row, np.float32), indices.ravel(), per_row * np.arange(n + 1)), (n, labels))
+    first, last = rungs_of(replace(rows(n), Y=Y, classes=np.arange(labels)), 0, short=True)
+    assert (first.labels is not None) == has_labels
+    assert first.rows <= 2 * SAMPLE < last.rows
+
+
 def test_common_labels_do_not_make_a_rung_long():
     n = 60_000
     data = rows(n)
