@@ -190,7 +190,7 @@ CHEAP_TREES = 1e8  # non-zero features × labels below which trees take a second
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
 # Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
 # and label, as the other parts of a fit do.
-RIDGE_FLOPS = {"fast": (7e9, 7e3), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
+RIDGE_FLOPS = {"fast": (7e9, 2e4), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
 _OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as good in a blend, in half the time
 _TREES = TreeSettings(n_trees=5, pairs=3e7)
 PASSES = 10  # of trees whose cost is given, so that there is nothing to choose

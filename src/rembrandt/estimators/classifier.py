@@ -78,8 +78,9 @@ class RembrandtClassifier(Updates):
     Parameters
     ----------
     preset : {"fast", "balanced", "best"}, default="balanced"
-        Trade training time for accuracy. "fast" has trees and centroids; "balanced" adds the embedding; "best" has more
-        trees and tries more settings. Held-out examples decide which scorers a model keeps.
+        Trade training time for accuracy. "fast" has trees and centroids, and the embedding instead of trees where
+        features are dense or few; "balanced" has all three; "best" has more trees and tries more settings. Held-out
+        examples decide which scorers a model keeps.
     scorers : "auto" or tuple of {"trees", "centroids", "embedding"}, default="auto"
         The scorers that a model may have.
     n_components : int or "auto", default="auto"
