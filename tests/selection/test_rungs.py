@@ -94,7 +94,7 @@ def test_a_sampled_rung_keeps_the_examples_of_its_labels(n, labels, seed, short)
 
 @pytest.mark.parametrize(("per_row", "has_labels"), [(1, True), (3, True), (10, False)])
 def test_rows_with_many_labels_keep_all_of_them(per_row, has_labels):
-    n, labels = 24_000, 6000
+    n, labels = 60_000, 6000
     indices = np.sort(np.random.default_rng(0).integers(0, labels // per_row, (n, per_row)) * per_row, axis=1)
     indices += np.arange(per_row)  # different labels
     Y = sparse.csr_array((np.ones(n * per_row, np.float32), indices.ravel(), per_row * np.arange(n + 1)), (n, labels))
