@@ -100,7 +100,8 @@ class TreeSettings:
         3, 5 or 8; fewer for a large store, whose trees would not fit in memory.
     pairs : float or "auto", default="auto"
         Budget of the first level, in pairs of examples and nodes: larger is slower and more accurate. Where all
-        examples × labels fit into it, there are no clusters and each label is learned against all examples.
+        examples × labels fit into it, there are no clusters and each label is learned against all examples. "auto" is
+        that of the preset; "fast" lowers it for rows with many non-zero features.
     cost : float or "auto", default="auto"
         Weight C of the squared hinge loss against the penalty on the weights.
     power : float, default=3.0
@@ -111,7 +112,8 @@ class TreeSettings:
         Projected gradient at which coordinate descent stops.
     passes : int or "auto", default="auto"
         Maximum number of passes over the examples of a node. Few passes stop early, which helps where labels have few
-        examples. "auto" tries 6 and 12 on held-out examples; 10 where the cost is given.
+        examples. "auto" tries 6 and 12 on held-out examples where labels are clustered, and is 6 where they are not; 10
+        where the cost is given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
     """

@@ -9,6 +9,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
 from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.recipe import EmbeddingSettings, Recipe, ScorerName, TreeSettings
+from rembrandt.scorers.tree_fit import cluster_depths
 
 RANK = 300  # usual rank of an embedding
 SCALINGS = ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5))  # label_power and row_power that are tried
@@ -69,7 +70,7 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     if effort == 2:
         decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [("ridge", "laplacian", 1.0, 0.3)]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
-    clustered = data.n * data.n_labels > recipe.trees.pairs
+    clustered = bool(cluster_depths(data.n, data.n_labels, recipe.trees.pairs))
     found = [
         Axis("trees", ("cost",), ((1.0,), (0.3,), (0.1,), (0.03,), (3.0,))),
         Axis("trees", ("passes",), ((6,), (12,)) if clustered else ((6,),)),
