@@ -11,7 +11,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings, resolve
-from rembrandt.selection.candidates import Axis, axes, usual
+from rembrandt.selection.candidates import RANK, Axis, axes, usual
 from tests.estimators.problems import blobs, examples, several, words
 from tests.test_recipe import RECIPES
 
@@ -133,6 +133,11 @@ class TestAxes:
         for effort in EFFORTS:
             assert values(listed(effort)[0], "n_components") == [30]
         assert max(values(listed(2, examples(*words(3000, 2000, 5000)))[0], "n_components")) == 1000
+
+    def test_all_directions_are_tried_where_labels_are_few(self):
+        few, many = (examples(*words(6000, labels, 5000)) for labels in (800, 1200))
+        assert values(listed(1, few)[0], "n_components") == [RANK, few.n_labels]
+        assert values(listed(0, few)[0], "n_components") == values(listed(1, many)[0], "n_components") == [RANK]
 
 
 class TestUsual:
