@@ -8,13 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import memory
+from rembrandt.engines.place import CPU
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import fit_model
+from rembrandt.linalg.ranking import rank
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend, collect
 from rembrandt.selection import trial as module
 from rembrandt.selection.trial import FEATURES, FEWEST_DIRECTIONS, Measures, Trial, mean
+from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.problems import all_scores
 
@@ -81,6 +84,21 @@ class TestMeasures:
         blend = Blend.fixed(names)
         assert_allclose(blend.log_odds(found), blend.log_odds(wanted), rtol=1e-3, atol=1e-3)
         assert_allclose(found.log_counts, wanted.log_counts)
+
+    @pytest.mark.parametrize("name", [*EMBEDDINGS, "candidates"])
+    @pytest.mark.parametrize("place", PLACES)
+    def test_candidates_are_the_same_on_every_device(self, place, name):
+        own = EMBEDDINGS.get(name, replace(USUAL, decoder="candidates").with_embedding(proposes=False))
+        found = []
+        for here in (CPU, place()):
+            one = trial(place=here)
+            others = {each: one.scorer(candidate) for each, candidate in OTHERS.items()}
+            scorer = one.scorer(own, others=others)
+            assert scorer.decoder.weights.device == here.asarray(np.zeros(1)).device
+            found.append(one.candidates({**others, "embedding": scorer}))
+        blend = Blend.fixed((*OTHERS, "embedding"))
+        first = [rank(each.labels, blend.log_odds(each))[0][:, 0] for each in found]
+        assert (first[0] == first[1]).mean() > 0.98
 
     @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])
     def test_weights_of_rows_count(self, name):

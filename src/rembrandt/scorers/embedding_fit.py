@@ -209,7 +209,7 @@ def fit_decoder(
         H = leave_out(embedded, H, data, recipe, place)
         if recipe.decoder == "candidates":
             proposals = proposed_labels(data.X, others, report)
-            return fit_candidates(H, data.Y, proposals, data.weights, recipe.seed, report)
+            return fit_candidates(H, data.Y, proposals, data.weights, recipe.seed, report).moved(place.asarray)
         fourier = fourier_map(H, recipe)
         if recipe.decoder in ("ridge", "discriminant"):
             found = place.statistics(H, data.Y, fourier, data.weights, report)
