@@ -11,7 +11,7 @@ from rembrandt import memory
 from rembrandt.engines.place import CPU
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import fit_model
-from rembrandt.linalg.ranking import rank
+from rembrandt.linalg import ranking
 from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend, collect
@@ -97,7 +97,7 @@ class TestMeasures:
             assert scorer.decoder.weights.device == here.asarray(np.zeros(1)).device
             found.append(one.candidates({**others, "embedding": scorer}))
         blend = Blend.fixed((*OTHERS, "embedding"))
-        first = [rank(each.labels, blend.log_odds(each))[0][:, 0] for each in found]
+        first = [ranking.rank(each.labels, blend.log_odds(each))[0][:, 0] for each in found]
         assert (first[0] == first[1]).mean() > 0.98
 
     @pytest.mark.parametrize("name", [*EMBEDDINGS, *OTHERS])

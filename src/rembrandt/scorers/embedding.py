@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import sparse
 
 from rembrandt.data.rows import as_rows
@@ -49,13 +50,16 @@ class Projected:
         return self.decoder.features(H)
 
     @cached_property
-    def scores(self) -> Array:
+    def scores(self) -> Block:
         """Scores of all labels, n × c."""
-        return as_numpy(self.features @ self.decoder.weights + self.decoder.bias)
+        return self.features @ self.decoder.weights + self.decoder.bias
 
     def scores_of(self, labels: Labels) -> Array:
-        """Scores of the given labels (n × m), -inf where the label is -1."""
-        return np.where(labels < 0, -np.inf, np.take_along_axis(self.scores, np.maximum(labels, 0), axis=1))
+        """Scores of the given labels (n × m), -inf where the label is -1. Only these leave a device."""
+        xp, where = array_namespace(self.scores), self.scores.device
+        columns = xp.asarray(np.maximum(labels, 0, dtype=np.int64), device=where)
+        found = self.scores[xp.arange(len(labels), device=where)[:, None], columns]
+        return np.where(labels < 0, -np.inf, as_numpy(found))
 
     @cached_property
     def log_total(self) -> Array:
@@ -63,8 +67,10 @@ class Projected:
 
         In double precision: where a label is nearly certain, the odds are one over a small difference.
         """
-        most = self.scores.max(axis=1, keepdims=True)
-        return np.asarray(most + np.log(np.exp(self.scores - most).sum(axis=1, keepdims=True, dtype=np.float64)))
+        xp = array_namespace(self.scores)
+        most = xp.max(self.scores, axis=1, keepdims=True)
+        total = xp.sum(xp.exp(self.scores - most), axis=1, keepdims=True, dtype=xp.float64)
+        return as_numpy(most + xp.log(total))
 
 
 @dataclass(frozen=True)
