@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from rembrandt.linalg import Array, Indices
-from rembrandt.linalg.blocks import Block
+from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.ranking import top_k
 
 
@@ -17,7 +17,7 @@ class ScoredRows(Protocol):
         """Rows in the embedding."""
 
     @property
-    def scores(self) -> Array:
+    def scores(self) -> Block:
         """Scores of all labels, n × c, computed on first use."""
 
     def features_of(self, H: Block) -> Block:
@@ -35,7 +35,8 @@ class NumpyRanker:
     """Ranks the scores of all labels."""
 
     def top(self, rows: ScoredRows, k: int, allowed: Indices | None = None) -> tuple[Indices, Array]:
+        every = as_numpy(rows.scores)
         if allowed is None:
-            return top_k(rows.scores, k)
-        found, scores = top_k(rows.scores[:, allowed], k)
+            return top_k(every, k)
+        found, scores = top_k(every[:, allowed], k)
         return (np.where(found < 0, -1, allowed[found]) if len(allowed) else found), scores
