@@ -78,10 +78,11 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
         Axis("trees", ("passes",), ((6,), (12,)) if clustered else ((6,),)),
         Axis("embedding", ("normalize",), ((False,),) if _unit_rows(data) else ((True,), (False,))),
         Axis("embedding", decoding, tuple(closed)),
-        Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),  # cheap before there is a kernel
+        # These are cheap before there is a kernel.
+        Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),
+        Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", decoding, tuple(decodings)),
         Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (1.0,), (0.03,))[: 4 if effort == 2 else 3]),
-        Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", ("leave_out",), ((0.5,), (0.0,)) if effort == 2 else ((0.5,),)),
         Axis("embedding", ("ridge",), ((1.0,), (0.3,), (3.0,)) if effort == 2 else ((1.0,),)),
     ]
