@@ -173,8 +173,8 @@ def heavy_entries(A: sparse.csr_array, share: float) -> sparse.csr_array:
 
 
 def _selected(A: sparse.csr_array, chosen: Array) -> sparse.csr_array:
-    starts = np.concatenate([[0], np.cumsum(chosen)])[A.indptr]
-    return as_csr(sparse.csr_array((A.data[chosen], A.indices[chosen], starts), shape=A.shape))
+    kept = np.flatnonzero(chosen)
+    return as_csr(sparse.csr_array((A.data[kept], A.indices[kept], np.searchsorted(kept, A.indptr)), shape=A.shape))
 
 
 @njit(nogil=True, cache=True)
