@@ -147,9 +147,9 @@ class TestShared:
         """Ranks of the embeddings that were computed."""
         ranks, original = [], module.embed_labels
 
-        def spy(data, recipe, place):
+        def spy(data, recipe, place, **more):
             ranks.append(recipe.n_components)
-            return original(data, recipe, place)
+            return original(data, recipe, place, **more)
 
         monkeypatch.setattr(module, "embed_labels", spy)
         return ranks
@@ -176,6 +176,35 @@ class TestShared:
         assert embedded == [8, 8, 8, 9, 8, 8]
         one.scorer(replace(USUAL, decoder="logistic"))  # the rows that stop it have no weight in its embedding
         assert len(embedded) == 7
+
+    def test_embeddings_of_scaled_labels_share_the_regression_on_the_features(self, monkeypatch):
+        solved, original = [], module.ridge_solver
+
+        def spy(engine, recipe, report):
+            solved.append((recipe.ridge, recipe.normalize))
+            return original(engine, recipe, report)
+
+        monkeypatch.setattr(module, "ridge_solver", spy)
+        one = trial()
+        plain, scaled = USUAL, USUAL.with_embedding(label_power=0.5, row_power=0.5)
+        for candidate in (plain, replace(plain, normalize=False), scaled):
+            found = one.scorer(candidate)
+        assert solved == [(1.0, True), (1.0, False)]
+        alone = trial().scorer(scaled)
+        solved.clear()
+        assert_array_equal(found.vectors, alone.vectors)
+        assert_array_equal(found.projection, alone.projection)
+        one.scorer(replace(scaled, ridge=3.0))  # the last two are kept
+        one.scorer(replace(plain, decoder="logistic"))
+        one.scorer(scaled.with_embedding(label_power=0.25))
+        assert solved == [(3.0, True), (1.0, True), (1.0, True)]
+
+    @pytest.mark.parametrize("solver", ["cg", "cholesky"])
+    def test_only_small_factored_regressions_are_kept(self, monkeypatch, solver):
+        monkeypatch.setattr(module, "SMALL", 1000)
+        one = trial()
+        one.scorer(USUAL.with_embedding(solver=solver))
+        assert one._regressions == {}
 
     def test_the_order_of_candidates_changes_nothing(self):
         wanted = [

@@ -1,6 +1,7 @@
 """From an engine to an embedding: choose the solver, search, project."""
 
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -30,6 +31,7 @@ PRECONDITIONER_RANK = 64
 TRACE_PROBES = 10
 OWN_LEVERAGE = 2048  # columns up to which each example's own leverage is cheap: a product as large as the Gram matrix
 Use = Literal["features", "labels", "projection"]  # of a ridge regression: in the operator, in CCA, and for W
+Regression = Callable[[Engine, Recipe, Report], Solver]
 
 
 @dataclass(frozen=True)
@@ -75,23 +77,24 @@ class Embedding:
         return replace(self, V=self.V[:, :rank], sigma=self.sigma[:rank], W=self.W[:, :rank], back=back)
 
 
-def embed(engine: Engine, recipe: Recipe, report: Report = silent) -> Embedding:
+def embed(engine: Engine, recipe: Recipe, report: Report = silent, regression: Regression | None = None) -> Embedding:
     """Embed the labels, and project the features on the embedding.
 
-    There may be fewer than ``n_components`` directions; see `warn_if_fewer`.
+    There may be fewer than ``n_components`` directions; see `warn_if_fewer`. ``regression`` returns the solver of the
+    regression on the features; it is `ridge_solver` unless embeddings for the same features share one.
     """
     k = largest_rank(engine.n, engine.d, engine.c) if recipe.n_components == "auto" else recipe.n_components
     with own_threads() if max(engine.d, engine.c) <= SMALL else nullcontext():
-        found = _embed(engine, recipe, k, report)
+        found = _embed(engine, recipe, k, report, regression or ridge_solver)
     if recipe.n_components != "auto":
         return found
     rank, reason = choose_rank(as_numpy(found.sigma))
     return replace(found.truncated(rank), rank_reason=reason)
 
 
-def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
+def _embed(engine: Engine, recipe: Recipe, k: int, report: Report, regression: Regression) -> Embedding:
     stage, settings = f"embedding ({recipe.method})", recipe.embedding
-    features = None if recipe.method == "pca" else ridge_solver(engine, recipe, "features", report)
+    features = None if recipe.method == "pca" else regression(engine, recipe, report)
     problem = pose(engine, recipe, features, report)
     size = engine.c if problem.over == "labels" else engine.d
     # With few features and labels extra columns are cheap, and improve the last values.
@@ -118,7 +121,7 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
         V = engine.cross_t(W) / engine.asarray(np.maximum(engine.column_sums("Y", squared=True), 1e-30)[:, None])
     else:
-        project = features if settings.projection_ridge is None else ridge_solver(engine, recipe, "projection", report)
+        project = features if settings.projection_ridge is None else ridge_solver(engine, recipe, report, "projection")
         W = project.solve(engine.cross(V))
         back = V if problem.metric is None else problem.metric(V)
         back = back if engine.label_scale is None else back / engine.label_scale[:, None]
@@ -129,12 +132,8 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         worst = max(features, project, key=lambda solver: solver.residual / solver.poor)
         residual, iterations = worst.residual, max(features.iterations, project.iterations)
         if residual > worst.poor:
-            warnings.warn(
-                f"the regression stopped at a relative residual of {residual:.2g} after {iterations} iterations. "
-                f"For a reliable embedding: {worst.remedy}.",
-                RembrandtWarning,
-                stacklevel=4,
-            )
+            why = f"the regression stopped at a relative residual of {residual:.2g} after {iterations} iterations"
+            warnings.warn(f"{why}. For a reliable embedding: {worst.remedy}.", RembrandtWarning, stacklevel=4)
     means = None
     if engine.means is not None:
         # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
@@ -143,16 +142,13 @@ def _embed(engine: Engine, recipe: Recipe, k: int, report: Report) -> Embedding:
         W = array_namespace(W).concat([W, constant[None]], axis=0)
         root = None if root is None else array_namespace(root).concat([root, -(mu @ root)[None]], axis=0)
     report(stage, 2, 2)
-    return Embedding(
-        *(V, sigma, W, back, residual, leverage, iterations, means),
-        label_scale=engine.label_scale,
-        inverse_root=root,
-    )
+    found = Embedding(V, sigma, W, back, residual, leverage, iterations, means)
+    return replace(found, label_scale=engine.label_scale, inverse_root=root)
 
 
 def certificate(engine: Engine, recipe: Recipe, vectors: Any, sigma: Any, n_probes: int = 10) -> Certificate:
     """Measure how exact an embedding is for the problem it was fitted to; costs a few more passes over the data."""
-    features = ridge_solver(engine, recipe, "features") if recipe.method in ("rembrandt", "cca") else None
+    features = ridge_solver(engine, recipe) if recipe.method in ("rembrandt", "cca") else None
     problem = pose(engine, recipe, features, silent)
     if problem.operator is None or problem.metric is not None:
         raise SettingsError(f"method={recipe.method!r} has no certificate: it solves no symmetric eigenproblem")
@@ -172,7 +168,7 @@ def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report
         case "cs":
             return cs()
         case "cca" if features is not None:
-            labels = ridge_solver(engine, recipe, "labels", report)
+            labels = ridge_solver(engine, recipe, report, "labels")
             strength = relative(ridge_of(recipe, "labels"), engine.column_sums("Y", squared=True))
             return cca(engine, features, labels, strength)
     raise SettingsError(f"method={recipe.method!r} is none of {', '.join(METHODS)}")
@@ -190,7 +186,7 @@ def relative(ridge: float, norms: NDArray[Any]) -> float:
     return ridge * float(norms.sum()) / max(1, int(np.count_nonzero(norms)))
 
 
-def ridge_solver(engine: Engine, recipe: Recipe, use: Use, report: Report = silent) -> Solver:
+def ridge_solver(engine: Engine, recipe: Recipe, report: Report = silent, use: Use = "features") -> Solver:
     """Return an exact solver for few columns, conjugate gradients for many."""
     gram: Operator = engine.label_gram if use == "labels" else engine.gram
     name = "Y" if use == "labels" else "X"

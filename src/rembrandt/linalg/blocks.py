@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from rembrandt.linalg.threads import for_each, own_threads
 
@@ -104,11 +104,11 @@ def eigh(A: Block) -> tuple[Block, Block]:
 
 
 def inverse_of_lower(factor: Block) -> Block:
-    """Invert a lower triangular matrix."""
+    """Invert a lower triangular matrix of float64 with a positive diagonal."""
     xp = array_namespace(factor)
-    identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     if isinstance(factor, np.ndarray):
-        return solve_triangular(factor, identity, lower=True, check_finite=False)
+        return dtrtri(factor.T, lower=0)[0].T  # of the transpose, because LAPACK expects columns
+    identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     return xp.linalg.solve_triangular(factor, identity, upper=False)
 
 

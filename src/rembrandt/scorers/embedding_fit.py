@@ -18,7 +18,7 @@ from rembrandt.decoders.logistic import LogisticSettings, fit_logistic, stopping
 from rembrandt.decoders.moments import Moments
 from rembrandt.decoders.ridge import fit_ridge
 from rembrandt.decoders.transpose import fit_transpose
-from rembrandt.embeddings import Embedding, embed
+from rembrandt.embeddings.fit import Embedding, Regression, embed
 from rembrandt.embeddings.regressor import FittedRegressor, embed_with_regressor
 from rembrandt.engines.place import CPU, Place
 from rembrandt.engines.statistics import RidgeStatistics
@@ -157,7 +157,9 @@ def hold_out(data: Examples, recipe: Recipe) -> tuple[NDArray[np.int64] | None, 
     return stopping, data if not weights.any() else replace(data, weights=weights)
 
 
-def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent) -> Embedded:
+def embed_labels(
+    data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent, regression: Regression | None = None
+) -> Embedded:
     """Embed the labels. Columns that no row uses are skipped: hashing leaves most of them empty."""
     if recipe.regressor is not None:
         embedding, fitted = embed_with_regressor(data.X[:], data.Y, data.weights, recipe, report)
@@ -167,7 +169,7 @@ def embed_labels(data: Examples, recipe: Recipe, place: Place = CPU, report: Rep
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
     with place.session():
-        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report)
+        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report, regression)
         root, leverages = embedding.inverse_root, None
         if root is not None:
             leverages = place.leverages(rows, data.weights, root)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -9,9 +10,13 @@ import numpy as np
 
 from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
+from rembrandt.embeddings.fit import ridge_solver
+from rembrandt.embeddings.problem import Solver
 from rembrandt.engines.place import CPU, Place
+from rembrandt.engines.protocol import Engine
 from rembrandt.fitting import check_memory, fit_scorer
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.progress import Report, silent
@@ -70,6 +75,7 @@ class Trial:
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
         self.n_trees, self.share = n_trees, share
         self._embedded: dict[Any, tuple[int, Embedded]] = {}  # the last ones by their settings, with the rank asked for
+        self._regressions: dict[Any, CholeskyRidge] = {}  # on the features, which other labels do not change
         self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
 
     def scorer(self, candidate: Recipe, report: Report = silent, others: Mapping[str, Scorer] = NO_OTHERS) -> Scorer:
@@ -86,15 +92,26 @@ class Trial:
         asked = self._rank(candidate)
         e = candidate.embedding
         logistic = candidate.decoder == "logistic"  # the rows that stop it have no weight in the embedding
-        key = candidate.ridge, candidate.normalize, e.label_power, e.row_power, logistic
+        key = candidate.ridge, candidate.normalize, logistic, e.label_power, e.row_power
         known = self._embedded.get(key)
         if known is None or known[0] < asked:
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-            found = embed_labels(hold_out(fit, recipe)[1], recipe, self.place)
+            shared = partial(self._regression, key[:3])
+            found = embed_labels(hold_out(fit, recipe)[1], recipe, self.place, regression=shared)
             kept = list(self._embedded.items())[-KEPT:] if found.size <= SMALL else []
             self._embedded = {**dict(kept), key: (asked, found)}
         return self._embedded[key][1]
+
+    def _regression(self, features: Any, engine: Engine, recipe: Recipe, report: Report) -> Solver:
+        """Return the regression for the settings ``features``; the last two are kept if they are small."""
+        if features not in self._regressions:
+            found = ridge_solver(engine, recipe, report)
+            # It has three matrices in double precision.
+            if not isinstance(found, CholeskyRidge) or 6 * found.gram.shape[0] ** 2 > SMALL:
+                return found
+            self._regressions = {**dict(list(self._regressions.items())[-1:]), features: found}
+        return self._regressions[features]
 
     def _rank(self, candidate: Recipe) -> int:
         asked = max(min(FEWEST_DIRECTIONS, candidate.n_components), round(self.share * candidate.n_components))
