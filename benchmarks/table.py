@@ -32,7 +32,7 @@ def main(
     sets: list[str] | None = None,
     again: bool = False,
     limit: float = 600,
-    timeout: float = 1800,
+    timeout: float = 3600,
     folder: Path = FOLDER,
 ) -> dict[str, Any]:
     """Measure every pair without a stored result, print the tables, and return their rows."""
@@ -108,13 +108,14 @@ if __name__ == "__main__":
     parser.add_argument(
         "--limit", type=float, default=600, help="skip fits that are estimated to take more CPU seconds"
     )
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds after which a program is stopped")
     parser.add_argument("--show", action="store_true", help="print stored results without measuring")
     parser.add_argument("--write", action="store_true", help="write stored results to docs/benchmarks.md")
     asked = parser.parse_args()
     if asked.install:
         install_missing([peer for peer in everyone() if not asked.peers or peer.name in asked.peers])
     if not asked.show and not asked.write:
-        main(asked.peers, asked.sets, asked.again, asked.limit)
+        main(asked.peers, asked.sets, asked.again, asked.limit, asked.timeout)
     elif asked.show:
         show(pages.collect(FOLDER, []))
     if asked.write:
