@@ -130,7 +130,7 @@ class Place:
             Phi = H[rows] if fourier is None else fourier(H[rows])
             wide = xp.astype(Phi, xp.float64)
             sums += w[rows] @ wide
-            wide = wide * xp.sqrt(w[rows])[:, None]
+            wide *= xp.sqrt(w[rows])[:, None]
             gram += wide.T @ wide
             if Y is not None:
                 cross += self.times_t(scale_rows(Y[rows], on_host[rows]), Phi)
