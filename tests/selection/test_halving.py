@@ -178,7 +178,7 @@ class TestMemory:
     @pytest.mark.parametrize("budget", [None, 100.0])
     @pytest.mark.parametrize("error", [MemoryError("no room"), MemoryEstimateError("no room")])
     def test_a_scorer_for_which_memory_runs_out_is_left_out_with_a_warning(self, monkeypatch, budget, error):
-        def embed(*_):
+        def embed(*_, **__):
             raise error
 
         monkeypatch.setattr("rembrandt.selection.trial.embed_labels", embed)
