@@ -97,7 +97,7 @@ class Trial:
         if known is None or known[0] < asked:
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-            shared = partial(self._regression, key[:3])
+            shared = partial(self._regression, key[:3])  # which the scaling of the labels does not change
             found = embed_labels(hold_out(fit, recipe)[1], recipe, self.place, regression=shared)
             kept = list(self._embedded.items())[-KEPT:] if found.size <= SMALL else []
             self._embedded = {**dict(kept), key: (asked, found)}
