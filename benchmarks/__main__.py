@@ -1,8 +1,10 @@
-"""Run all benchmarks, or the named ones, in turn; the results also go to bench-results/results.json.
+"""Run all benchmarks, or the named ones, in turn; the results also go to
+bench-results/results.json.
 
 python -m benchmarks [NAME ...]
 
-The comparisons with other programs are last: they take longest, and continue after the last stored result.
+The comparisons with other programs are last: they take longest, and continue after the last stored
+result.
 """
 
 import json
@@ -35,7 +37,9 @@ def main(names: list[str]) -> None:
     """Run the benchmarks and store their results."""
     unknown = set(names) - set(NAMES)
     if unknown:
-        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
+        sys.exit(
+            f"there is no benchmark {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}"
+        )
     here = machine()
     print(described(here))
     folder = Path("bench-results")

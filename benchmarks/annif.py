@@ -1,10 +1,12 @@
-"""Rembrandt as an Annif backend compared with the backends of Annif, on the cooking set with one vocabulary and split.
+"""Rembrandt as an Annif backend compared with the backends of Annif, on the cooking set with one
+vocabulary and split.
 
 python -m benchmarks.annif [--install] [--projects NAME ...]
 
-``--install`` creates the environment for Annif, which the tests use too. It has the dependencies of this package, but
-the package itself comes from this checkout. Everything runs through Annif's commands. The threshold of each project is
-chosen on a sixth of the training documents, which the first training leaves out.
+``--install`` creates the environment for Annif, which the tests use too. It has the dependencies of
+this package, but the package itself comes from this checkout. Everything runs through Annif's
+commands. The threshold of each project is chosen on a sixth of the training documents, which the
+first training leaves out.
 """
 
 import argparse
@@ -32,12 +34,21 @@ EXTRAS = PROJECT["optional-dependencies"]
 ENVIRONMENT = Environment(
     "annif",
     (*PROJECT["dependencies"], *EXTRAS["serve"], *EXTRAS["annif"], "annif[omikuji,fasttext]"),
-    ("llama-index-core==0.14.25",),  # only for NLTK's sentence data, which Annif would download otherwise
+    (
+        "llama-index-core==0.14.25",
+    ),  # only for NLTK's sentence data, which Annif would download otherwise
     ("annif", "omikuji", "fasttext-numpy2", "scikit-learn", "numpy", "scipy"),
 )
 SNOWBALL = {"analyzer": "snowball(english)"}
 BONSAI = {"cluster_balanced": "False", "cluster_k": "100", "max_depth": "3"}
-TUTORIAL = {"lr": "0.5", "epoch": "25", "wordNgrams": "2", "bucket": "200000", "dim": "50", "loss": "ova"}
+TUTORIAL = {
+    "lr": "0.5",
+    "epoch": "25",
+    "wordNgrams": "2",
+    "bucket": "200000",
+    "dim": "50",
+    "loss": "ova",
+}
 PROJECTS = {
     "rembrandt": {"backend": "rembrandt"},
     "rembrandt-snowball": {"backend": "rembrandt"} | SNOWBALL,
@@ -51,15 +62,26 @@ THRESHOLDS = np.arange(0, 0.5, 0.01)
 
 
 def annif_python() -> Path | None:
-    """Return the interpreter that has Annif, or None; ``REMBRANDT_ANNIF_ENV`` names another environment."""
+    """Return the interpreter that has Annif, or None; ``REMBRANDT_ANNIF_ENV`` names another
+    environment.
+    """
     own = os.environ.get("REMBRANDT_ANNIF_ENV")
     return Path(own) / "bin" / "python" if own else python_of(ENVIRONMENT)
 
 
 def variables(python: Path) -> dict[str, str]:
-    """Return the environment variables for a command: the paths of this checkout and of NLTK's data."""
-    own = next(python.parent.parent.glob("lib/python*/site-packages/llama_index/core/_static/nltk_cache"), None)
-    return os.environ | {"PYTHONPATH": str(ROOT / "src")} | ({} if own is None else {"NLTK_DATA": str(own)})
+    """Return the environment variables for a command: the paths of this checkout and of NLTK's
+    data.
+    """
+    own = next(
+        python.parent.parent.glob("lib/python*/site-packages/llama_index/core/_static/nltk_cache"),
+        None,
+    )
+    return (
+        os.environ
+        | {"PYTHONPATH": str(ROOT / "src")}
+        | ({} if own is None else {"NLTK_DATA": str(own)})
+    )
 
 
 def uri(label: str) -> str:
@@ -67,7 +89,9 @@ def uri(label: str) -> str:
 
 
 def corpus(data: Dataset) -> str:
-    """Return documents in Annif's format: a text, a tab, and the URIs of the subjects on each line."""
+    """Return documents in Annif's format: a text, a tab, and the URIs of the subjects on each
+    line.
+    """
     ends = data.Y.indptr.tolist()
     names = [uri(name) for name in data.label_names]
     return "".join(
@@ -79,7 +103,9 @@ def corpus(data: Dataset) -> str:
 def section(name: str, settings: dict[str, str]) -> str:
     """Return the section of a project in Annif's configuration file."""
     common = {"name": name, "language": "en", "vocab": "cooking"}
-    return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in (common | settings).items()), ""])
+    return "\n".join(
+        [f"[{name}]", *(f"{key}={value}" for key, value in (common | settings).items()), ""]
+    )
 
 
 class Annif:
@@ -92,27 +118,43 @@ class Annif:
         for name, data in (("train", train), ("part", part), ("held", held), ("test", test)):
             (folder / f"{name}.tsv").write_text(corpus(data))
         labels = sorted({*train.label_names, *test.label_names})
-        (folder / "vocabulary.tsv").write_text("".join(f"{uri(label)}\t{label}\n" for label in labels))
+        (folder / "vocabulary.tsv").write_text(
+            "".join(f"{uri(label)}\t{label}\n" for label in labels)
+        )
         (folder / "projects.cfg").write_text("".join(section(*each) for each in projects.items()))
         self("load-vocab", "cooking", "vocabulary.tsv", "--language", "en")
 
     def __call__(self, *arguments: str) -> str:
         command = [str(self.python), "-m", "rembrandt", "annif", *arguments]
         done = subprocess.run(
-            command, cwd=self.folder, env=variables(self.python), capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=variables(self.python),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
         return done.stdout
 
     def measures(self, project: str, limit: int, threshold: float) -> dict[str, float]:
-        said = self("eval", project, "test.tsv", "--limit", str(limit), "--threshold", f"{threshold:.2f}")
-        found = {name.strip(): value for name, value in re.findall(r"^(.+?):\s+([\d.]+)$", said, re.MULTILINE)}
+        said = self(
+            "eval", project, "test.tsv", "--limit", str(limit), "--threshold", f"{threshold:.2f}"
+        )
+        found = {
+            name.strip(): value
+            for name, value in re.findall(r"^(.+?):\s+([\d.]+)$", said, re.MULTILINE)
+        }
         return {name: float(found[name]) for name in (*MEASURES, "F1 score (doc avg)")}
 
     def threshold(self, project: str) -> float:
-        """Return the threshold with the best F1 of at most five suggestions on the held-out documents."""
-        said = self("index", project, "held.tsv", "--limit", "5", "--output", "-", "--no-include-doc")
+        """Return the threshold with the best F1 of at most five suggestions on the held-out
+        documents.
+        """
+        said = self(
+            "index", project, "held.tsv", "--limit", "5", "--output", "-", "--no-include-doc"
+        )
         # The library of a backend may write to standard output too; omikuji does.
         found = [json.loads(line)["results"] for line in said.splitlines() if line.startswith("{")]
         scores = [[each["score"] for each in results] for results in found]
@@ -122,7 +164,9 @@ class Annif:
             for line in (self.folder / "held.tsv").read_text().splitlines()
         ]
         quality = [
-            np.mean([f1(a, s, t, threshold) for a, s, t in zip(answers, scores, truths, strict=True)])
+            np.mean(
+                [f1(a, s, t, threshold) for a, s, t in zip(answers, scores, truths, strict=True)]
+            )
             for threshold in THRESHOLDS
         ]
         return float(THRESHOLDS[int(np.argmax(quality))])
@@ -152,7 +196,9 @@ def measure(annif: Annif, project: str) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Measure the projects and print a line for each."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.annif", description="Rembrandt as an Annif backend.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.annif", description="Rembrandt as an Annif backend."
+    )
     parser.add_argument("--install", action="store_true", help="create the environment and exit")
     parser.add_argument("--projects", nargs="+", choices=PROJECTS, default=list(PROJECTS))
     asked = parser.parse_args(arguments or [])
@@ -165,7 +211,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         return {}
     python = annif_python()
     if python is None:
-        print("skipped: there is no environment with Annif; create it with python -m benchmarks.annif --install")
+        print(
+            "skipped: there is no environment with Annif; create it with python -m "
+            "benchmarks.annif --install"
+        )
         return {}
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:

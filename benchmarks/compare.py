@@ -1,10 +1,12 @@
-"""Compare the working tree with another commit: precision on test examples and CPU seconds of the fit.
+"""Compare the working tree with another commit: precision on test examples and CPU seconds of the
+fit.
 
 python -m benchmarks.compare COMMIT [--sets bibtex,delicious] [--presets fast,best] [--repeats 2]
 
-The commit is checked out into a temporary git worktree. Both trees run in turns with the same interpreter, each fit in
-its own process. A small fit compiles the code before the fit that is measured. Precisions are means over the repeats;
-CPU seconds are the minimum, since other load on the machine can only increase them.
+The commit is checked out into a temporary git worktree. Both trees run in turns with the same
+interpreter, each fit in its own process. A small fit compiles the code before the fit that is
+measured. Precisions are means over the repeats; CPU seconds are the minimum, since other load on
+the machine can only increase them.
 """
 
 import argparse
@@ -46,16 +48,28 @@ def main(commit: str, sets: list[str], presets: list[str], repeats: int) -> list
             runs.append(facts)
             precisions = " / ".join(f"{100 * facts[f'p@{k}']:.2f}" for k in KS)
             costs = f"{facts['cpu']:.1f} CPU s, load {facts['load']}"
-            print(f"[{len(runs)}/{len(plan)}] {set_name}, {preset}, {tree}: {precisions}, {costs}", flush=True)
-            about = {"machine": machine(), "commit": name, "working_tree": _git("describe", "--always", "--dirty")}
+            print(
+                f"[{len(runs)}/{len(plan)}] {set_name}, {preset}, {tree}: {precisions}, {costs}",
+                flush=True,
+            )
+            about = {
+                "machine": machine(),
+                "commit": name,
+                "working_tree": _git("describe", "--always", "--dirty"),
+            }
             RESULTS.mkdir(exist_ok=True)
-            write_json(RESULTS / f"compare-{name}.json", about | {"comparison": comparison(runs), "runs": runs})
+            write_json(
+                RESULTS / f"compare-{name}.json",
+                about | {"comparison": comparison(runs), "runs": runs},
+            )
     print("", *table(comparison(runs), name), sep="\n")
     return comparison(runs)
 
 
 def comparison(runs: list[Facts]) -> list[Facts]:
-    """Return for each set and preset the figures of both trees, the differences of P@k and the ratio of CPU seconds."""
+    """Return for each set and preset the figures of both trees, the differences of P@k and the
+    ratio of CPU seconds.
+    """
     found = []
     for pair in dict.fromkeys((run["set"], run["preset"]) for run in runs):
         own = [run for run in runs if (run["set"], run["preset"]) == pair]
@@ -64,7 +78,15 @@ def comparison(runs: list[Facts]) -> list[Facts]:
         if before and after:
             change = {f"p@{k}": after[f"p@{k}"] - before[f"p@{k}"] for k in KS}
             change["cpu_ratio"] = after["cpu"] / before["cpu"]
-            found.append({"set": pair[0], "preset": pair[1], "before": before, "after": after, "change": change})
+            found.append(
+                {
+                    "set": pair[0],
+                    "preset": pair[1],
+                    "before": before,
+                    "after": after,
+                    "change": change,
+                }
+            )
     return found
 
 
@@ -76,7 +98,9 @@ def _summary(runs: list[Facts]) -> Facts:
 
 
 def table(compared: list[Facts], commit: str) -> list[str]:
-    """Return the comparison as lines: three for each set and preset, and the worst change of all."""
+    """Return the comparison as lines: three for each set and preset, and the worst change of
+    all.
+    """
     lines = [f"{'set':<14}{'preset':<10}{'tree':<14}{'P@1':>8}{'P@3':>8}{'P@5':>8}{'CPU s':>9}"]
     for row in compared:
         names = f"{row['set']:<14}{row['preset']:<10}"
@@ -85,7 +109,9 @@ def table(compared: list[Facts], commit: str) -> list[str]:
             lines.append(f"{names}{tree:<14}{precisions}{figures['cpu']:>9.1f}")
             names = " " * 24
         changes = "".join(f"{100 * row['change'][f'p@{k}']:>+8.2f}" for k in KS)
-        lines.append(f"{names}{'change':<14}{changes}{'×' + format(row['change']['cpu_ratio'], '.2f'):>9}")
+        lines.append(
+            f"{names}{'change':<14}{changes}{'×' + format(row['change']['cpu_ratio'], '.2f'):>9}"
+        )
     if compared:
         lowest = min(100 * row["change"][f"p@{k}"] for row in compared for k in KS)
         highest = max(row["change"]["cpu_ratio"] for row in compared)
@@ -94,13 +120,17 @@ def table(compared: list[Facts], commit: str) -> list[str]:
 
 
 def measure(job: Facts) -> Facts:
-    """Fit and measure one preset in this process, by the part of the interface that both commits have."""
+    """Fit and measure one preset in this process, by the part of the interface that both commits
+    have.
+    """
     import numpy as np
 
     from rembrandt.metrics import precision_at_k
 
     if not Path(rembrandt.__file__).is_relative_to(job["root"]):
-        raise RuntimeError(f"rembrandt was imported from {rembrandt.__file__}, not from {job['root']}")
+        raise RuntimeError(
+            f"rembrandt was imported from {rembrandt.__file__}, not from {job['root']}"
+        )
     train, test = (rembrandt.read(job[part], **job["options"]) for part in ("train", "test"))
     small = train.rows(range(min(SMALL, train.n_examples // 4)))
     rembrandt.RembrandtClassifier(preset=job["preset"], random_state=0).fit_dataset(small)
@@ -122,15 +152,26 @@ def _files(name: str) -> Facts | None:
     entry = ENTRIES[name]
     files = {part: (FOLDER / getattr(entry, part)).resolve() for part in ("train", "test")}
     if not all(file.is_file() for file in files.values()):
-        print(f"skipped: {name} is not in {FOLDER}; set REMBRANDT_DATA to the folder that holds the data sets")
+        print(
+            f"skipped: {name} is not in {FOLDER}; set REMBRANDT_DATA to the folder that holds the "
+            "data sets"
+        )
         return None
     return {part: str(file) for part, file in files.items()} | {"options": dict(entry.options)}
 
 
 def _child(root: Path, job: Facts) -> Facts:
-    command = [sys.executable, "-m", "benchmarks.compare", "--child", json.dumps(job | {"root": str(root)})]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.compare",
+        "--child",
+        json.dumps(job | {"root": str(root)}),
+    ]
     environment = os.environ | {"PYTHONPATH": str(root / "src")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"the fit failed in {root}:\n{done.stderr}")
     found: Facts = json.loads(done.stdout.splitlines()[-1])
@@ -151,7 +192,9 @@ def _worktree(commit: str) -> Iterator[tuple[str, Path]]:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
 
 
 def _load() -> str:
@@ -162,7 +205,9 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(measure(json.loads(sys.argv[2]))))
         sys.exit()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("commit", metavar="COMMIT")
     parser.add_argument("--sets", default=",".join(SETS), help="separated by commas")
     parser.add_argument("--presets", default=",".join(PRESETS), help="separated by commas")

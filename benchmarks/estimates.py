@@ -2,9 +2,10 @@
 
 python -m benchmarks.estimates [--scale 1.0] [--only NAME]
 
-Every case is fitted in a process of its own, after a small fit that compiles. The peak is the largest resident memory
-of the process during the fit; pages of a store's files do not count, because the system takes them back when needed.
-Printed is a line for each case, and the largest ratio of estimate and peak either way.
+Every case is fitted in a process of its own, after a small fit that compiles. The peak is the
+largest resident memory of the process during the fit; pages of a store's files do not count,
+because the system takes them back when needed. Printed is a line for each case, and the largest
+ratio of estimate and peak either way.
 """
 
 import argparse
@@ -38,7 +39,9 @@ from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 WITHIN = 1.3
 SHARD_ROWS = 50_000
 WIDE = (20_000, 40_000, 20_000)  # n, d, c
-PLAIN = EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, proposes=True, n_random_features=1500, max_epochs=2)
+PLAIN = EmbeddingSettings(
+    kernel_scale=1.0, leave_out=0.5, proposes=True, n_random_features=1500, max_epochs=2
+)
 TREES = TreeSettings(n_trees=2, pairs=3e7, cost=1.0)
 BASE = Recipe(n_components=200, kernel=None, embedding=PLAIN, trees=TREES)
 CASES: dict[str, tuple[Recipe, tuple[int, int, int]]] = {
@@ -47,15 +50,24 @@ CASES: dict[str, tuple[Recipe, tuple[int, int, int]]] = {
     "ridge, kernel": (replace(BASE, kernel="gaussian"), WIDE),
     "discriminant": (replace(BASE, decoder="discriminant"), WIDE),
     "logistic": (replace(BASE, decoder="logistic"), WIDE),
-    "logistic, kernel": (replace(BASE, decoder="logistic", kernel="gaussian"), (20_000, 40_000, 8_000)),
+    "logistic, kernel": (
+        replace(BASE, decoder="logistic", kernel="gaussian"),
+        (20_000, 40_000, 8_000),
+    ),
     "rank 800": (replace(BASE, n_components=800), (10_000, 20_000, 10_000)),
     "many rows": (BASE, (100_000, 20_000, 3_000)),
     "trees": (replace(BASE, scorers=("trees",)), WIDE),
     "trees, many rows": (replace(BASE, scorers=("trees",)), (100_000, 20_000, 3_000)),
     "centroids": (replace(BASE, scorers=("centroids",)), WIDE),
     "all scorers": (replace(BASE, scorers=("trees", "centroids", "embedding")), WIDE),
-    "candidates": (replace(BASE, scorers=("trees", "centroids", "embedding"), decoder="candidates"), WIDE),
-    "store": (replace(BASE, scorers=("trees", "centroids", "embedding")), (200_000, 40_000, 20_000)),
+    "candidates": (
+        replace(BASE, scorers=("trees", "centroids", "embedding"), decoder="candidates"),
+        WIDE,
+    ),
+    "store": (
+        replace(BASE, scorers=("trees", "centroids", "embedding")),
+        (200_000, 40_000, 20_000),
+    ),
 }
 
 
@@ -67,13 +79,18 @@ def examples(n: int, d: int, c: int) -> Examples:
 def in_store(data: Examples, folder: Path) -> Examples:
     """Write examples to a store and return them from there."""
     names, Y = [str(label) for label in data.classes], data.Y
-    parts = (Dataset.build(Y[rows], data.X[rows], label_names=names) for rows in spans(data.n, SHARD_ROWS))
+    parts = (
+        Dataset.build(Y[rows], data.X[rows], label_names=names)
+        for rows in spans(data.n, SHARD_ROWS)
+    )
     return replace(data, X=StoredRows(write_store(parts, folder)))
 
 
 @contextmanager
 def watched(found: dict[str, int]) -> Iterator[None]:
-    """Store the largest resident memory in ``found``, every few milliseconds, without pages of files that were read."""
+    """Store the largest resident memory in ``found``, every few milliseconds, without pages of
+    files that were read.
+    """
 
     def watch() -> None:
         while not done.wait(0.005):
@@ -114,19 +131,38 @@ def main(names: list[str], scale: float) -> dict[str, Any]:
     """Run the cases and print them."""
     results: dict[str, Any] = {}
     for name in names:
-        command = [sys.executable, "-m", "benchmarks.estimates", "--case", name, "--scale", str(scale)]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.estimates",
+            "--case",
+            name,
+            "--scale",
+            str(scale),
+        ]
+        found = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        )
         ratio = found["estimate"] / found["peak"]
         results[name] = found | {"ratio": ratio}
         sizes = f"{found['estimate'] / 1e6:7,.0f} MB estimated, {found['peak'] / 1e6:7,.0f} MB seen"
-        print(f"{name:<20}{sizes}: {ratio:.2f}{'' if 1 / WITHIN <= ratio <= WITHIN else '  outside'}", flush=True)
+        print(
+            f"{name:<20}{sizes}: {ratio:.2f}{'' if 1 / WITHIN <= ratio <= WITHIN else '  outside'}",
+            flush=True,
+        )
     ratios = [one["ratio"] for one in results.values()]
-    print(f"{len(ratios)} cases: estimates are {min(ratios):.2f} to {max(ratios):.2f} of the memory seen", flush=True)
+    print(
+        f"{len(ratios)} cases: estimates are {min(ratios):.2f} to {max(ratios):.2f} of the memory "
+        "seen",
+        flush=True,
+    )
     return results
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes of the data")
     parser.add_argument("--only", choices=CASES)
     parser.add_argument("--case", help=argparse.SUPPRESS)

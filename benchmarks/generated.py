@@ -17,17 +17,23 @@ def sparse_problem(
     features_each: int = 30,
     labels_each: int = 3,
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """Generate features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX`` has this rank.
+    """Generate features X (n × d, word counts) and labels Y (n × c) whose expected product ``YᵀX``
+    has this rank.
 
-    A row belongs to one of ``rank`` groups. Seven of ten of its features are drawn from those of the group, the others
-    from all, with Zipf frequencies; its labels are drawn from those of the group.
+    A row belongs to one of ``rank`` groups. Seven of ten of its features are drawn from those of
+    the group, the others from all, with Zipf frequencies; its labels are drawn from those of the
+    group.
     """
     if not 1 <= rank <= min(d, c):
-        raise ValueError(f"rank is {rank}; give one between 1 and the smaller of {d} features and {c} labels")
+        raise ValueError(
+            f"rank is {rank}; give one between 1 and the smaller of {d} features and {c} labels"
+        )
     rng = np.random.default_rng(seed)
     group = rng.integers(rank, size=n)
     row = np.repeat(group, features_each)
-    own = row + rank * zipf(rng, d // rank, row.size)  # group g has the ids g, g + rank, g + 2 rank, ...
+    own = row + rank * zipf(
+        rng, d // rank, row.size
+    )  # group g has the ids g, g + rank, g + 2 rank, ...
     features = np.where(rng.random(row.size) < 0.7, own, zipf(rng, d, row.size))
     X, _ = csr_rows(np.full(n, features_each), features, np.ones(row.size, np.float32), d)
     row = np.repeat(group, labels_each)

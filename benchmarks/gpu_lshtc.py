@@ -1,9 +1,12 @@
-"""Data of LSHTC's shape on a GPU: the time and quality of an embedding, an epoch, the whole job and prediction.
+"""Data of LSHTC's shape on a GPU: the time and quality of an embedding, an epoch, the whole job and
+prediction.
 
-python -m benchmarks.gpu_lshtc [--device cuda] [--only embed,epoch,job,inference,precision,aloi,pubmed] [--scale 1]
+python -m benchmarks.gpu_lshtc [--device cuda] [--only
+embed,epoch,job,inference,precision,aloi,pubmed] [--scale 1]
 
-Each time comes with the counted work and its share of the measured peak of the device: copies of its memory, and
-products in bfloat16. ``--scale 0.001 --device cpu,cpu`` runs the same code without a GPU.
+Each time comes with the counted work and its share of the measured peak of the device: copies of
+its memory, and products in bfloat16. ``--scale 0.001 --device cpu,cpu`` runs the same code without
+a GPU.
 """
 
 import argparse
@@ -52,26 +55,35 @@ class Bench:
     def __init__(self, device: str, scale: float, tol: float, epochs: int) -> None:
         place = place_for(device)
         if not isinstance(place, TorchPlace):
-            raise SystemExit(f"--device {device} does not use torch; use cuda, or cpu,cpu without a GPU")
+            raise SystemExit(
+                f"--device {device} does not use torch; use cuda, or cpu,cpu without a GPU"
+            )
         self.place, self.scale, self.tol, self.epochs = place, scale, tol, epochs
 
     @cached_property
     def data(self) -> Data:
         start = time.perf_counter()
         data = generate(self.scale, self.place.first)
-        shape = f"{data.X.shape[0]:,} × {data.X.shape[1]:,}, {data.X.nnz:,} non-zeros, {data.Y.shape[1]:,} labels"
+        shape = (
+            f"{data.X.shape[0]:,} × {data.X.shape[1]:,}, {data.X.nnz:,} non-zeros, "
+            f"{data.Y.shape[1]:,} labels"
+        )
         print(f"data: {shape}, generated in {time.perf_counter() - start:.1f} s", flush=True)
         return data
 
     @cached_property
     def examples(self) -> Examples:
-        return Examples(as_rows(self.data.X), self.data.Y, np.arange(self.data.Y.shape[1]), multiclass=False)
+        return Examples(
+            as_rows(self.data.X), self.data.Y, np.arange(self.data.Y.shape[1]), multiclass=False
+        )
 
     def small(self, full: int) -> int:
         """Return a size that decreases with the scale of the data."""
         return max(8, round(full * min(1.0, self.scale**0.5)))
 
-    def timed(self, work: Callable[..., Any], *given: Any, **more: Any) -> tuple[Any, float, float | None]:
+    def timed(
+        self, work: Callable[..., Any], *given: Any, **more: Any
+    ) -> tuple[Any, float, float | None]:
         """Return the result of ``work``, its seconds, and the peak memory of the device in GB."""
         cuda = self.place.first.type == "cuda"
         if cuda:
@@ -90,27 +102,46 @@ class Bench:
         cuda = self.place.first.type == "cuda"
         size = 8192 if cuda else 256
         A = torch.randn(size, size, device=self.place.first, dtype=torch.bfloat16)
-        source = torch.empty((1 << 30) if cuda else 1 << 22, device=self.place.first, dtype=torch.uint8)
+        source = torch.empty(
+            (1 << 30) if cuda else 1 << 22, device=self.place.first, dtype=torch.uint8
+        )
         target, product = torch.empty_like(source), torch.empty_like(A)
         copy = min(self.timed(target.copy_, source)[1] for _ in range(10))
-        times = min(self.timed(lambda: [torch.mm(A, A, out=product) for _ in range(10)])[1] for _ in range(5))
-        return {"bytes_per_second": 2 * len(source) / copy, "flops_per_second": 10 * 2 * size**3 / times}
+        times = min(
+            self.timed(lambda: [torch.mm(A, A, out=product) for _ in range(10)])[1]
+            for _ in range(5)
+        )
+        return {
+            "bytes_per_second": 2 * len(source) / copy,
+            "flops_per_second": 10 * 2 * size**3 / times,
+        }
 
     def embed(self) -> dict[str, Any]:
-        """Measure the embedding with the settings of the paper and with those of the authors' log."""
+        """Measure the embedding with the settings of the paper and with those of the authors'
+        log.
+        """
         results = {}
-        for name, k, n_iter, max_iter in (("k = 500, q = 1", 500, 1, 10), ("k = 800, q = 2", 800, 2, 50)):
-            settings = EmbeddingSettings(n_iter=n_iter, max_iter=max_iter, tol=self.tol, solver="pcg")
+        for name, k, n_iter, max_iter in (
+            ("k = 500, q = 1", 500, 1, 10),
+            ("k = 800, q = 2", 800, 2, 50),
+        ):
+            settings = EmbeddingSettings(
+                n_iter=n_iter, max_iter=max_iter, tol=self.tol, solver="pcg"
+            )
             recipe = Recipe(n_components=self.small(k), embedding=settings)
             with self.place.session():
                 engine, placing, _ = self.timed(
                     Counted, self.data.X, self.data.Y, devices=self.place.devices, constant=True
                 )
-                embed(engine, recipe.with_embedding(n_iter=0, max_iter=2))  # loads, sorts and compiles once
+                embed(
+                    engine, recipe.with_embedding(n_iter=0, max_iter=2)
+                )  # loads, sorts and compiles once
                 engine.columns.clear()
                 stages: dict[int, float] = {}
 
-                def note(stage: str, done: int, total: int | None, stages: dict[int, float] = stages) -> None:
+                def note(
+                    stage: str, done: int, total: int | None, stages: dict[int, float] = stages
+                ) -> None:
                     if stage.startswith("embedding"):
                         if self.place.first.type == "cuda":
                             torch.cuda.synchronize()
@@ -121,7 +152,8 @@ class Bench:
             work = engine.work()
             results[name] = {
                 "seconds": seconds,
-                "seconds_to_V": stages[1] - began,  # the rest is the regression of YV and its leverage
+                "seconds_to_V": stages[1]
+                - began,  # the rest is the regression of YV and its leverage
                 "placing_seconds": placing,
                 "gigabytes": memory,
                 "residual": found.residual,
@@ -133,10 +165,16 @@ class Bench:
         return results
 
     def epoch(self) -> dict[str, Any]:
-        """Measure one pass of the logistic fit over all labels, on 500 linear and 3,500 random features."""
+        """Measure one pass of the logistic fit over all labels, on 500 linear and 3,500 random
+        features.
+        """
         H, fourier = self._mapped
         w = np.ones(H.shape[0])
-        rates = np.clip(np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w), 0.5 / len(w), 1)
+        rates = np.clip(
+            np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w),
+            0.5 / len(w),
+            1,
+        )
         rows, held = np.arange(len(w) // 100, len(w)), np.arange(min(5000, len(w) // 100))
         results = {}
         with self.place.session():
@@ -152,8 +190,13 @@ class Bench:
                 size = whitening.size
                 times = []
                 for _ in range(2):
-                    order = np.sort(rng.permutation(rows)[: steps * descent.batch].reshape(steps, -1), axis=1)
-                    kept = [np.sort(rng.permutation(size)[: size // 2]) if dropout else None for _ in order]
+                    order = np.sort(
+                        rng.permutation(rows)[: steps * descent.batch].reshape(steps, -1), axis=1
+                    )
+                    kept = [
+                        np.sort(rng.permutation(size)[: size // 2]) if dropout else None
+                        for _ in order
+                    ]
                     _, seconds, memory = self.timed(descent.epoch, order, kept, 1.0)
                     times.append(seconds)
                 loss, loss_seconds, _ = self.timed(descent.loss, held)
@@ -183,7 +226,9 @@ class Bench:
         return H, draw("gaussian", H, self.small(4000) - H.shape[1])
 
     def job(self) -> dict[str, Any]:
-        """Measure the complete fit of the authors: k = 800, 4,000 features, at most 20 epochs with early stopping."""
+        """Measure the complete fit of the authors: k = 800, 4,000 features, at most 20 epochs with
+        early stopping.
+        """
         self.__dict__.pop("_mapped", None)
         k = self.small(800)
         settings = EmbeddingSettings(n_iter=2, max_iter=50, tol=self.tol, leave_out=0.5)
@@ -195,7 +240,9 @@ class Bench:
             print(f"  {stage} {done}/{total}", end="\r", flush=True)
 
         start = time.perf_counter()
-        model, seconds, memory = self.timed(lambda: fit_model(self.examples, recipe, place=self.place, report=report))
+        model, seconds, memory = self.timed(
+            lambda: fit_model(self.examples, recipe, place=self.place, report=report)
+        )
         return {
             "seconds": seconds,
             "gigabytes": memory,
@@ -205,19 +252,31 @@ class Bench:
 
     def _logistic(self, k: int, features: int, settings: EmbeddingSettings) -> Recipe:
         """Return the recipe of Algorithm 3 with random Fourier features."""
-        settings = replace(settings, kernel_scale=1.0, n_random_features=features, max_epochs=self.epochs)
-        return Recipe(n_components=k, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
+        settings = replace(
+            settings, kernel_scale=1.0, n_random_features=features, max_epochs=self.epochs
+        )
+        return Recipe(
+            n_components=k,
+            decoder="logistic",
+            decoder_ridge=0.0,
+            kernel="gaussian",
+            embedding=settings,
+        )
 
     def _quality(self, model: Model) -> dict[str, float]:
         labels = best_labels(model.on(self.place).embedding, self.data.held_X, 5)
         return {f"p@{k}": precision_at_k(self.data.held_Y, labels, k) for k in (1, 3, 5)}
 
     def inference(self) -> dict[str, Any]:
-        """Measure the rate of prediction: rows are copied to the device, five labels are copied back."""
+        """Measure the rate of prediction: rows are copied to the device, five labels are copied
+        back.
+        """
         k, c, d = self.small(500), self.data.Y.shape[1], self.data.X.shape[1]
         rng = np.random.default_rng(0)
         decoder = Decoder(
-            rng.standard_normal((k, c), dtype=np.float32), rng.standard_normal(c, dtype=np.float32), "identity"
+            rng.standard_normal((k, c), dtype=np.float32),
+            rng.standard_normal(c, dtype=np.float32),
+            "identity",
         )
         W = rng.standard_normal((d + 1, k), dtype=np.float32)
         scorer = EmbeddingScorer(W, decoder, np.zeros((c, 0), np.float32), np.zeros(0, np.float32))
@@ -231,27 +290,46 @@ class Bench:
             "examples_per_second": X.shape[0] / seconds,
             "gigabytes": memory,
             "same_labels_as_float32": float((exact == labels[: len(exact)]).mean()),
-            "share_of_flops": 2.0 * X.shape[0] * k * c / seconds / self.roofline["flops_per_second"],
+            "share_of_flops": 2.0
+            * X.shape[0]
+            * k
+            * c
+            / seconds
+            / self.roofline["flops_per_second"],
         }
 
     def precision(self) -> dict[str, Any]:
-        """Compare decoders fitted with products in float32 and in bfloat16, on smaller data of the same kind."""
+        """Compare decoders fitted with products in float32 and in bfloat16, on smaller data of the
+        same kind.
+        """
         scale = min(self.scale, 0.03)
         small = Bench(self.place.device, scale, self.tol, self.epochs)
         results = {}
         for name, compute in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
             place = replace(self.place, compute=compute)
-            recipe = self._logistic(small.small(800), small.small(4000), EmbeddingSettings(leave_out=0.0))
+            recipe = self._logistic(
+                small.small(800), small.small(4000), EmbeddingSettings(leave_out=0.0)
+            )
             model, seconds, _ = self.timed(fit_model, small.examples, recipe, place)
             results[name] = {"seconds": seconds, **small._quality(model)}
         return results
 
     def aloi(self) -> dict[str, Any]:
-        """Measure ALOI: the embedding after a warm-up, and a complete fit with 12,000 random features."""
+        """Measure ALOI: the embedding after a warm-up, and a complete fit with 12,000 random
+        features.
+        """
         train, test = self._known("aloi")
         examples = Examples(as_rows(train.X), train.Y, np.arange(train.Y.shape[1]), multiclass=True)
-        settings = EmbeddingSettings(tol=1e-3, kernel_scale=1.0, n_random_features=12_000, leave_out=0.0)
-        recipe = Recipe(n_components=50, decoder="logistic", decoder_ridge=0.0, kernel="gaussian", embedding=settings)
+        settings = EmbeddingSettings(
+            tol=1e-3, kernel_scale=1.0, n_random_features=12_000, leave_out=0.0
+        )
+        recipe = Recipe(
+            n_components=50,
+            decoder="logistic",
+            decoder_ridge=0.0,
+            kernel="gaussian",
+            embedding=settings,
+        )
         with self.place.session():
             engine = self.place.engine(examples.X, train.Y, None)
             warm = min(self.timed(embed, engine, recipe)[1] for _ in range(10))
@@ -265,28 +343,44 @@ class Bench:
         _, results["first_seconds"], _ = self.timed(train_it)
         (embedded, decoder), results["warm_seconds"], memory = self.timed(train_it)
         H = embedded.project(as_rows(test.X), self.place)
-        found = torch.cat([decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)])
-        return results | {"error": 1 - precision_at_k(test.Y, found.cpu().numpy()[:, None], 1), "gigabytes": memory}
+        found = torch.cat(
+            [decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)]
+        )
+        return results | {
+            "error": 1 - precision_at_k(test.Y, found.cpu().numpy()[:, None], 1),
+            "gigabytes": memory,
+        }
 
     def pubmed(self) -> dict[str, Any]:
         """Measure PubMed-MeSH from texts to predictions, with two presets."""
         train, test = self._known("pubmed-mesh")
         results = {}
         for preset in ("balanced", "best"):
-            classifier = RembrandtClassifier(preset=preset, device=self.place.device, random_state=0)
+            classifier = RembrandtClassifier(
+                preset=preset, device=self.place.device, random_state=0
+            )
             _, seconds, memory = self.timed(classifier.fit_dataset, train)
             measured = measure(classifier, test)
             found = {name: measured.model[name] for name in ("p@1", "p@3", "p@5")}
             rate = measured.examples_per_second
-            results[preset] = {"seconds": seconds, "gigabytes": memory, "examples_per_second": rate, **found}
+            results[preset] = {
+                "seconds": seconds,
+                "gigabytes": memory,
+                "examples_per_second": rate,
+                **found,
+            }
         return results
 
     def _known(self, name: str) -> tuple[Any, Any]:
         folder = Path(os.environ.get("REMBRANDT_DATA", "../shared/data"))
         if not (folder / name).is_dir():
-            raise FileNotFoundError(f"there is no {folder / name}; set REMBRANDT_DATA to the folder that holds {name}/")
+            raise FileNotFoundError(
+                f"there is no {folder / name}; set REMBRANDT_DATA to the folder that holds {name}/"
+            )
         train, test = (catalogue.load(name, part, folder=folder) for part in ("train", "test"))
-        return train, test if train.feature_names is None else test.align_features(train.feature_names)
+        return train, test if train.feature_names is None else test.align_features(
+            train.feature_names
+        )
 
 
 class Counted(TorchEngine):
@@ -301,7 +395,9 @@ class Counted(TorchEngine):
         return super().full_product(left, right, Q)
 
     def work(self) -> dict[str, float]:
-        """Return the operations, and the bytes if entries are read once for every 128 columns of a block."""
+        """Return the operations, and the bytes if entries are read once for every 128 columns of a
+        block.
+        """
         size = {"X": self.d, "Y": self.c}
         nonzeros = {"X": len(self.X.values), "Y": len(self.Y.values)}
         flops = moved = gathered = 0.0
@@ -309,27 +405,38 @@ class Counted(TorchEngine):
             both = nonzeros[left] + nonzeros[right]
             flops += 2.0 * both * columns
             gathered += 4.0 * both * columns
-            moved += 4.0 * columns * (size[left] + 2 * self.n + size[right]) + 8.0 * both * -(-columns // 128)
+            moved += 4.0 * columns * (size[left] + 2 * self.n + size[right]) + 8.0 * both * -(
+                -columns // 128
+            )
         return {"flops": flops, "bytes": moved, "bytes_if_nothing_is_cached": gathered}
 
 
 def main(given: list[str] | None = None) -> dict[str, Any]:
     """Run the parts, and print and store their results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
-    parser.add_argument("--scale", type=float, default=1.0, help="size of the data relative to LSHTC")
-    parser.add_argument("--tol", type=float, default=0.0, help="relative residual at which a regression stops early")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="size of the data relative to LSHTC"
+    )
+    parser.add_argument(
+        "--tol", type=float, default=0.0, help="relative residual at which a regression stops early"
+    )
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("bench-results/gpu_lshtc.json"))
     options = parser.parse_args(given)
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(PARTS):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+        parser.error(
+            f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}"
+        )
     bench = Bench(options.device, options.scale, options.tol, options.epochs)
     cuda = bench.place.first.type == "cuda"
     results: dict[str, Any] = {
-        "machine": machine() | {"gpu": torch.cuda.get_device_name() if cuda else None, "torch": torch.__version__},
+        "machine": machine()
+        | {"gpu": torch.cuda.get_device_name() if cuda else None, "torch": torch.__version__},
         "scale": options.scale,
         "tol": options.tol,
         "roofline": bench.roofline,

@@ -2,9 +2,9 @@
 
 python -m benchmarks.out_of_core [--scale 1] [--folder /tmp]
 
-With --scale 1, a store of 5,000,000 generated examples with 40 words each and 200,000 labels is embedded at k = 100.
-The speed is compared on a part that fits in memory. Every measurement has its own process. Its peak is the largest
-resident memory, including the pages of mapped files.
+With --scale 1, a store of 5,000,000 generated examples with 40 words each and 200,000 labels is
+embedded at k = 100. The speed is compared on a part that fits in memory. Every measurement has its
+own process. Its peak is the largest resident memory, including the pages of mapped files.
 """
 
 import argparse
@@ -51,21 +51,33 @@ def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) 
         nonzeros = sum(sum(shard.entry.nonzeros) for shard in store.shards)
         print(
             f"{n:,} examples, {store.d:,} features, {store.c:,} labels, {nonzeros:,} non-zeros, "
-            f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in {time.perf_counter() - start:.0f} s",
+            f"{len(store.shards)} shards, {size / 1e9:.2f} GB, generated in "
+            f"{time.perf_counter() - start:.0f} s",
             flush=True,
         )
-        small = store if len(store.shards) <= 4 else write_store(examples(3 * rows, rows, scale), root / "small")
+        small = (
+            store
+            if len(store.shards) <= 4
+            else write_store(examples(3 * rows, rows, scale), root / "small")
+        )
         rates = {kind: _child("passes", kind, small.path) for kind in ("memory", "store")}
         ratio, busy = (rates["memory"][unit] / rates["store"][unit] for unit in ("seconds", "cpu"))
-        print(f"{f'one pass of XᵀX Z, {small.n:,} examples':<44}{'s':>8}{'CPU s':>13}{'peak GB':>10}")
+        print(
+            f"{f'one pass of XᵀX Z, {small.n:,} examples':<44}{'s':>8}{'CPU s':>13}{'peak GB':>10}"
+        )
         for kind, found in rates.items():
             took = f"{found['seconds']:>8.2f}{found['cpu']:>13.2f}"
             print(f"{'  from ' + kind:<44}{took}{found['peak'] / 1e9:>10.2f}")
-        print(f"  rate from the store relative to memory: {ratio:.2f}, by CPU seconds {busy:.2f}", flush=True)
+        print(
+            f"  rate from the store relative to memory: {ratio:.2f}, by CPU seconds {busy:.2f}",
+            flush=True,
+        )
         whole = _child("embed", str(iterations), store.path)
         print(
-            f"embedding of all examples, k = {whole['components']}: {whole['seconds']:.0f} s, {whole['passes']} passes "
-            f"of {whole['per_pass']:.1f} s, residual {whole['residual']:.1e}, peak {whole['peak'] / 1e9:.2f} GB"
+            f"embedding of all examples, k = {whole['components']}: {whole['seconds']:.0f} s, "
+            f"{whole['passes']} passes "
+            f"of {whole['per_pass']:.1f} s, residual {whole['residual']:.1e}, peak "
+            f"{whole['peak'] / 1e9:.2f} GB"
         )
         return {
             "examples": n,
@@ -80,13 +92,17 @@ def main(scale: float = 0.002, folder: str | None = None, iterations: int = 10) 
 
 
 def examples(n: int, rows: int, scale: float) -> Iterator[Dataset]:
-    """Yield shards of generated examples: counts of words with a Zipf distribution, and labels of groups of words."""
+    """Yield shards of generated examples: counts of words with a Zipf distribution, and labels of
+    groups of words.
+    """
     shrink = min(1.0, max(scale, 0.01))
     d, c = int(FEATURES * shrink), int(LABELS * shrink)
     names = [str(i) for i in range(c)]
     for number, start in enumerate(range(0, n, rows)):
         m = min(rows, n - start)
-        X, Y = sparse_problem(m, d, c, min(GROUPS, c), seed=number, features_each=WORDS, labels_each=3)
+        X, Y = sparse_problem(
+            m, d, c, min(GROUPS, c), seed=number, features_each=WORDS, labels_each=3
+        )
         yield Dataset.build(Y, X, label_names=names, task="multilabel")
 
 
@@ -110,7 +126,9 @@ def _passes(kind: str, path: Path, repeats: int = 3) -> dict[str, Any]:
         engine: Any = CpuEngine(append_constant(data.X[:]), data.Y)
     else:
         engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
-    Z = np.random.default_rng(0).standard_normal((engine.d, COMPONENTS + OVERSAMPLES), dtype=np.float32)
+    Z = np.random.default_rng(0).standard_normal(
+        (engine.d, COMPONENTS + OVERSAMPLES), dtype=np.float32
+    )
     engine.gram(Z)  # compiles, and transposes data in memory
     seconds = []
     for _ in range(repeats):
@@ -126,7 +144,9 @@ def _embedding(iterations: int, path: Path) -> dict[str, Any]:
     start = time.perf_counter()
     engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     k = min(COMPONENTS, store.c // 2)
-    embedding = EmbeddingSettings(n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg")
+    embedding = EmbeddingSettings(
+        n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg"
+    )
     with bars() as report:
         found = embed(engine, Recipe(n_components=k, embedding=embedding), report)
     return {
@@ -140,7 +160,9 @@ def _embedding(iterations: int, path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--folder")
     parser.add_argument("--iterations", type=int, default=10)

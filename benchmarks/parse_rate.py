@@ -25,9 +25,13 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
         _write(path, n)
         megabytes = path.stat().st_size / 1e6
         ours, theirs = read(path), load_svmlight_file(str(path), multilabel=True, zero_based=True)
-        assert abs(ours.X - theirs[0].astype(np.float32)).max() == 0, "the two readers return different values"
+        assert abs(ours.X - theirs[0].astype(np.float32)).max() == 0, (
+            "the two readers return different values"
+        )
         read_s = _median_seconds(lambda: read(path), repeats)
-        sklearn_s = _median_seconds(lambda: load_svmlight_file(str(path), multilabel=True, zero_based=True), repeats)
+        sklearn_s = _median_seconds(
+            lambda: load_svmlight_file(str(path), multilabel=True, zero_based=True), repeats
+        )
     result = {
         "megabytes": megabytes,
         "rembrandt_mb_s": megabytes / read_s,
@@ -43,7 +47,9 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
 
 
 def _write(path: Path, n: int) -> None:
-    """Write rows like those of tf-idf features: about a hundred values of four digits, and a few labels."""
+    """Write rows like those of tf-idf features: about a hundred values of four digits, and a few
+    labels.
+    """
     X, Y = sparse_problem(n, 100_000, 5_000, rank=50, features_each=120)
     X.data *= np.random.default_rng(0).random(X.nnz, np.float32)
     with path.open("w") as file:

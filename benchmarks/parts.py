@@ -1,8 +1,10 @@
-"""Fit the scorers of a preset once, and measure the blend of every subset of them with several constants.
+"""Fit the scorers of a preset once, and measure the blend of every subset of them with several
+constants.
 
-The weights of a blend come from held-out training rows, as in a fit; the figures are those of test rows. The leave-one-
-set-out check of the constants (`benchmarks.generalize`) and the ablation (`benchmarks.ablation`) use the same results.
-Each set has its own process, and its result is stored in bench-results/parts.
+The weights of a blend come from held-out training rows, as in a fit; the figures are those of test
+rows. The leave-one- set-out check of the constants (`benchmarks.generalize`) and the ablation
+(`benchmarks.ablation`) use the same results. Each set has its own process, and its result is stored
+in bench-results/parts.
 """
 
 import hashlib
@@ -46,10 +48,13 @@ from rembrandt.selection.rungs import rungs_of
 
 FOLDER = Path("bench-results") / "parts"
 PRESENT = (blend.LENGTH, blend.PENALTY, halving.CHANCE)
-# Length of the list of a scorer, penalty on the weights, and quality below which fewer scorers are preferred.
+# Length of the list of a scorer, penalty on the weights, and quality below which fewer scorers are
+# preferred.
 LENGTHS, PENALTIES, CHANCES = (
     sorted({*values, present})
-    for values, present in zip(((10, 15, 30), (0.1, 1.0, 10.0), (0.0, 0.001, 0.005)), PRESENT, strict=True)
+    for values, present in zip(
+        ((10, 15, 30), (0.1, 1.0, 10.0), (0.0, 0.001, 0.005)), PRESENT, strict=True
+    )
 )
 GRID = list(product(LENGTHS, PENALTIES, CHANCES))
 WARM_ROWS = 500
@@ -57,7 +62,9 @@ Constants = tuple[float, float, float]
 
 
 def results(names: Sequence[str], preset: str, again: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the result of each set, in the order of the names; measure those without a stored one."""
+    """Yield the result of each set, in the order of the names; measure those without a stored
+    one.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in names:
         try:
@@ -68,7 +75,9 @@ def results(names: Sequence[str], preset: str, again: bool = False) -> Iterator[
         file = FOLDER / f"{preset}--{file_name(name)}.json"
         known = json.loads(file.read_text()) if file.exists() and not again else {}
         if known.get("key") != _key(data):
-            subprocess.run([sys.executable, "-m", "benchmarks.parts", name, preset, str(file)], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks.parts", name, preset, str(file)], check=True
+            )
             known = json.loads(file.read_text())
         yield known
 
@@ -80,23 +89,44 @@ def measure(name: str, preset: str, data: Path) -> dict[str, Any]:
     few = _examples(train).take(np.arange(min(WARM_ROWS, examples.n)))
     RembrandtClassifier(preset=preset, random_state=0).fit(few.X[:], few.Y)  # compile
     facts, rows = fitted(examples, as_csr(test.X, np.float32), Truth.load(data), preset)
-    return {"set": name, "preset": preset, "key": _key(data), "present": PRESENT, **facts, "rows": rows}
+    return {
+        "set": name,
+        "preset": preset,
+        "key": _key(data),
+        "present": PRESENT,
+        **facts,
+        "rows": rows,
+    }
 
 
-def fitted(data: Examples, X_test: Any, truth: Truth, preset: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the cost of each part, and the figures of every subset of the scorers with each pair of constants."""
-    recipe = resolve(RembrandtClassifier(preset=preset, random_state=0).get_params(deep=False), data)
+def fitted(
+    data: Examples, X_test: Any, truth: Truth, preset: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the cost of each part, and the figures of every subset of the scorers with each pair
+    of constants.
+    """
+    recipe = resolve(
+        RembrandtClassifier(preset=preset, random_state=0).get_params(deep=False), data
+    )
     begun = cpu_seconds()
     rungs = rungs_of(data, recipe.seed, True, EFFORT[preset])
-    search = halving._Search(data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter)
+    search = halving._Search(
+        data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter
+    )
     choice = search.run(recipe.decoder)
-    facts: dict[str, Any] = {"chosen": list(choice.recipe.scorers), "search_cpu": cpu_seconds() - begun}
+    facts: dict[str, Any] = {
+        "chosen": list(choice.recipe.scorers),
+        "search_cpu": cpu_seconds() - begun,
+    }
     scorers: dict[str, Scorer] = {}
     facts |= {"cpu": {}, "megabytes": {}}
     for name in search.fitted:
         begun = cpu_seconds()
         scorers[name] = fit_scorer(name, data, choice.recipe, others=dict(scorers))[0]
-        facts["cpu"][name], facts["megabytes"][name] = cpu_seconds() - begun, scorers[name].nbytes / 1e6
+        facts["cpu"][name], facts["megabytes"][name] = (
+            cpu_seconds() - begun,
+            scorers[name].nbytes / 1e6,
+        )
     held = replace(search.splits[0].held, Y=_stacked([split.held.Y for split in search.splits]))
     proposing = {name for name, scorer in scorers.items() if scorer.proposes}
     rows = []
@@ -112,7 +142,9 @@ def fitted(data: Examples, X_test: Any, truth: Truth, preset: str) -> tuple[dict
                 found = blends(learned_on, held, recipe.threshold, proposing, chance=0.0)
             for each in found:
                 figures = means(truth.terms(best_labels(each.blend, test)))
-                kept = {key: value for key, value in figures.items() if key.startswith(("p@", "psp@"))}
+                kept = {
+                    key: value for key, value in figures.items() if key.startswith(("p@", "psp@"))
+                }
                 where = {"length": length, "penalty": penalty, "scorers": list(each.names)}
                 rows.append(where | {"quality": each.measures.quality} | kept)
     return facts, rows
@@ -123,7 +155,9 @@ def candidates(scorers: dict[str, Scorer], X: Any, data: Examples) -> Candidates
     log_counts = np.log1p(np.bincount(data.Y.indices, minlength=data.n_labels)).astype(np.float32)
     size = min(scorer.block_rows for scorer in scorers.values())
     blocks = (X[rows] for rows in spans(X.shape[0], size))
-    prepared_blocks = ({name: scorer.prepare(block) for name, scorer in scorers.items()} for block in blocks)
+    prepared_blocks = (
+        {name: scorer.prepare(block) for name, scorer in scorers.items()} for block in blocks
+    )
     return Candidates.joined([collect(scorers, rows, log_counts) for rows in prepared_blocks])
 
 
@@ -139,12 +173,16 @@ def chosen(result: dict[str, Any], constants: Constants) -> dict[str, Any]:
     length, penalty, chance = constants
     rows = [row for row in result["rows"] if (row["length"], row["penalty"]) == (length, penalty)]
     most = max(row["quality"] for row in rows)
-    return min(rows, key=lambda row: (row["quality"] < most - chance, len(row["scorers"]), -row["quality"]))
+    return min(
+        rows, key=lambda row: (row["quality"] < most - chance, len(row["scorers"]), -row["quality"])
+    )
 
 
 def _examples(part: Part) -> Examples:
     X, Y = as_csr(part.X, np.float32), as_csr(part.Y)
-    return Examples(as_rows(X), Y, np.arange(Y.shape[1]), bool(np.diff(Y.indptr).max(initial=0) <= 1))
+    return Examples(
+        as_rows(X), Y, np.arange(Y.shape[1]), bool(np.diff(Y.indptr).max(initial=0) <= 1)
+    )
 
 
 def _stacked(parts: list[sparse.csr_array]) -> sparse.csr_array:

@@ -1,6 +1,7 @@
 """Accuracy and cost of the classifier on real data, with the settings that a user gets.
 
-python -m benchmarks.quality [NAME ...]      each set has its own process, so that its memory and CPU time are its own
+python -m benchmarks.quality [NAME ...]      each set has its own process, so that its memory and
+CPU time are its own
 """
 
 from typing import Any
@@ -9,7 +10,10 @@ from benchmarks.real_sets import command, cpu_seconds, each, measured, percentag
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "aloi, k = 50, linear": ("aloi", {"n_components": 50, "kernel": None, "decoder": "logistic"}),
-    "aloi, k = 50, random features": ("aloi", {"n_components": 50, "kernel": "gaussian", "decoder": "logistic"}),
+    "aloi, k = 50, random features": (
+        "aloi",
+        {"n_components": 50, "kernel": "gaussian", "decoder": "logistic"},
+    ),
     "bibtex": ("bibtex", {}),
     "delicious": ("delicious", {}),
     "cooking": ("cooking", {}),
@@ -21,7 +25,9 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 def main(names: list[str] | None = None) -> dict[str, Any]:
     """Run every set whose data is present, and print a table."""
     results = {}
-    print(f"{'set':<32}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'embed CPU s':>13}")
+    print(
+        f"{'set':<32}{'P@1':>7}{'P@3':>7}{'P@5':>7}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'embed CPU s':>13}"
+    )
     for name, row in each("benchmarks.quality", names or RUNS):
         results[name] = row
         print(

@@ -10,5 +10,7 @@ from rembrandt.linalg.blocks import spans
 
 def best_labels(scorer: Any, X: Any, k: int) -> NDArray[np.int64]:
     """Return the ``k`` labels of each row with the largest scores, best first."""
-    parts = [scorer.top(scorer.prepare(X[rows]), k)[0] for rows in spans(X.shape[0], scorer.block_rows)]
+    parts = [
+        scorer.top(scorer.prepare(X[rows]), k)[0] for rows in spans(X.shape[0], scorer.block_rows)
+    ]
     return np.concatenate(parts)

@@ -19,20 +19,30 @@ FOLDER = Path(os.environ.get("REMBRANDT_DATA", "../shared/data"))
 def each(module: str, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Run ``python -m MODULE --one NAME`` for each name and yield the JSON that it prints."""
     if not FOLDER.is_dir():
-        print(f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds aloi/, bibtex/, ...")
+        print(
+            f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds "
+            "aloi/, bibtex/, ..."
+        )
         return
     for name in names:
         done = subprocess.run(
-            [sys.executable, "-m", module, "--one", name], capture_output=True, text=True, check=False
+            [sys.executable, "-m", module, "--one", name],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"{name} failed:\n{done.stderr}")
         yield name, json.loads(done.stdout)
 
 
-def command(doc: str | None, main: Callable[[list[str]], Any], one: Callable[[str], Any], what: str = "runs") -> None:
+def command(
+    doc: str | None, main: Callable[[list[str]], Any], one: Callable[[str], Any], what: str = "runs"
+) -> None:
     """Run the command line ``python -m MODULE [NAME ...]``; `each` calls it with ``--one``."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"which {what}; all by default")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -51,7 +61,9 @@ def load(set_name: str) -> tuple[Any, Any]:
 
 
 def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
-    """Fit to the training part of a set; return the measures on the test part with the cost, and the training part."""
+    """Fit to the training part of a set; return the measures on the test part with the cost, and
+    the training part.
+    """
     from rembrandt.evaluation import measure
 
     train, test = load(set_name)
@@ -60,13 +72,19 @@ def measured(classifier: Any, set_name: str) -> tuple[dict[str, Any], Any]:
     cost = {"cpu": cpu_seconds() - start_cpu, "wall": time.perf_counter() - start}
     found = measure(classifier, test)
     gigabytes = peak_bytes() / 2**30
-    return found.model | cost | {"gigabytes": gigabytes, "examples_per_second": found.examples_per_second}, train
+    return found.model | cost | {
+        "gigabytes": gigabytes,
+        "examples_per_second": found.examples_per_second,
+    }, train
 
 
 def blend_facts(classifier: Any) -> dict[str, Any]:
     """Return the scorers of a fitted classifier and the cost of its trees; 0 without trees."""
     scorers = list(classifier.model_.scorers)
-    return {"scorers": scorers, "cost": classifier.settings_["trees"]["cost"] if "trees" in scorers else 0.0}
+    return {
+        "scorers": scorers,
+        "cost": classifier.settings_["trees"]["cost"] if "trees" in scorers else 0.0,
+    }
 
 
 def percentages(row: dict[str, Any], *measures: str) -> str:

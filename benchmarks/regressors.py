@@ -1,8 +1,11 @@
-"""The learning step of the embedding: ridge regression, ridge on features of a kernel, or a small network.
+"""The learning step of the embedding: ridge regression, ridge on features of a kernel, or a small
+network.
 
-python -m benchmarks.regressors [NAME ...]      each run has its own process, so that its CPU time is its own
+python -m benchmarks.regressors [NAME ...]      each run has its own process, so that its CPU time
+is its own
 
-All runs have the same ridge decoder without a kernel, so that they differ only in the learning step.
+All runs have the same ridge decoder without a kernel, so that they differ only in the learning
+step.
 """
 
 from typing import Any
@@ -61,7 +64,11 @@ def regressor(kind: str, seed: int) -> Any:
         return make_pipeline(
             Nystroem(gamma=1.0, n_components=1000, random_state=seed), Ridge()
         )  # for rows of unit length
-    return MLPRegressor(hidden_layer_sizes=(512,), early_stopping=True, random_state=seed) if kind == "mlp" else None
+    return (
+        MLPRegressor(hidden_layer_sizes=(512,), early_stopping=True, random_state=seed)
+        if kind == "mlp"
+        else None
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Return the peak resident memory; without /proc from ``ru_maxrss``, which may be that of a larger parent."""
+    """Return the peak resident memory; without /proc from ``ru_maxrss``, which may be that of a
+    larger parent.
+    """
     return status_bytes("VmHWM:") or 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -20,4 +22,8 @@ def status_bytes(name: str) -> int:
     """Return an entry of /proc/self/status, such as ``RssAnon:``; 0 without /proc."""
     if not STATUS.exists():
         return 0
-    return sum(1024 * int(line.split()[1]) for line in STATUS.read_text().splitlines() if line.startswith(name))
+    return sum(
+        1024 * int(line.split()[1])
+        for line in STATUS.read_text().splitlines()
+        if line.startswith(name)
+    )

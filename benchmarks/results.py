@@ -17,22 +17,31 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
-    """Return the properties of this machine that timings depend on, with the accelerator if one is used."""
+    """Return the properties of this machine that timings depend on, with the accelerator if one is
+    used.
+    """
     about = {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "gigabytes": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "system": platform.system(),
         "python": platform.python_version(),
         "numpy": version("numpy"),
     }
-    return about if device == "cpu" else about | {"accelerator": _accelerator(device), "torch": version("torch")}
+    return (
+        about
+        if device == "cpu"
+        else about | {"accelerator": _accelerator(device), "torch": version("torch")}
+    )
 
 
 def described(machine: dict[str, Any]) -> str:
     """Return a machine as one line of text."""
     text = (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['gigabytes']} GB, {machine['system']}, "
+        f"{machine['processor']}, {machine['cores']} cores, {machine['gigabytes']} GB, "
+        f"{machine['system']}, "
         f"Python {machine['python']}, NumPy {machine['numpy']}"
     )
     if "accelerator" in machine:
@@ -44,7 +53,9 @@ def _accelerator(device: str) -> str:
     import torch
 
     parts = device.split(",")
-    return ", ".join(torch.cuda.get_device_name(part) if part.startswith("cuda") else part for part in parts)
+    return ", ".join(
+        torch.cuda.get_device_name(part) if part.startswith("cuda") else part for part in parts
+    )
 
 
 def _processor() -> str:

@@ -1,11 +1,13 @@
-"""The cost of products on this machine and on one to four Dask workers, and a simulation of larger clusters.
+"""The cost of products on this machine and on one to four Dask workers, and a simulation of larger
+clusters.
 
 python -m benchmarks.scale [--scale 0.1] [--part costs|workers|plan]
 
-*costs* measures the CPU seconds of a product by the width of its block. *workers* runs the same embedding and the same
-ridge decoder on one, two and four processes of a Dask cluster, once with a worker killed during a pass, and counts the
-bytes transferred. *plan* simulates a pass on clusters of given sizes: the computation of each worker, the broadcast of
-the block and the tree of partial sums, with the measured costs and the published rates of the networks.
+*costs* measures the CPU seconds of a product by the width of its block. *workers* runs the same
+embedding and the same ridge decoder on one, two and four processes of a Dask cluster, once with a
+worker killed during a pass, and counts the bytes transferred. *plan* simulates a pass on clusters
+of given sizes: the computation of each worker, the broadcast of the block and the tree of partial
+sums, with the measured costs and the published rates of the networks.
 """
 
 import argparse
@@ -37,7 +39,9 @@ DIRECTIONS = 64  # of the preconditioner
 
 @dataclass(frozen=True)
 class Costs:
-    """CPU seconds of ``XᵀX Z`` for each non-zero: a constant, and a part for each column of the block."""
+    """CPU seconds of ``XᵀX Z`` for each non-zero: a constant, and a part for each column of the
+    block.
+    """
 
     visit: float
     column: float
@@ -70,7 +74,9 @@ class Problem:
     words: float = 40
     labels_each: float = 5
     width: int = 120
-    passes: int = 33  # two applications of the operator with five iterations, a solve, and the preconditioner
+    passes: int = (
+        33  # two applications of the operator with five iterations, a solve, and the preconditioner
+    )
 
 
 CLUSTERS = (
@@ -81,13 +87,18 @@ CLUSTERS = (
 )
 
 
-def main(scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "plan")) -> dict[str, Any]:
+def main(
+    scale: float = 0.01, parts: tuple[str, ...] = ("costs", "workers", "plan")
+) -> dict[str, Any]:
     """Run the parts and print their tables."""
     folder = Path(tempfile.mkdtemp(prefix="rembrandt-scale-"))
     try:
         n = max(4000, int(1_000_000 * scale))
         store = write_store(examples(n, max(500, n // 8), 10 * scale), folder / "store")
-        found: dict[str, Any] = {"examples": n, "nonzeros": sum(sum(shard.entry.nonzeros) for shard in store.shards)}
+        found: dict[str, Any] = {
+            "examples": n,
+            "nonzeros": sum(sum(shard.entry.nonzeros) for shard in store.shards),
+        }
         costs = measure(store)
         found["costs"] = vars(costs)
         if "workers" in parts:
@@ -115,9 +126,14 @@ def measure(store: Store) -> Costs:
     block = np.ones((1 << 16, 120), np.float32)
     added = min(_cpu_seconds(lambda: block + block) for _ in range(5)) / block.size
     basis = np.ones((1 << 16, DIRECTIONS), np.float32)
-    dense = min(_cpu_seconds(lambda: basis.T @ block) for _ in range(5)) / (2 * DIRECTIONS * block.size)
+    dense = min(_cpu_seconds(lambda: basis.T @ block) for _ in range(5)) / (
+        2 * DIRECTIONS * block.size
+    )
     costs = Costs(max(float(visit), 0.0), float(column), added, dense)
-    print(f"each non-zero costs {1e9 * costs.visit:.1f} ns, and {1e9 * costs.column:.2f} ns for each column")
+    print(
+        f"each non-zero costs {1e9 * costs.visit:.1f} ns, and {1e9 * costs.column:.2f} ns for each "
+        "column"
+    )
     return costs
 
 
@@ -128,55 +144,92 @@ def _cpu_seconds(work: Any) -> float:
 
 
 def on_workers(store: Store) -> list[dict[str, Any]]:
-    """Measure the same embedding and decoder in this process and on clusters of one, two and four workers."""
+    """Measure the same embedding and decoder in this process and on clusters of one, two and four
+    workers.
+    """
     from rembrandt.engines.dask import DaskExecutor, cluster
 
     embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
     settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
-    print(f"\n{'':<24}{'s':>7}{'passes':>8}{'s/pass':>10}{'MB sent':>9}{'between':>9}{'back':>9}{'difference':>14}")
+    print(
+        f"\n{'':<24}{'s':>7}{'passes':>8}{'s/pass':>10}{'MB sent':>9}{'between':>9}{'back':>9}{'difference':>14}"
+    )
     here = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     start = time.perf_counter()
     expected = embed(here, settings)
-    rows = [_row("this process", here.tally, time.perf_counter() - start, expected.sigma, expected.sigma)]
+    rows = [
+        _row(
+            "this process", here.tally, time.perf_counter() - start, expected.sigma, expected.sigma
+        )
+    ]
     decoder = _decoder(store, expected.W, Executor(), rows, "this process", None)
     for workers in (1, 2, 4):
         with cluster(workers=workers) as client:
-            engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True), DaskExecutor(client))
+            engine = ShardedEngine(
+                Data(store.shards, store.d, store.c, constant=True), DaskExecutor(client)
+            )
             start = time.perf_counter()
             found = embed(engine, settings)
             name = f"{workers} workers"
-            rows.append(_row(name, engine.tally, time.perf_counter() - start, found.sigma, expected.sigma))
+            rows.append(
+                _row(name, engine.tally, time.perf_counter() - start, found.sigma, expected.sigma)
+            )
             _decoder(store, expected.W, DaskExecutor(client), rows, name, decoder)
             if workers == 2:
                 pid = min(client.run(os.getpid).values())
                 executor = _Killing(client, pid)
-                engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True), executor)
+                engine = ShardedEngine(
+                    Data(store.shards, store.d, store.c, constant=True), executor
+                )
                 start = time.perf_counter()
                 found = embed(engine, settings)
                 assert executor.left < 0
                 rows.append(
-                    _row("2, one killed", engine.tally, time.perf_counter() - start, found.sigma, expected.sigma)
+                    _row(
+                        "2, one killed",
+                        engine.tally,
+                        time.perf_counter() - start,
+                        found.sigma,
+                        expected.sigma,
+                    )
                 )
     return rows
 
 
-def _decoder(store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], name: str, expected: Any) -> Any:
-    """Fit the ridge decoder of the projected rows, add its row to the table, and return its weights."""
+def _decoder(
+    store: Store, W: Any, executor: Any, rows: list[dict[str, Any]], name: str, expected: Any
+) -> Any:
+    """Fit the ridge decoder of the projected rows, add its row to the table, and return its
+    weights.
+    """
     start = time.perf_counter()
     statistics = ProjectedRows.of(store.dataset().X, W, executor).statistics(None, True, silent)
     found = fit_ridge(statistics, 0.1).weights
     expected = found if expected is None else expected
-    rows.append(_row(f"{name}, decoder", executor.tally, time.perf_counter() - start, found, expected))
+    rows.append(
+        _row(f"{name}, decoder", executor.tally, time.perf_counter() - start, found, expected)
+    )
     return found
 
 
 def _row(name: str, tally: Any, seconds: float, found: Any, expected: Any) -> dict[str, Any]:
     difference = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
     per_pass = tally.seconds / max(1, tally.passes)
-    moved = {key: getattr(tally, key) for key in ("passes", "broadcasts", "sent", "between", "gathered")}
+    moved = {
+        key: getattr(tally, key) for key in ("passes", "broadcasts", "sent", "between", "gathered")
+    }
     ways = "".join(f"{moved[way] / 1e6:>9.1f}" for way in ("sent", "between", "gathered"))
-    print(f"{name:<24}{seconds:>7.1f}{tally.passes:>8}{per_pass:>10.2f}{ways}{difference:>14.1e}", flush=True)
-    return {"name": name, "seconds": seconds, "per_pass": per_pass, "difference": difference, **moved}
+    print(
+        f"{name:<24}{seconds:>7.1f}{tally.passes:>8}{per_pass:>10.2f}{ways}{difference:>14.1e}",
+        flush=True,
+    )
+    return {
+        "name": name,
+        "seconds": seconds,
+        "per_pass": per_pass,
+        "difference": difference,
+        **moved,
+    }
 
 
 def _Killing(client: Any, pid: int, at: int = 60) -> Any:
@@ -200,7 +253,8 @@ def plan(costs: Costs, problem: Problem | None = None) -> list[dict[str, Any]]:
     """Simulate one pass on every cluster, and print its time and memory."""
     problem = problem or Problem()
     print(
-        f"\n{problem.examples:.0e} examples × {problem.labels:.0e} labels, {problem.features:.0e} features, "
+        f"\n{problem.examples:.0e} examples × {problem.labels:.0e} labels, {problem.features:.0e} "
+        "features, "
         f"{problem.words:.0f} words each, {problem.width} columns"
     )
     print(
@@ -227,7 +281,8 @@ def simulate(costs: Costs, problem: Problem, cluster: Cluster) -> dict[str, Any]
     block = 4.0 * problem.features * problem.width
     rate = cluster.network * 1e9
     compute = costs.product(nonzeros / W, problem.width) / cluster.cores
-    # The block is copied down a tree of machines, as Dask replicates; partial sums are added on the way up.
+    # The block is copied down a tree of machines, as Dask replicates; partial sums are added on the
+    # way up.
     down = np.ceil(np.log2(W + 1)) * block / rate if W > 1 else 0.0
     done = _tree([down] * W, 0, W, block / rate + costs.add * block / 4 / cluster.cores)
     network = done + (block / rate if W > 1 else 0.0)  # and back to the driver
@@ -250,7 +305,9 @@ def simulate(costs: Costs, problem: Problem, cluster: Cluster) -> dict[str, Any]
 
 
 def _tree(ready: list[float], first: int, last: int, step: float) -> float:
-    """Return when the sum of workers ``first`` to ``last`` is ready; ``step`` is the time to send and add one."""
+    """Return when the sum of workers ``first`` to ``last`` is ready; ``step`` is the time to send
+    and add one.
+    """
     if last - first == 1:
         return ready[first]
     middle = first + tree_cut(last - first)
@@ -258,7 +315,9 @@ def _tree(ready: list[float], first: int, last: int, step: float) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--part", action="append", choices=("costs", "workers", "plan"))
     given = parser.parse_args()

@@ -2,12 +2,13 @@
 
 python -m benchmarks.serve_load MODEL [--seconds 15] [--memory-requests 100000]
 
-MODEL is a model fitted to texts, such as `rembrandt demo` writes. The requests contain PubMed articles if that data is
-available, and generated texts otherwise. Measured are the time from the start to the first answer, the rate and the
-latencies with 1, 8 and 64 clients, next to a plain FastAPI handler with the same model, the gain from batching with 64
-clients, failures while the model is reloaded, and the memory of the service over many requests. Every line is printed
-as soon as it is measured, and every part ends after a fixed time. The processor time of a request depends less on
-other processes than its latency.
+MODEL is a model fitted to texts, such as `rembrandt demo` writes. The requests contain PubMed
+articles if that data is available, and generated texts otherwise. Measured are the time from the
+start to the first answer, the rate and the latencies with 1, 8 and 64 clients, next to a plain
+FastAPI handler with the same model, the gain from batching with 64 clients, failures while the
+model is reloaded, and the memory of the service over many requests. Every line is printed as soon
+as it is measured, and every part ends after a fixed time. The processor time of a request depends
+less on other processes than its latency.
 """
 
 import argparse
@@ -39,7 +40,9 @@ CLIENTS = (1, 8, 64)
 
 @contextmanager
 def service(model: Path, *options: str, bare: bool = False) -> Iterator[tuple[str, int, int]]:
-    """Run ``rembrandt serve``, or the plain handler, in a process; yield host, port and process id."""
+    """Run ``rembrandt serve``, or the plain handler, in a process; yield host, port and process
+    id.
+    """
     module = ["benchmarks.serve_load", "--bare"] if bare else ["rembrandt", "serve", "--port", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "REMBRANDT_TOKEN": TOKEN}
     command = [sys.executable, "-m", *module, str(model), *options]
@@ -70,7 +73,10 @@ def serve_bare(path: Path) -> None:
     def predict(asked: Asked) -> Any:
         labels, scores = classifier.predict_topk(asked.texts, asked.top_k)
         rows = zip(labels.tolist(), scores.tolist(), strict=True)
-        return [[{"label": one, "score": score} for one, score in zip(*row, strict=True)] for row in rows]
+        return [
+            [{"label": one, "score": score} for one, score in zip(*row, strict=True)]
+            for row in rows
+        ]
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
@@ -98,7 +104,9 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, s
 async def load(
     address: tuple[str, int, int], requests: list[bytes], clients: int, total: int, seconds: float
 ) -> dict[str, Any]:
-    """Send requests from ``clients`` connections, one at a time on each, until ``total`` are sent or time is up."""
+    """Send requests from ``clients`` connections, one at a time on each, until ``total`` are sent
+    or time is up.
+    """
     host, port, pid = address
     latencies: list[float] = []
     statuses: dict[int, int] = {}
@@ -154,8 +162,10 @@ def processor_seconds(pid: int) -> float:
 def line(name: str, found: dict[str, Any]) -> None:
     """Print one measurement."""
     print(
-        f"{name:<24}{found['per_second']:>7.0f} /s   p50 {found['p50_ms']:>7.1f} ms   p99 {found['p99_ms']:>7.1f} ms   "
-        f"processor {found['processor_ms']:>6.2f} ms   {found['requests']:>7,} requests, {found['failed']} failed",
+        f"{name:<24}{found['per_second']:>7.0f} /s   p50 {found['p50_ms']:>7.1f} ms   p99 "
+        f"{found['p99_ms']:>7.1f} ms   "
+        f"processor {found['processor_ms']:>6.2f} ms   {found['requests']:>7,} requests, "
+        f"{found['failed']} failed",
         flush=True,
     )
 
@@ -173,7 +183,10 @@ def measure_rates(model: Path, requests: list[bytes], seconds: float) -> dict[st
         with service(model, *options, bare=bare) as address:
             run(load(address, requests, 1, 1, seconds))
             results[f"{name}, first answer"] = time.perf_counter() - start
-            print(f"{name}: first answer {results[f'{name}, first answer']:.1f} s after the start", flush=True)
+            print(
+                f"{name}: first answer {results[f'{name}, first answer']:.1f} s after the start",
+                flush=True,
+            )
             run(load(address, requests, 8, 100, seconds))  # warm up
             for clients in counts:
                 stage = f"{name}, {clients} clients"
@@ -181,13 +194,16 @@ def measure_rates(model: Path, requests: list[bytes], seconds: float) -> dict[st
                 line(stage, results[stage])
     most = CLIENTS[-1]
     results["gain"] = (
-        results[f"batched, {most} clients"]["per_second"] / results[f"one by one, {most} clients"]["per_second"]
+        results[f"batched, {most} clients"]["per_second"]
+        / results[f"one by one, {most} clients"]["per_second"]
     )
     print(f"batching with {most} clients: {results['gain']:.1f} times the rate", flush=True)
     return results
 
 
-async def swap(address: tuple[str, int, int], model: Path, requests: list[bytes], seconds: float) -> dict[str, Any]:
+async def swap(
+    address: tuple[str, int, int], model: Path, requests: list[bytes], seconds: float
+) -> dict[str, Any]:
     """Send requests while the model is reloaded three times."""
     under_load = asyncio.create_task(load(address, requests, 16, 1 << 30, seconds))
     reader, writer = await asyncio.open_connection(*address[:2])
@@ -198,8 +214,12 @@ async def swap(address: tuple[str, int, int], model: Path, requests: list[bytes]
     return {**await under_load, "swaps": swapped.count(200)}
 
 
-def measure_memory(model: Path, requests: list[bytes], total: int, seconds: float) -> dict[str, Any]:
-    """Count failures while the model is reloaded, then measure the memory after each tenth of ``total`` requests."""
+def measure_memory(
+    model: Path, requests: list[bytes], total: int, seconds: float
+) -> dict[str, Any]:
+    """Count failures while the model is reloaded, then measure the memory after each tenth of
+    ``total`` requests.
+    """
     with service(model) as address:
         swapped = run(swap(address, model, requests, seconds))
         line(f"{swapped['swaps']} reloads", swapped)
@@ -208,9 +228,17 @@ def measure_memory(model: Path, requests: list[bytes], total: int, seconds: floa
             found = run(load(address, requests, 64, total // 10, 120))
             answered, failed = answered + found["requests"], failed + found["failed"]
             readings.append(memory(address[2]))
-            print(f"memory after {answered:,} requests, {failed} failed: {readings[-1]:.0f} MB", flush=True)
+            print(
+                f"memory after {answered:,} requests, {failed} failed: {readings[-1]:.0f} MB",
+                flush=True,
+            )
     print(f"memory growth: {readings[-1] - readings[1]:.0f} MB after the first tenth", flush=True)
-    return {"swap": swapped, "memory_mb": readings, "memory_requests": answered, "memory_failed": failed}
+    return {
+        "swap": swapped,
+        "memory_mb": readings,
+        "memory_requests": answered,
+        "memory_failed": failed,
+    }
 
 
 def texts() -> list[str]:
@@ -226,7 +254,10 @@ def texts() -> list[str]:
 def main(model: Path, seconds: float = 15.0, memory_requests: int = 100_000) -> dict[str, Any]:
     """Run all measurements and print them."""
     requests = [request("/v1/predict", {"texts": [text], "top_k": 5}) for text in texts()]
-    print(f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes per request", flush=True)
+    print(
+        f"{len(requests):,} texts, {np.mean([len(r) for r in requests]):.0f} bytes per request",
+        flush=True,
+    )
     results = measure_rates(model, requests, seconds)
     if memory_requests:
         results |= measure_memory(model, requests, memory_requests, seconds)
@@ -234,10 +265,14 @@ def main(model: Path, seconds: float = 15.0, memory_requests: int = 100_000) -> 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
-    parser.add_argument("--memory-requests", type=int, default=100_000, help="0 leaves the memory out")
+    parser.add_argument(
+        "--memory-requests", type=int, default=100_000, help="0 leaves the memory out"
+    )
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.bare:

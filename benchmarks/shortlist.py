@@ -1,11 +1,13 @@
-"""The shortlist index compared with nearest-neighbour libraries: recall of the labels of full decoding, and speed.
+"""The shortlist index compared with nearest-neighbour libraries: recall of the labels of full
+decoding, and speed.
 
-python -m benchmarks.shortlist [SET ...]   faiss-cpu, usearch and hnswlib are included if they are installed
+python -m benchmarks.shortlist [SET ...]   faiss-cpu, usearch and hnswlib are included if they are
+installed
 
-A ridge decoder of a label embedding is fitted to the set. Every index holds the columns of the decoder with the bias
-appended, and is queried for the largest inner products with all test rows, on all cores. The libraries solve this as a
-nearest-neighbour problem: an additional coordinate makes all columns equally long. Graph indexes also run on inner
-products (ip).
+A ridge decoder of a label embedding is fitted to the set. Every index holds the columns of the
+decoder with the bias appended, and is queried for the largest inner products with all test rows, on
+all cores. The libraries solve this as a nearest-neighbour problem: an additional coordinate makes
+all columns equally long. Graph indexes also run on inner products (ip).
 """
 
 import argparse
@@ -30,7 +32,10 @@ from rembrandt.recipe import EmbeddingSettings
 SETS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvd-versions": ("word", {"n_components": 200}),
     # The embedding is inaccurate, but the decoder has 190,057 columns.
-    "mesh": ("char", {"n_components": 128, "embedding": EmbeddingSettings(leave_out=0.5, max_iter=4)}),
+    "mesh": (
+        "char",
+        {"n_components": 128, "embedding": EmbeddingSettings(leave_out=0.5, max_iter=4)},
+    ),
 }
 ROWS = 6000  # test rows
 CANDIDATES = 20  # labels that a library returns for a row; they are ranked by their exact scores
@@ -41,7 +46,10 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
     """Measure every index on every set, each in its own process."""
     results: dict[str, Any] = {}
     if not FOLDER.is_dir():
-        print(f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds nvd-cpe/ and mesh/")
+        print(
+            f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds "
+            "nvd-cpe/ and mesh/"
+        )
         return results
     for name in names or SETS:
         with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +82,10 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
 
 def _child(arguments: list[str]) -> Any:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.shortlist", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "benchmarks.shortlist", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stderr}")
@@ -96,9 +107,13 @@ def prepare(name: str, file: Path) -> dict[str, Any]:
         "normalize": False,
         "embedding": EmbeddingSettings(leave_out=0.5),
     }
-    classifier = RembrandtClassifier(**fixed | settings, random_state=0, text=TextFeatures(analyzer=analyzer))
+    classifier = RembrandtClassifier(
+        **fixed | settings, random_state=0, text=TextFeatures(analyzer=analyzer)
+    )
     classifier.fit_dataset(catalogue.load(name, "train", folder=FOLDER))
-    test = catalogue.load(name, "test", folder=FOLDER).align_labels([str(label) for label in classifier.classes_])
+    test = catalogue.load(name, "test", folder=FOLDER).align_labels(
+        [str(label) for label in classifier.classes_]
+    )
     test = test.rows(np.arange(min(ROWS, test.n_examples)))
     X = classifier.dataset_rows(test)
     scorer = classifier.model_.embedding
@@ -139,7 +154,9 @@ def faiss_ivf(A: Any) -> Iterator[tuple[int, Search]]:
 
     from rembrandt.scorers.shortlist import n_clusters
 
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(A.shape[1]), A.shape[1], n_clusters(len(A)), faiss.METRIC_L2)
+    index = faiss.IndexIVFFlat(
+        faiss.IndexFlatL2(A.shape[1]), A.shape[1], n_clusters(len(A)), faiss.METRIC_L2
+    )
     index.train(A)
     index.add(A)
 
@@ -155,7 +172,9 @@ def faiss_hnsw(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
     """Search a graph of neighbours; effort: nodes kept during the search."""
     import faiss
 
-    index = faiss.IndexHNSWFlat(A.shape[1], 16, faiss.METRIC_INNER_PRODUCT if products else faiss.METRIC_L2)
+    index = faiss.IndexHNSWFlat(
+        A.shape[1], 16, faiss.METRIC_INNER_PRODUCT if products else faiss.METRIC_L2
+    )
     index.hnsw.efConstruction = 100
     index.add(A)
 
@@ -187,7 +206,13 @@ def usearch(A: Any, products: bool = False) -> Iterator[tuple[int, Search]]:
     """Search a graph of neighbours; effort: nodes kept during the search."""
     from usearch.index import Index
 
-    index = Index(ndim=A.shape[1], metric="ip" if products else "l2sq", dtype="f32", connectivity=16, expansion_add=100)
+    index = Index(
+        ndim=A.shape[1],
+        metric="ip" if products else "l2sq",
+        dtype="f32",
+        connectivity=16,
+        expansion_add=100,
+    )
     index.add(np.arange(len(A)), A)
 
     def search(rows: Any, effort: int) -> Any:
@@ -219,16 +244,25 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
     if find_spec(package) is None:
         return f"skipped: {package} is not installed"
     with np.load(file) as stored:
-        Q, bias, H, labels, indptr, indices = (stored[n] for n in ("Q", "bias", "H", "labels", "indptr", "indices"))
-    truth = sparse.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(H), len(bias)))
+        Q, bias, H, labels, indptr, indices = (
+            stored[n] for n in ("Q", "bias", "H", "labels", "indptr", "indices")
+        )
+    truth = sparse.csr_array(
+        (np.ones(len(indices), np.float32), indices, indptr), shape=(len(H), len(bias))
+    )
     columns = np.ascontiguousarray(np.vstack([Q, bias[None].astype(Q.dtype)]).T)
     rows = np.hstack([H, np.ones((len(H), 1), H.dtype)])
     asked, given = H, None
     if make is not None:
         given = _equally_long(columns)
-        longest = np.linalg.norm(given[0])  # all columns have this length; scaling a row does not change its ranking
+        longest = np.linalg.norm(
+            given[0]
+        )  # all columns have this length; scaling a row does not change its ranking
         asked = np.hstack(
-            [rows * (longest / np.linalg.norm(rows, axis=1, keepdims=True)), np.zeros((len(H), 1), H.dtype)]
+            [
+                rows * (longest / np.linalg.norm(rows, axis=1, keepdims=True)),
+                np.zeros((len(H), 1), H.dtype),
+            ]
         )
     before, start, start_cpu = now_bytes(), time.perf_counter(), time.process_time()
     found_rows: list[dict[str, Any]] = []
@@ -260,19 +294,25 @@ def one(name: str, file: Path) -> list[dict[str, Any]] | str:
 
 def _first_five(found: Any, rows: Any, columns: Any) -> Any:
     """Return the best five of the labels that an index returned, by exact scores."""
-    scores = np.array([columns[np.maximum(own, 0)] @ row for own, row in zip(found, rows, strict=True)])
+    scores = np.array(
+        [columns[np.maximum(own, 0)] @ row for own, row in zip(found, rows, strict=True)]
+    )
     order = np.argsort(-np.where(found < 0, -np.inf, scores), axis=1, kind="stable")[:, :5]
     return np.take_along_axis(found, order, axis=1)
 
 
 def _equally_long(A: Any) -> Any:
-    """Append a coordinate, so that the nearest column to a row is the one with the largest inner product."""
+    """Append a coordinate, so that the nearest column to a row is the one with the largest inner
+    product.
+    """
     squares = np.einsum("ij,ij->i", A, A)
     return np.hstack([A, np.sqrt(np.maximum(squares.max() - squares, 0))[:, None].astype(A.dtype)])
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"which sets; all of {', '.join(SETS)} by default")
     parser.add_argument("--prepare", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)

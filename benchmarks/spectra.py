@@ -29,11 +29,19 @@ def main(output: Path) -> None:
     for name in SETS:
         train, test = load(name)
         test = test.align_labels(train.label_names)
-        sigma = LabelEmbedder(n_components=120, random_state=0).fit(train.X, train.Y).singular_values_
+        sigma = (
+            LabelEmbedder(n_components=120, random_state=0).fit(train.X, train.Y).singular_values_
+        )
         left.loglog(np.arange(1, len(sigma) + 1), sigma / sigma[0], label=name)
         right.plot(RANKS, [100 * _precision(train, test, k) for k in RANKS], "o-", label=name)
-    left.set(xlabel="direction", ylabel="strength relative to the first", title="Spectrum of the predictable labels")
-    right.set(xlabel="rank of the embedding", ylabel="P@1, %", title="Precision by rank (least squares)")
+    left.set(
+        xlabel="direction",
+        ylabel="strength relative to the first",
+        title="Spectrum of the predictable labels",
+    )
+    right.set(
+        xlabel="rank of the embedding", ylabel="P@1, %", title="Precision by rank (least squares)"
+    )
     for axis in (left, right):
         axis.grid(alpha=0.3)
         axis.legend(frameon=False)

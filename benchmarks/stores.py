@@ -1,11 +1,13 @@
-"""A preset fitted to a store: peak memory, precision next to rows in memory, and the same model on all workers.
+"""A preset fitted to a store: peak memory, precision next to rows in memory, and the same model on
+all workers.
 
 python -m benchmarks.stores [SET] [--preset balanced] [--workers 1,2,4] [--limit 1.5] [--part 1.0]
-python -m benchmarks.stores generated --scale 1     2,000,000 generated examples with 40 words and 100,000 labels
+python -m benchmarks.stores generated --scale 1     2,000,000 generated examples with 40 words and
+100,000 labels
 
-Every fit has its own process. The one that reads the store may allocate --limit GB; memory that is mapped from files
-and not written to does not count. ``peak`` is the largest resident memory, mapped files included. Models are compared
-by the checksums of their files.
+Every fit has its own process. The one that reads the store may allocate --limit GB; memory that is
+mapped from files and not written to does not count. ``peak`` is the largest resident memory, mapped
+files included. Models are compared by the checksums of their files.
 """
 
 import argparse
@@ -32,7 +34,12 @@ from rembrandt.data.store import Store
 from rembrandt.features.text import TextFeatures
 from rembrandt.metrics import precision_at_k
 
-EXAMPLES, FEATURES, LABELS, WORDS = 2_000_000, 250_000, 100_000, 48  # about 40 of the words different
+EXAMPLES, FEATURES, LABELS, WORDS = (
+    2_000_000,
+    250_000,
+    100_000,
+    48,
+)  # about 40 of the words different
 SHARDS = 8  # of a real set
 SHARD_ROWS = 100_000  # generated
 TEST_ROWS = 2000  # generated
@@ -48,7 +55,9 @@ def main(
     scale: float = 1.0,
     memory: bool = True,
 ) -> list[dict[str, Any]]:
-    """Fit the preset to the store and, of a real set, to rows in memory; print a line for each fit."""
+    """Fit the preset to the store and, of a real set, to rows in memory; print a line for each
+    fit.
+    """
     found = []
     with tempfile.TemporaryDirectory(prefix="rembrandt-stores-") as folder:
         root = Path(folder)
@@ -62,26 +71,48 @@ def main(
             write_store([train], root / "memory")
         store = write_store(shards, root / "store")
         write_store([test], root / "test")
-        print(f"{name}: {store.n:,} examples, {store.d:,} features, {store.c:,} labels, {len(store.shards)} shards")
-        jobs = [("store", "cpu", limit), *(("store", f"dask?workers={number}", 0) for number in workers)]
+        print(
+            f"{name}: {store.n:,} examples, {store.d:,} features, {store.c:,} labels, "
+            f"{len(store.shards)} shards"
+        )
+        jobs = [
+            ("store", "cpu", limit),
+            *(("store", f"dask?workers={number}", 0) for number in workers),
+        ]
         jobs += [("memory", "cpu", 0)] if memory and name != "generated" else []
         for source, device, bound in jobs:
-            row = _child({"folder": folder, "source": source, "device": device, "preset": preset, "limit": bound})
+            row = _child(
+                {
+                    "folder": folder,
+                    "source": source,
+                    "device": device,
+                    "preset": preset,
+                    "limit": bound,
+                }
+            )
             found.append(row)
             precisions = " / ".join(f"{100 * row[f'p@{k}']:.2f}" for k in KS)
             print(
-                f"{source:<8}{device:<16}{precisions}  {row['cpu']:.0f} CPU s, {row['wall']:.0f} s, "
-                f"peak {row['peak'] / 1e9:.2f} GB, estimate {row['estimate'] / 1e9:.2f} GB, model {row['model'][:12]} "
+                f"{source:<8}{device:<16}{precisions}  {row['cpu']:.0f} CPU s, {row['wall']:.0f} "
+                "s, "
+                f"peak {row['peak'] / 1e9:.2f} GB, estimate {row['estimate'] / 1e9:.2f} GB, model "
+                f"{row['model'][:12]} "
                 f"{'+'.join(row['scorers'])}",
                 flush=True,
             )
     same = {row["model"] for row in found if row["source"] == "store"}
-    print("the models of the store are the same" if len(same) == 1 else "THE MODELS OF THE STORE DIFFER")
+    print(
+        "the models of the store are the same"
+        if len(same) == 1
+        else "THE MODELS OF THE STORE DIFFER"
+    )
     return found
 
 
 def real(name: str, part: float) -> tuple[Dataset, Dataset]:
-    """Return the training and test examples of a set as features; ``part`` of the training examples."""
+    """Return the training and test examples of a set as features; ``part`` of the training
+    examples.
+    """
     train, test = load(name)
     chosen = np.random.default_rng(0).permutation(train.n_examples)[: int(part * train.n_examples)]
     train = train.rows(np.sort(chosen))
@@ -98,13 +129,17 @@ def real(name: str, part: float) -> tuple[Dataset, Dataset]:
 
 
 def generated(n: int, scale: float, seed: int = 0) -> Iterator[Dataset]:
-    """Yield shards of generated examples: counts of words with a Zipf distribution, and labels of groups of words."""
+    """Yield shards of generated examples: counts of words with a Zipf distribution, and labels of
+    groups of words.
+    """
     shrink = min(1.0, max(scale, 0.01))
     d, c = int(FEATURES * shrink), int(LABELS * shrink)
     names = [str(i) for i in range(c)]
     for number, start in enumerate(range(0, n, SHARD_ROWS)):
         rows = min(SHARD_ROWS, n - start)
-        X, Y = sparse_problem(rows, d, c, 200, seed=1000 * seed + number, features_each=WORDS, labels_each=3)
+        X, Y = sparse_problem(
+            rows, d, c, 200, seed=1000 * seed + number, features_each=WORDS, labels_each=3
+        )
         yield Dataset.build(Y, X, label_names=names, task="multilabel")
 
 
@@ -118,7 +153,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     if job["source"] == "memory":
         data = Dataset.build(data.Y, data.X[:], label_names=data.label_names, task=data.task)
     cpu, wall = cpu_seconds(), time.perf_counter()
-    classifier = RembrandtClassifier(preset=job["preset"], device=job["device"], random_state=0).fit_dataset(data)
+    classifier = RembrandtClassifier(
+        preset=job["preset"], device=job["device"], random_state=0
+    ).fit_dataset(data)
     found = {"cpu": cpu_seconds() - cpu, "wall": time.perf_counter() - wall, "peak": peak_bytes()}
     test = Store(root / "test").dataset()
     labels = classifier.model_.top_k(test.X[:], max(KS))[0]
@@ -126,7 +163,10 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     classifier.save(target)
     digest = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()
     found |= {"source": job["source"], "device": job["device"], "model": digest}
-    found |= {"scorers": list(classifier.model_.scorers), "estimate": classifier.settings_["memory_estimate"]}
+    found |= {
+        "scorers": list(classifier.model_.scorers),
+        "estimate": classifier.settings_["memory_estimate"],
+    }
     return found | {f"p@{k}": float(precision_at_k(test.Y, labels, k)) for k in KS}
 
 
@@ -141,14 +181,32 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(measure(json.loads(sys.argv[2]))))
         sys.exit()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", nargs="?", default="nvd-products")
     parser.add_argument("--preset", default="balanced")
-    parser.add_argument("--workers", default="1,2,4", help="numbers of Dask workers, separated by commas; empty: none")
-    parser.add_argument("--limit", type=float, default=1.5, help="GB that the fit in one process may allocate")
-    parser.add_argument("--part", type=float, default=1.0, help="of the training examples of a real set")
+    parser.add_argument(
+        "--workers",
+        default="1,2,4",
+        help="numbers of Dask workers, separated by commas; empty: none",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=1.5, help="GB that the fit in one process may allocate"
+    )
+    parser.add_argument(
+        "--part", type=float, default=1.0, help="of the training examples of a real set"
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of the generated examples")
     parser.add_argument("--store-only", action="store_true", help="do not fit to rows in memory")
     given = parser.parse_args()
     numbers = [int(number) for number in given.workers.split(",") if number]
-    main(given.name, given.preset, numbers, given.limit, given.part, given.scale, not given.store_only)
+    main(
+        given.name,
+        given.preset,
+        numbers,
+        given.limit,
+        given.part,
+        given.scale,
+        not given.store_only,
+    )

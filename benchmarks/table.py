@@ -1,12 +1,14 @@
-"""Rembrandt and other programs in one table: the same split and features, one fit at a time, separate environments.
+"""Rembrandt and other programs in one table: the same split and features, one fit at a time,
+separate environments.
 
-python -m benchmarks.table --install                    create missing environments, then run what has no result yet
-python -m benchmarks.table --peers omikuji --sets bibtex --again
-python -m benchmarks.table --show                       show stored results; --write puts them into docs/benchmarks.md
+python -m benchmarks.table --install                    create missing environments, then run what
+has no result yet python -m benchmarks.table --peers omikuji --sets bibtex --again python -m
+benchmarks.table --show                       show stored results; --write puts them into
+docs/benchmarks.md
 
-The result of each pair of program and set is stored in bench-results/peers. A new run continues after the last result.
-Below the tables are the wins, ties and losses of each preset and the limits on its CPU time, as described in
-benchmarks/peers/contests.py.
+The result of each pair of program and set is stored in bench-results/peers. A new run continues
+after the last result. Below the tables are the wins, ties and losses of each preset and the limits
+on its CPU time, as described in benchmarks/peers/contests.py.
 """
 
 import argparse
@@ -47,7 +49,12 @@ def main(
 
 
 def measure_all(
-    peers: Sequence[Peer], names: Sequence[str], folder: Path, again: bool, limit: float, timeout: float
+    peers: Sequence[Peer],
+    names: Sequence[str],
+    folder: Path,
+    again: bool,
+    limit: float,
+    timeout: float,
 ) -> list[str]:
     """Measure every program on every set, one at a time; return what failed."""
     failures = []
@@ -85,7 +92,11 @@ def show(rows: list[dict[str, Any]], columns: Any = None) -> None:
 
 def _prepare(name: str) -> None:
     """Prepare the features of a set in another process, which frees its memory at its end."""
-    subprocess.run([sys.executable, "-m", "benchmarks.peers.prepare", name], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.peers.prepare", name],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def install_missing(peers: Sequence[Peer]) -> None:
@@ -100,20 +111,37 @@ def install_missing(peers: Sequence[Peer]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", nargs="+", choices=[peer.name for peer in everyone()], metavar="PEER")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--peers", nargs="+", choices=[peer.name for peer in everyone()], metavar="PEER"
+    )
     parser.add_argument("--sets", nargs="+", choices=SETS)
     parser.add_argument("--install", action="store_true", help="create missing environments first")
-    parser.add_argument("--again", action="store_true", help="measure again what has a stored result")
     parser.add_argument(
-        "--limit", type=float, default=600, help="skip fits that are estimated to take more CPU seconds"
+        "--again", action="store_true", help="measure again what has a stored result"
     )
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds after which a program is stopped")
-    parser.add_argument("--show", action="store_true", help="print stored results without measuring")
-    parser.add_argument("--write", action="store_true", help="write stored results to docs/benchmarks.md")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=600,
+        help="skip fits that are estimated to take more CPU seconds",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=3600, help="seconds after which a program is stopped"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print stored results without measuring"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write stored results to docs/benchmarks.md"
+    )
     asked = parser.parse_args()
     if asked.install:
-        install_missing([peer for peer in everyone() if not asked.peers or peer.name in asked.peers])
+        install_missing(
+            [peer for peer in everyone() if not asked.peers or peer.name in asked.peers]
+        )
     if not asked.show and not asked.write:
         main(asked.peers, asked.sets, asked.again, asked.limit, asked.timeout)
     elif asked.show:

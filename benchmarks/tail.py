@@ -1,6 +1,8 @@
-"""The trees of sparse classifiers on sets with many rare labels: accuracy, cost, speed, and what the beam misses.
+"""The trees of sparse classifiers on sets with many rare labels: accuracy, cost, speed, and what
+the beam misses.
 
-python -m benchmarks.tail [NAME ...]      each run has its own process, so that its memory and CPU time are its own
+python -m benchmarks.tail [NAME ...]      each run has its own process, so that its memory and CPU
+time are its own
 """
 
 from typing import Any
@@ -73,8 +75,12 @@ def kept_by_beam(classifier: Any, set_name: str) -> float:
         rows = trees.prepare(X[start : start + BLOCK])
         beam.append(trees.top(rows, 5)[0])
         scores = trees.at(rows, np.tile(np.arange(trees.n_labels), (rows.X.shape[0], 1)))
-        full.append(np.argpartition(-scores, 4, axis=1)[:, :5])  # P@5 does not depend on their order
-    return float(precision_at_k(test.Y, np.vstack(beam), 5) / precision_at_k(test.Y, np.vstack(full), 5))
+        full.append(
+            np.argpartition(-scores, 4, axis=1)[:, :5]
+        )  # P@5 does not depend on their order
+    return float(
+        precision_at_k(test.Y, np.vstack(beam), 5) / precision_at_k(test.Y, np.vstack(full), 5)
+    )
 
 
 if __name__ == "__main__":

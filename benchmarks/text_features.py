@@ -22,11 +22,15 @@ def main(n: int = 30_000, repeats: int = 3) -> dict[str, float]:
         ours = TextFeatures(min_df=2).fit_transform(texts)
         seconds["rembrandt"].append(time.perf_counter() - start)
         start = time.perf_counter()
-        vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)
+        vectorizer = TfidfVectorizer(
+            sublinear_tf=True, min_df=2, token_pattern=r"(?u)\b\w+\b", dtype=np.float32
+        )
         theirs = vectorizer.fit_transform(texts)
         seconds["scikit-learn"].append(time.perf_counter() - start)
     assert ours.shape == theirs.shape
-    median = {name: float(np.median(times[1:])) for name, times in seconds.items()}  # the first run compiles
+    median = {
+        name: float(np.median(times[1:])) for name, times in seconds.items()
+    }  # the first run compiles
     print(f"{len(texts):,} documents, {ours.nnz:,} non-zeros, median of {repeats}")
     for name, value in median.items():
         print(f"{name:<14}{value:>8.2f} s{len(texts) / value:>12,.0f} documents/s")

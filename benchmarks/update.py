@@ -1,6 +1,7 @@
 """Updates with more rows or labels, compared with a fit to all rows.
 
-python -m benchmarks.update [NAME ...]      each run has its own process, so that its CPU time is its own
+python -m benchmarks.update [NAME ...]      each run has its own process, so that its CPU time is
+its own
 """
 
 import time
@@ -48,7 +49,10 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
         cpu = row["cpu"]
         costs = f"{cpu['update']:>11.1f}{cpu['fit']:>8.1f}{cpu['refit']:>8.1f}{cpu['update'] / cpu['fit']:>14.1%}"
         print(f"{name:<30}{precisions}{costs}", flush=True)
-        outside = f"{row['outside']:.1%} of the weight of the labels in the update is outside the embedding"
+        outside = (
+            f"{row['outside']:.1%} of the weight of the labels in the update is outside the "
+            "embedding"
+        )
         print(f"{'':<30}{row['n_new_labels']:,} new labels; {outside}", flush=True)
     return results
 
@@ -71,7 +75,11 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
         cpu[what], wall[what] = cpu_seconds() - start_cpu, time.perf_counter() - start
         return result
 
-    classifier = timed("first", RembrandtClassifier(growable=True, random_state=seed, **settings).fit_dataset, first)
+    classifier = timed(
+        "first",
+        RembrandtClassifier(growable=True, random_state=seed, **settings).fit_dataset,
+        first,
+    )
     before = measure(classifier, test).model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the result shows whether a refit is due
@@ -79,7 +87,12 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
     updated = measure(classifier, test).model
     full = timed("fit", RembrandtClassifier(random_state=seed, **settings).fit_dataset, train)
     recipe = Recipe.from_json(full.settings_)  # a refit does not choose settings again
-    timed("refit", RembrandtClassifier(random_state=seed, **settings).fit_dataset, train, recipe=recipe)
+    timed(
+        "refit",
+        RembrandtClassifier(random_state=seed, **settings).fit_dataset,
+        train,
+        recipe=recipe,
+    )
     entry = classifier.settings_["updates"][-1]
     return {
         "before": before,
@@ -95,7 +108,8 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
 def split(train: Any, of: str, fraction: float, seed: int) -> tuple[Any, Any]:
     """Return the examples of the first fit, over their own labels, and those of the update.
 
-    The update has a random ``fraction`` of the rows, or all rows with a label from a random ``fraction`` of the labels.
+    The update has a random ``fraction`` of the rows, or all rows with a label from a random
+    ``fraction`` of the labels.
     """
     import numpy as np
 
@@ -105,7 +119,9 @@ def split(train: Any, of: str, fraction: float, seed: int) -> tuple[Any, Any]:
         late = train.Y @ late.astype(np.float32) > 0
     first, later = train.rows(~late), train.rows(late)
     used = np.bincount(first.Y.indices, minlength=first.n_labels) > 0
-    known = [label for label, is_used in zip(first.label_names, used.tolist(), strict=True) if is_used]
+    known = [
+        label for label, is_used in zip(first.label_names, used.tolist(), strict=True) if is_used
+    ]
     return first.align_labels(known), later
 
 

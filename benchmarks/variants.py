@@ -56,7 +56,9 @@ def parts_of(name: str) -> tuple[str, str]:
     """Return the set and the kind of a variant; the kind is empty for a set itself."""
     base, comma, kind = name.partition(", ")
     if base not in catalogue.ENTRIES or (comma and kind not in KINDS.get(base, ())):
-        raise ValueError(f"there is no problem {name!r}; choose a set or one of {'; '.join(VARIANTS)}")
+        raise ValueError(
+            f"there is no problem {name!r}; choose a set or one of {'; '.join(VARIANTS)}"
+        )
     return base, kind
 
 
@@ -66,7 +68,9 @@ def load(name: str, folder: str | Path | None = None) -> tuple[Dataset, Dataset]
     entry = catalogue.ENTRIES[base]
     options = {"text": ["title"]} if kind == "titles" else {}
     root = catalogue.require_folder(entry, folder)
-    train, test = (read(root / part, **{**entry.options, **options}) for part in (entry.train, entry.test))
+    train, test = (
+        read(root / part, **{**entry.options, **options}) for part in (entry.train, entry.test)
+    )
     if kind == "half":
         return half(train), test
     if kind in ("part", "words"):
@@ -75,21 +79,31 @@ def load(name: str, folder: str | Path | None = None) -> tuple[Dataset, Dataset]
         return rare(train, test)
     if kind == "time":
         columns = entry.options | {"labels": "published", "label_separator": None}
-        return split_by_year(train, test, *(years(read(root / part, **columns)) for part in (entry.train, entry.test)))
+        return split_by_year(
+            train,
+            test,
+            *(years(read(root / part, **columns)) for part in (entry.train, entry.test)),
+        )
     return train, test
 
 
 def half(train: Dataset, seed: int = 0) -> Dataset:
     """Return half of the rows, with the labels that they have."""
     n = train.n_examples
-    return with_seen_labels(train.rows(np.sort(np.random.default_rng(seed).permutation(n)[: n // 2])))
+    return with_seen_labels(
+        train.rows(np.sort(np.random.default_rng(seed).permutation(n)[: n // 2]))
+    )
 
 
 def rare(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
-    """Keep labels with fewer than `RARE` training examples, and the rows of both parts that have one."""
+    """Keep labels with fewer than `RARE` training examples, and the rows of both parts that have
+    one.
+    """
     counts = np.bincount(train.Y.indices, minlength=train.n_labels)
     return with_labels(
-        train, test, [train.label_names[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()]
+        train,
+        test,
+        [train.label_names[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()],
     )
 
 
@@ -108,7 +122,9 @@ def years(dated: Dataset) -> Any:
     return np.array([int(name[:4]) for name in dated.label_names])[dated.Y.indices]
 
 
-def split_by_year(train: Dataset, test: Dataset, train_years: Any, test_years: Any) -> tuple[Dataset, Dataset]:
+def split_by_year(
+    train: Dataset, test: Dataset, train_years: Any, test_years: Any
+) -> tuple[Dataset, Dataset]:
     """Divide the rows of both parts again, at the end of `LAST_YEAR`."""
     names = sorted({*train.label_names, *test.label_names})
     whole = [part.align_labels(names) for part in (train, test)]

@@ -47,16 +47,21 @@ with tempfile.TemporaryDirectory() as name:
     write_csv(folder / "test.csv", 100, seed=1)
 
     train, test = (
-        read(folder / f"{part}.csv", text="question", labels="tags", label_separator=";") for part in ("train", "test")
+        read(folder / f"{part}.csv", text="question", labels="tags", label_separator=";")
+        for part in ("train", "test")
     )
     classifier = RembrandtClassifier(preset="fast", random_state=0).fit_dataset(train)
     print(f"P@1 on {test.n_examples} other questions: {measure(classifier, test).model['p@1']:.1%}")
-    classifier.save(folder / "model", extra={"examples": train.texts[:3]})  # the page shows the examples
+    classifier.save(
+        folder / "model", extra={"examples": train.texts[:3]}
+    )  # the page shows the examples
 
     command = [sys.executable, "-m", "rembrandt", "serve", folder / "model", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
         try:
-            line = service.stdout.readline()  # Serving model at http://127.0.0.1:8000 (Ctrl-C to stop)
+            line = (
+                service.stdout.readline()
+            )  # Serving model at http://127.0.0.1:8000 (Ctrl-C to stop)
             address = line.split(" at ")[1].split()[0]
             asked = json.dumps({"texts": ["Which oven for yeast dough?"], "top_k": 2}).encode()
             request = Request(f"{address}/v1/predict", asked, {"Content-Type": "application/json"})

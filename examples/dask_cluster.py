@@ -1,7 +1,8 @@
 """Data on disk, and workers that share it: the model has the same bits as that of one process.
 
-On the command line: ``rembrandt data convert part-*.csv --output store``, then ``rembrandt fit store --device dask``,
-or ``--scheduler tcp://head:8786`` for a cluster of your own. Needs ``pip install 'rembrandt[dask]'``.
+On the command line: ``rembrandt data convert part-*.csv --output store``, then ``rembrandt fit
+store --device dask``, or ``--scheduler tcp://head:8786`` for a cluster of your own. Needs ``pip
+install 'rembrandt[dask]'``.
 """
 
 import tempfile
@@ -29,8 +30,12 @@ def main() -> None:
         "normalize": False,
     }
     with tempfile.TemporaryDirectory() as folder:
-        store = write_store(halves, Path(folder) / "store")  # files larger than memory: rembrandt.data.convert.convert
-        shared = RembrandtClassifier(**fixed, random_state=0, device="dask?workers=2").fit_dataset(store.dataset())
+        store = write_store(
+            halves, Path(folder) / "store"
+        )  # files larger than memory: rembrandt.data.convert.convert
+        shared = RembrandtClassifier(**fixed, random_state=0, device="dask?workers=2").fit_dataset(
+            store.dataset()
+        )
         alone = RembrandtClassifier(**fixed, random_state=0).fit_dataset(store.dataset())
     names, _ = shared.predict_topk(features.transform(test.texts[:3]), k=2)
     print(names, (alone.predict_topk(features.transform(test.texts[:3]), k=2)[0] == names).all())

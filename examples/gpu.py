@@ -1,4 +1,6 @@
-"""Fit and predict on a GPU. A model does not depend on where it was fitted. Needs ``pip install 'rembrandt[gpu]'``."""
+"""Fit and predict on a GPU. A model does not depend on where it was fitted. Needs ``pip install
+'rembrandt[gpu]'``.
+"""
 
 import sys
 import tempfile

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; this file is imported before NumPy
-    for variable in ("REMBRANDT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # workers share the cores; this file is imported before NumPy
+    for variable in (
+        "REMBRANDT_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+    ):
         os.environ.setdefault(variable, "1")
 
 
@@ -23,7 +30,9 @@ def real_data() -> Path:
     """The folder of real data sets; skips the test where there is none."""
     folder = Path(os.environ.get("REMBRANDT_DATA", ""))
     if not os.environ.get("REMBRANDT_DATA") or not folder.is_dir():
-        pytest.skip("no real data: set REMBRANDT_DATA to the folder that contains aloi/, bibtex/, ...")
+        pytest.skip(
+            "no real data: set REMBRANDT_DATA to the folder that contains aloi/, bibtex/, ..."
+        )
     return folder
 
 
@@ -31,9 +40,14 @@ def real_data() -> Path:
 def browser() -> Iterator[Any]:
     """One Chromium for the tests of a module; skips them where there is none.
 
-    Not for the session: playwright keeps an event loop running, and tests of coroutines start their own.
+    Not for the session: playwright keeps an event loop running, and tests of coroutines start their
+    own.
     """
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if found is None:
         pytest.skip("no browser here: install Debian's package chromium")
     from playwright.sync_api import sync_playwright

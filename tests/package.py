@@ -1,7 +1,8 @@
-"""Try a built wheel as a new user would: ``python -m tests.package dist``, after ``python -m build``.
+"""Try a built wheel as a new user would: ``python -m tests.package dist``, after ``python -m
+build``.
 
-The wheel is installed into a clean environment, without the extras. There ``rembrandt --version`` and a small fit must
-work.
+The wheel is installed into a clean environment, without the extras. There ``rembrandt --version``
+and a small fit must work.
 """
 
 import subprocess
@@ -39,10 +40,18 @@ def check_contents(dist: Path) -> Path:
     with zipfile.ZipFile(wheel) as opened:
         in_wheel = set(opened.namelist())
     with tarfile.open(sdist) as opened_sdist:
-        in_sdist = {member.name.split("/", 1)[1] for member in opened_sdist.getmembers() if member.isfile()}
-    package = {path.relative_to("src").as_posix() for path in Path("src").rglob("*") if path.suffix in SOURCES}
+        in_sdist = {
+            member.name.split("/", 1)[1] for member in opened_sdist.getmembers() if member.isfile()
+        }
+    package = {
+        path.relative_to("src").as_posix()
+        for path in Path("src").rglob("*")
+        if path.suffix in SOURCES
+    }
     assert package <= in_wheel, package - in_wheel
-    assert {f"src/{name}" for name in package} <= in_sdist, "files of the package are missing in the sdist"
+    assert {f"src/{name}" for name in package} <= in_sdist, (
+        "files of the package are missing in the sdist"
+    )
     data = {name for name in in_sdist if not name.endswith(SOURCES)}
     assert not data, data
     for file in (wheel, sdist):
@@ -59,7 +68,9 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     python, rembrandt = programs / "python", programs / "rembrandt"
 
     def call(*command: str | Path) -> str:
-        return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+        return subprocess.run(
+            command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
 
     call(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel.resolve())
     assert call(rembrandt, "--version").split()[-1] == __version__
@@ -69,7 +80,10 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     read_as = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
     call(rembrandt, "fit", "train.tsv", *read_as, "--preset", "fast", "--output", "model")
     assert "P@k" in call(rembrandt, "evaluate", "model", "test.tsv")
-    assert call(rembrandt, "predict", "model", "test.tsv", "--top-k", "1").count("topic-") == test.n_examples
+    assert (
+        call(rembrandt, "predict", "model", "test.tsv", "--top-k", "1").count("topic-")
+        == test.n_examples
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3, calibration, memory."""
+"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3,
+calibration, memory.
+"""
 
 import json
 from dataclasses import replace
@@ -79,19 +81,29 @@ class TestScorers:
             fit_model(data, recipe(name, n_components=20, **exact)).scorers[name]
             for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
         )
-        assert_allclose(all_scores(weighted, weighted.prepare(X)), all_scores(plain, plain.prepare(X)), atol=1e-2)
+        assert_allclose(
+            all_scores(weighted, weighted.prepare(X)),
+            all_scores(plain, plain.prepare(X)),
+            atol=1e-2,
+        )
 
     def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self):
-        blend = Blend({"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0)
+        blend = Blend(
+            {"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0
+        )
         data = texts()
         model = fit_model(data, recipe("trees", "embedding"), blend, 0.3)
         assert (model.blend, model.threshold) == (blend, 0.3)
-        alone = fit_model(data, recipe("trees"), replace(blend, weights={"trees": blend.weights["trees"]}))
+        alone = fit_model(
+            data, recipe("trees"), replace(blend, weights={"trees": blend.weights["trees"]})
+        )
         assert_allclose(model.log_odds(data.X[:]), alone.log_odds(data.X[:]), rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
         train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
-        embedding, both = (fit_model(train, recipe(*names)) for names in (("embedding",), ("trees", "embedding")))
+        embedding, both = (
+            fit_model(train, recipe(*names)) for names in (("embedding",), ("trees", "embedding"))
+        )
         assert first_is_right(both, test) > first_is_right(embedding, test) + 0.3
 
     def test_an_embedding_of_features_goes_with_trees(self):
@@ -99,21 +111,29 @@ class TestScorers:
         model = fit_model(data, recipe("trees", "embedding", method="pca"))
         assert np.isfinite(model.log_odds(data.X[:])).all() and first_is_right(model, data) > 0.9
 
-    @pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "embedding")], ids="-".join)
+    @pytest.mark.parametrize(
+        "names", [("trees",), ("centroids",), ("trees", "embedding")], ids="-".join
+    )
     def test_rows_on_disk_give_the_model_of_rows_in_memory(self, names, tmp_path):
-        (tmp_path / "rows.svm").write_text("".join(f"{i % 3} {i % 3}:1 {3 + i % 5}:1\n" for i in range(30)))
+        (tmp_path / "rows.svm").write_text(
+            "".join(f"{i % 3} {i % 3}:1 {3 + i % 5}:1\n" for i in range(30))
+        )
         stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset()
         X = stored.X[:]
         data = examples(X, stored.Y)
         found, expected = (
-            fit_model(own, recipe(*names, n_components=2), place=place_for("cpu", own.X)).probabilities(X)
+            fit_model(
+                own, recipe(*names, n_components=2), place=place_for("cpu", own.X)
+            ).probabilities(X)
             for own in (replace(data, X=stored.X), data)
         )
         assert_allclose(found, expected, atol=1e-5)
 
 
 class TestAlgorithm3:
-    """The paper's classifier: label embedding, ridge regression on it, logistic regression in it."""
+    """The paper's classifier: label embedding, ridge regression on it, logistic regression in
+    it.
+    """
 
     def test_it_is_an_embedding_with_a_logistic_decoder_and_no_kernel(self):
         X, y = blobs(n=600, noise=1.0)
@@ -129,8 +149,8 @@ class TestAlgorithm3:
             random_state=0,
         ).fit(X, y)
         [scorer] = classifier.model_.scorers.values()
-        # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the regression on YV.
-        # The rows that stop the decoder have no weight in the embedding.
+        # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the
+        # regression on YV. The rows that stop the decoder have no weight in the embedding.
         X1, Y = np.hstack([X, np.ones((len(X), 1))]), np.eye(6)[y]
         stopping = stopping_rows(sparse.csr_array(Y), None, True, 0)
         X1, Y = np.delete(X1, stopping, axis=0), np.delete(Y, stopping, axis=0)
@@ -142,8 +162,8 @@ class TestAlgorithm3:
         signs = np.sign((scorer.vectors * V).sum(axis=0))
         assert_allclose(scorer.vectors, V * signs, atol=1e-4)
         assert_allclose(scorer.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
-        # Scores are linear in the projected rows, and predict new rows about as well as an exact logistic regression
-        # on them; ours stops early.
+        # Scores are linear in the projected rows, and predict new rows about as well as an exact
+        # logistic regression on them; ours stops early.
         H = np.hstack([X, np.ones((len(X), 1))]) @ scorer.projection
         new, expected = blobs(n=600, noise=1.0, seed=1)
         assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
@@ -158,9 +178,13 @@ class TestAlgorithm3:
 
 class TestCalibration:
     @pytest.mark.parametrize("multiclass", [False, True])
-    @pytest.mark.parametrize("names", [("embedding",), ("trees",), ("trees", "embedding")], ids="-".join)
+    @pytest.mark.parametrize(
+        "names", [("embedding",), ("trees",), ("trees", "embedding")], ids="-".join
+    )
     def test_learned_probabilities_are_near_the_truth(self, names, multiclass):
-        train, test = (examples(*skewed(n=1200, multiclass=multiclass, seed=seed)) for seed in (0, 2))
+        train, test = (
+            examples(*skewed(n=1200, multiclass=multiclass, seed=seed)) for seed in (0, 2)
+        )
         asked = recipe(*names)
         choice = choose(train, asked, 2)
         model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
@@ -189,7 +213,10 @@ class TestCalibration:
         def f1(threshold):
             return f1_score(
                 truth,
-                indicator(predicted_sets(replace(model, threshold=threshold), test.X[:])[0], model.n_labels).toarray(),
+                indicator(
+                    predicted_sets(replace(model, threshold=threshold), test.X[:])[0],
+                    model.n_labels,
+                ).toarray(),
                 average="micro",
             )
 
@@ -206,7 +233,9 @@ class TestMemory:
 
     def test_what_is_open_in_an_embedding_that_is_not_there_needs_nothing(self):
         data = examples(*directions())
-        assert check_memory(data, recipe("trees", kernel="auto")) == check_memory(data, recipe("trees"))
+        assert check_memory(data, recipe("trees", kernel="auto")) == check_memory(
+            data, recipe("trees")
+        )
 
     def test_a_fit_that_does_not_fit_is_refused_before_it_begins(self, monkeypatch):
         data = examples(*directions())
@@ -231,7 +260,9 @@ class TestFirstTree:
         monkeypatch.setattr("rembrandt.selection.halving.NEARLY_ALL", 0.8)
         data, choice = self.choice()
         arrays, facts = choice.arrays()
-        again = Choice.from_arrays(arrays, json.loads(json.dumps(facts)))  # as after an interruption
+        again = Choice.from_arrays(
+            arrays, json.loads(json.dumps(facts))
+        )  # as after an interruption
         models = [
             fit_model(data, each.recipe, each.blend, each.threshold, first_trees=each.first_trees)
             for each in (choice, again)

@@ -19,7 +19,12 @@ from rembrandt.memory import Shape, available, check, estimate
 from rembrandt.recipe import EmbeddingSettings
 from tests.estimators.problems import settled
 
-DECODERS = ("ridge", "logistic", "transpose", "candidates")  # kinds of a shape: a discriminant is one of ridge
+DECODERS = (
+    "ridge",
+    "logistic",
+    "transpose",
+    "candidates",
+)  # kinds of a shape: a discriminant is one of ridge
 SMALL = Shape(n=1000, d=100, c=50, nonzeros=20_000, k=20, width=40, mapped=20, decoder="ridge")
 ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, width=1020, mapped=5000)
 
@@ -27,7 +32,9 @@ ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, widt
 def test_trees_count_and_can_be_left_out():
     with_trees = replace(SMALL, together=10**12)
     assert estimate(with_trees)["total"] > estimate(SMALL)["total"]
-    with pytest.raises(MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)") as refused:
+    with pytest.raises(
+        MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)"
+    ) as refused:
         check(with_trees)
     assert refused.value.parameters == ("n_components", "decoder", "scorers")
     alone = replace(with_trees, k=0, width=0, mapped=0, decoder="transpose")
@@ -39,7 +46,10 @@ def test_trees_count_and_can_be_left_out():
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_what_is_advised_are_parameters(decoder):
-    known = {*inspect.signature(RembrandtClassifier).parameters, *(field.name for field in fields(EmbeddingSettings))}
+    known = {
+        *inspect.signature(RembrandtClassifier).parameters,
+        *(field.name for field in fields(EmbeddingSettings)),
+    }
     with pytest.raises(MemoryEstimateError) as refused:
         check(replace(ABSURD, decoder=decoder, together=10**12))
     assert set(refused.value.parameters) <= known
@@ -52,7 +62,9 @@ def test_a_small_problem_needs_little():
 
 def test_the_total_is_the_data_and_the_largest_stage():
     parts = estimate(ABSURD)
-    assert parts["total"] == memory.LIBRARIES + parts["data"] + max(parts["embedding"], parts["decoder"])
+    assert parts["total"] == memory.LIBRARIES + parts["data"] + max(
+        parts["embedding"], parts["decoder"]
+    )
 
 
 @pytest.mark.parametrize("part", ["n", "d", "c", "nonzeros", "k", "width", "mapped"])
@@ -61,10 +73,14 @@ def test_more_of_anything_never_needs_less(part, decoder):
     shape = replace(SMALL, decoder=decoder)
     larger = replace(shape, **{part: 1000 * getattr(shape, part)})
     assert estimate(larger)["total"] >= estimate(shape)["total"]
-    assert any(estimate(larger)[name] > estimate(shape)[name] for name in ("data", "embedding", "decoder"))
+    assert any(
+        estimate(larger)[name] > estimate(shape)[name] for name in ("data", "embedding", "decoder")
+    )
 
 
-@pytest.mark.parametrize(("decoder", "more"), [("transpose", 0), ("ridge", 0), ("ridge", 1000), ("logistic", 1000)])
+@pytest.mark.parametrize(
+    ("decoder", "more"), [("transpose", 0), ("ridge", 0), ("ridge", 1000), ("logistic", 1000)]
+)
 def test_the_decoder_weights_are_counted(decoder, more):
     shape = replace(SMALL, decoder=decoder, mapped=SMALL.k + more, c=10**6)
     assert estimate(shape)["decoder"] >= 4 * shape.mapped * shape.c
@@ -115,7 +131,13 @@ def test_limits_of_control_groups(tmp_path):
     group("a/b", 1_000, 5_000)
     assert available(tmp_path) == 0
     (proc / "cgroup").write_text("5:cpu,memory:/c\n4:pids:/a\n")
-    group("memory/c", 700, 300, 50, ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
+    group(
+        "memory/c",
+        700,
+        300,
+        50,
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    )
     assert available(tmp_path) == 450
 
 
@@ -127,7 +149,9 @@ def test_a_limit_on_the_address_space():
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         print(available())
     """
-    answer = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
     assert 1 << 30 < int(answer.stdout) < 4 << 30
 
 
@@ -187,7 +211,9 @@ def test_a_device_has_a_memory_of_its_own(monkeypatch):
         RembrandtClassifier(**settled(n_components=2, device="cpu,cpu")).fit(*problem())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only the C library of Linux keeps freed memory")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only the C library of Linux keeps freed memory"
+)
 def test_freed_memory_is_given_back():
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

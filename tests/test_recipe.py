@@ -36,7 +36,9 @@ GIVEN = {
     "decoder": "logistic",
     "decoder_ridge": 0.2,
     "kernel": "laplacian",
-    "embedding": EmbeddingSettings(n_iter=2, leave_out=0.25, kernel_scale=0.5, n_random_features=50, proposes=True),
+    "embedding": EmbeddingSettings(
+        n_iter=2, leave_out=0.25, kernel_scale=0.5, n_random_features=50, proposes=True
+    ),
 }
 
 
@@ -61,7 +63,10 @@ class TestPresets:
     def test_each_has_its_scorers(self):
         found = {preset: resolved(preset=preset).scorers for preset in PRESETS}
         assert found == {"fast": ("trees", "centroids"), "balanced": SCORERS, "best": SCORERS}
-        assert resolved(examples(*several()), preset="fast").scorers == ("centroids", "embedding")  # dense features
+        assert resolved(examples(*several()), preset="fast").scorers == (
+            "centroids",
+            "embedding",
+        )  # dense features
 
     def test_fast_has_the_embedding_where_features_are_few_and_trees_take_long(self, monkeypatch):
         monkeypatch.setattr(recipe, "CHEAP_TREES", 0)
@@ -97,14 +102,22 @@ class TestPresets:
         X, Y = several()
         names = [str(label) for label in range(Y.shape[1])]
         parts = [
-            Dataset.build(sparse.csr_array(Y[rows].astype("f4")), sparse.csr_array(X[rows]), label_names=names)
+            Dataset.build(
+                sparse.csr_array(Y[rows].astype("f4")), sparse.csr_array(X[rows]), label_names=names
+            )
             for rows in (slice(100), slice(100, None))
         ]
         stored = write_store(parts, tmp_path / "store").dataset()
-        monkeypatch.setattr(recipe, "STORED_WEIGHTS", 3 * label_feature_pairs(as_rows(stored.X), stored.Y))
+        monkeypatch.setattr(
+            recipe, "STORED_WEIGHTS", 3 * label_feature_pairs(as_rows(stored.X), stored.Y)
+        )
         assert resolved(examples(stored.X, stored.Y)).trees.n_trees == 3
-        assert resolved(examples(stored.X, stored.Y), trees=TreeSettings(n_trees=4)).trees.n_trees == 4
-        assert resolved(examples(stored.X, stored.Y), trees=TreeSettings(cost=1.0)).trees.n_trees == 3
+        assert (
+            resolved(examples(stored.X, stored.Y), trees=TreeSettings(n_trees=4)).trees.n_trees == 4
+        )
+        assert (
+            resolved(examples(stored.X, stored.Y), trees=TreeSettings(cost=1.0)).trees.n_trees == 3
+        )
         monkeypatch.setattr(recipe, "STORED_WEIGHTS", 0)
         assert resolved(examples(stored.X, stored.Y)).trees.n_trees == 1
         assert resolved().trees.n_trees == 5
@@ -120,11 +133,15 @@ class TestPresets:
         found = resolved(preset=preset, n_components="auto")
         own = ("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize")
         assert [getattr(found, name) for name in own] == ["auto"] * 6
-        assert found.trees.cost == found.embedding.leave_out == found.embedding.label_power == "auto"
+        assert (
+            found.trees.cost == found.embedding.leave_out == found.embedding.label_power == "auto"
+        )
 
     def test_more_rows_have_fewer_random_features(self):
         def features(n, preset):
-            Y = sparse.csr_array((np.ones(n, np.float32), np.zeros(n, int), np.arange(n + 1)), shape=(n, 3))
+            Y = sparse.csr_array(
+                (np.ones(n, np.float32), np.zeros(n, int), np.arange(n + 1)), shape=(n, 3)
+            )
             found = resolved(examples(np.zeros((n, 1)), Y), preset=preset)
             assert found.kernel == (None if n > 10_000 else "auto")  # a kernel would take too long
             return found.embedding.n_random_features
@@ -137,7 +154,9 @@ class TestPresets:
 
 class TestProposals:
     def many(self):
-        Y = sparse.csr_array((np.ones(20, np.float32), np.arange(20), np.arange(21)), shape=(20, 10**6))
+        Y = sparse.csr_array(
+            (np.ones(20, np.float32), np.arange(20), np.arange(21)), shape=(20, 10**6)
+        )
         return examples(np.eye(20), Y)
 
     def test_the_embedding_searches_few_labels_or_where_no_other_scorer_does(self):
@@ -166,7 +185,10 @@ class TestScorers:
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_settings_of_the_trees_add_them_and_drop_nothing(self, preset):
-        assert set(resolved(preset=preset, trees=TreeSettings()).scorers) == {*PRESETS[preset].scorers, "trees"}
+        assert set(resolved(preset=preset, trees=TreeSettings()).scorers) == {
+            *PRESETS[preset].scorers,
+            "trees",
+        }
 
     def test_a_regressor_adds_the_embedding(self):
         assert resolved(preset="fast", regressor=Ridge()).scorers == SCORERS
@@ -175,7 +197,9 @@ class TestScorers:
     def test_those_that_are_named_come_in_the_order_of_fitting(self, names):
         expected = tuple(name for name in SCORERS if name in names)
         for several_names in (tuple(names), list(names), set(names)):
-            found = resolved(preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=several_names)
+            found = resolved(
+                preset="fast", kernel="gaussian", trees=TreeSettings(), scorers=several_names
+            )
             assert found.scorers == expected
         assert resolved(scorers=names[0]).scorers == (names[0],)
 
@@ -243,7 +267,9 @@ REFUSED = [
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("given", REFUSED, ids=lambda given: "-".join(f"{k}={v}" for k, v in given.items()))
+    @pytest.mark.parametrize(
+        "given", REFUSED, ids=lambda given: "-".join(f"{k}={v}" for k, v in given.items())
+    )
     def test_the_error_names_the_parameter(self, given):
         with pytest.raises(SettingsError) as refused:
             resolved(**given)
@@ -330,7 +356,9 @@ RECIPES = st.builds(
         tol=positive,
         center=st.booleans(),
     ),
-    trees=st.builds(TreeSettings, n_trees=auto | whole, pairs=auto | positive, cost=auto | positive, beam=whole),
+    trees=st.builds(
+        TreeSettings, n_trees=auto | whole, pairs=auto | positive, cost=auto | positive, beam=whole
+    ),
     growable=st.booleans(),
     threshold=st.sampled_from(("micro", "macro")) | positive,
     seed=st.integers(0, 2**31 - 1),
@@ -342,7 +370,9 @@ class TestJson:
     def test_there_and_back(self, recipe):
         facts = json.loads(json.dumps(recipe.to_json()))
         assert Recipe.from_json(facts) == recipe
-        assert Recipe.from_json(facts | {"rank": 3, "quality": 0.5}) == recipe, "facts about a fit are ignored"
+        assert Recipe.from_json(facts | {"rank": 3, "quality": 0.5}) == recipe, (
+            "facts about a fit are ignored"
+        )
 
     def test_a_regressor_is_named_and_cannot_be_rebuilt(self):
         facts = Recipe(regressor=Ridge(alpha=3.0)).to_json()
@@ -352,9 +382,13 @@ class TestJson:
         assert refused.value.parameters == ("regressor",)
 
     @pytest.mark.parametrize("part", [None, "embedding", "trees"])
-    @pytest.mark.parametrize("value", [-1, 1e999, "x", [], [[]], {"a": 1}, "9" * 5000], ids=range(7))
+    @pytest.mark.parametrize(
+        "value", [-1, 1e999, "x", [], [[]], {"a": 1}, "9" * 5000], ids=range(7)
+    )
     def test_values_of_a_wrong_type_are_refused(self, part, value):
-        """JSON from a checkpoint is not trusted: a setting has a possible value, or the recipe is refused."""
+        """JSON from a checkpoint is not trusted: a setting has a possible value, or the recipe is
+        refused.
+        """
         facts = json.loads(json.dumps(PRESETS["best"].to_json()))
         inner = facts if part is None else facts[part]
         names = set(inner) - {"regressor"}
@@ -364,7 +398,9 @@ class TestJson:
                 Recipe.from_json(changed if part is None else {**facts, part: changed})
             assert len(str(refused.value)) < 2500
 
-    @pytest.mark.parametrize("facts", [{}, [], "recipe", {"embedding": {}, "trees": {}, "scorers": 3}], ids=repr)
+    @pytest.mark.parametrize(
+        "facts", [{}, [], "recipe", {"embedding": {}, "trees": {}, "scorers": 3}], ids=repr
+    )
     def test_what_is_no_recipe_is_refused(self, facts):
         with pytest.raises(SettingsError):
             Recipe.from_json(facts)

@@ -1,4 +1,6 @@
-"""More examples and labels for a fitted model: the decoder becomes that of ridge on all rows, in the same embedding."""
+"""More examples and labels for a fitted model: the decoder becomes that of ridge on all rows, in
+the same embedding.
+"""
 
 from dataclasses import replace
 
@@ -29,7 +31,9 @@ ignore_due = pytest.mark.filterwarnings("ignore::rembrandt.errors.RembrandtWarni
 
 
 def dense_ridge(Phi, Y, strength, w):
-    """Solve ridge with a free intercept by its equations; nothing is shared with the code under test."""
+    """Solve ridge with a free intercept by its equations; nothing is shared with the code under
+    test.
+    """
     mu, nu = w @ Phi / w.sum(), w @ Y / w.sum()
     A = (Phi - mu).T * w @ (Phi - mu)
     A += strength * np.trace(A) / w.sum() * np.eye(len(A))
@@ -61,7 +65,9 @@ class TestExact:
         X = rng.standard_normal((n, 6)) + 3 * rng.standard_normal(6)
         Y = (rng.random((n, c)) < 0.3).astype(np.float32)
         Y[0, :labels], Y[:30, labels:] = 1, 0  # new labels come with the later rows
-        w = rng.choice([0.5, 1.0, 1.5, 2.0], n) if weighted else None  # exact in float32, as labels are
+        w = (
+            rng.choice([0.5, 1.0, 1.5, 2.0], n) if weighted else None
+        )  # exact in float32, as labels are
         recipe = Recipe(
             n_components=4,
             decoder_ridge=strength,
@@ -98,7 +104,9 @@ class TestExact:
     def test_an_updated_classifier_is_saved_and_updated_again(self, more, tmp_path):
         X, Y = directions()
         Y[:400, 10:] = 0
-        classifier = RembrandtClassifier(**settled(growable=True, **more)).fit(X[:400], sparse.csr_array(Y[:400, :10]))
+        classifier = RembrandtClassifier(**settled(growable=True, **more)).fit(
+            X[:400], sparse.csr_array(Y[:400, :10])
+        )
         start = classifier.build_shortlist().model_
         classifier.partial_fit(X[400:450], Y[400:450], classes=range(12)).save(tmp_path / "model")
         again = load(tmp_path / "model")
@@ -121,7 +129,9 @@ class TestExact:
     def test_many_small_updates_in_float32_stay_near_one_large_update(self):
         X, Y = directions(n=900)
         X = X.astype(np.float32)
-        start = RembrandtClassifier(**settled(growable=True, **KERNEL)).fit(X[:300], sparse.csr_array(Y[:300]))
+        start = RembrandtClassifier(**settled(growable=True, **KERNEL)).fit(
+            X[:300], sparse.csr_array(Y[:300])
+        )
         scores = []
         for size in (600, 10):
             one = RembrandtClassifier(**start.get_params())
@@ -137,7 +147,10 @@ class TestExact:
         X, Y = directions(n=120, labels=3, d=5, multiclass=True)
         y = Y.argmax(axis=1)
         (tmp_path / "rows.svm").write_text(
-            "".join(f"{c} {' '.join(f'{j}:{v:.3f}' for j, v in enumerate(row))}\n" for c, row in zip(y, X, strict=True))
+            "".join(
+                f"{c} {' '.join(f'{j}:{v:.3f}' for j, v in enumerate(row))}\n"
+                for c, row in zip(y, X, strict=True)
+            )
         )
         stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=50).dataset()
         classifiers = []
@@ -158,7 +171,9 @@ class TestLabels:
         old = ~truth[:, 10:].any(axis=1)
 
         def found(rows):
-            return np.take_along_axis(truth[rows], classifier.top_columns(test[rows], 1)[0], axis=1).mean()
+            return np.take_along_axis(
+                truth[rows], classifier.top_columns(test[rows], 1)[0], axis=1
+            ).mean()
 
         before = found(old)
         with pytest.warns(RembrandtWarning, match="outside the embedding"):
@@ -168,16 +183,21 @@ class TestLabels:
         assert found(old) > before - 0.05 and found(~old) > 0.4
         likely = classifier.predict_proba(test)[:, 10:]
         assert likely[truth[:, 10:] == 1].mean() > 3 * likely[truth[:, 10:] == 0].mean()
-        # The vector of a new label is near the projected rows that have it, as those of the fit are.
+        # The vector of a new label is near the projected rows that have it, as those of the fit
+        # are.
         scores = classifier.model_.embedding.project(test) @ classifier.embedding_.T
-        assert scores[:, 10][truth[:, 10] == 1].mean() > scores[:, 10][truth[:, 10] == 0].mean() + 0.3
+        assert (
+            scores[:, 10][truth[:, 10] == 1].mean() > scores[:, 10][truth[:, 10] == 0].mean() + 0.3
+        )
 
     def test_integers_in_lists_survive_a_second_call(self):
         X, Y = directions()
         classifier = RembrandtClassifier(**settled())
         for rows in (slice(0, 300), slice(300, 400), slice(400, 500)):
             classifier.partial_fit(X[rows], lists_of(Y[rows]))
-        assert classifier.classes_.dtype.kind == "i" and classifier.classes_.tolist() == list(range(12))
+        assert classifier.classes_.dtype.kind == "i" and classifier.classes_.tolist() == list(
+            range(12)
+        )
         assert_array_equal(classifier.label_counts_, Y.sum(axis=0))
 
     def test_strings_in_lists_survive_a_second_call(self):
@@ -194,7 +214,9 @@ class TestLabels:
         classifier = RembrandtClassifier(kernel="gaussian", embedding=settings, random_state=0)
         names = [[f"label {j}" for j in each] for each in lists_of(Y)]
         classifier.partial_fit(X[:60], names[:60])
-        assert classifier.settings_["decoder"] == "ridge", "an open decoder is one that can be updated"
+        assert classifier.settings_["decoder"] == "ridge", (
+            "an open decoder is one that can be updated"
+        )
         assert not classifier.growable, "parameters stay as they were given"
         before = classifier.score(X[1000:], names[1000:])
         with pytest.warns(RembrandtWarning, match="900 of the 960 examples .* fit again"):
@@ -205,12 +227,16 @@ class TestLabels:
     def test_classes_may_be_named_before_their_examples(self):
         X, Y = directions(multiclass=True)
         y = Y.argmax(axis=1)
-        classifier = RembrandtClassifier(**settled(**KERNEL)).partial_fit(X[:40], 1 * (X[:40, 0] > 0), range(12))
+        classifier = RembrandtClassifier(**settled(**KERNEL)).partial_fit(
+            X[:40], 1 * (X[:40, 0] > 0), range(12)
+        )
         assert classifier.classes_.tolist() == list(range(12))
         with pytest.warns(RembrandtWarning, match="outside the embedding"):
             classifier.partial_fit(X, y)
         assert classifier.score(X, y) > 0.3
-        other = RembrandtClassifier(**settled()).partial_fit(X[:99], np.eye(12)[y[:99]], [f"c{i}" for i in range(12)])
+        other = RembrandtClassifier(**settled()).partial_fit(
+            X[:99], np.eye(12)[y[:99]], [f"c{i}" for i in range(12)]
+        )
         assert other.classes_[0] == "c0" and other.predict(X[:2]).shape == (2, 12)
         assert other.predict(X[:2]).dtype == np.float64
 
@@ -219,15 +245,23 @@ class TestLabels:
         tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10
         classifier = RembrandtClassifier(**settled(**KERNEL)).partial_fit(texts, tags)
         words = classifier.n_features_in_
-        with pytest.warns(RembrandtWarning, match="fit again"):  # half of the new labels have no direction
+        with pytest.warns(
+            RembrandtWarning, match="fit again"
+        ):  # half of the new labels have no direction
             classifier.partial_fit(["fast boat", "red boat"] * 5, [["vehicle", "boat"]] * 10)
-        assert classifier.n_features_in_ == words and set(classifier.classes_) == {"fruit", "vehicle", "boat"}
+        assert classifier.n_features_in_ == words and set(classifier.classes_) == {
+            "fruit",
+            "vehicle",
+            "boat",
+        }
         assert classifier.predict_topk(["fast"], k=2)[0][0, 0] == "vehicle"
 
     @ignore_due
     def test_thresholds_of_new_labels_are_those_of_an_average_one(self):
         X, Y = directions()
-        classifier = RembrandtClassifier(**settled(growable=True, threshold="macro")).fit(X, sparse.csr_array(Y))
+        classifier = RembrandtClassifier(**settled(growable=True, threshold="macro")).fit(
+            X, sparse.csr_array(Y)
+        )
         before = classifier.model_.threshold
         classifier.partial_fit(X, np.hstack([Y, Y[:, :2]]), classes=range(14))
         assert_array_equal(classifier.model_.threshold, np.append(before, [np.median(before)] * 2))
@@ -247,7 +281,9 @@ class TestRefitDue:
         model = RembrandtClassifier(**GROWABLE).fit(X, sparse.csr_array(Y)).model_
         assert outside(model, model.label_counts) == pytest.approx(0, abs=1e-12)
         assert outside(model, np.append(np.zeros(12, int), 7)) == 1
-        assert outside(model, np.append(model.label_counts, model.label_counts.sum())) == pytest.approx(0.5)
+        assert outside(
+            model, np.append(model.label_counts, model.label_counts.sum())
+        ) == pytest.approx(0.5)
         assert outside(model, np.zeros(12, int)) == 0
         assert refit_due(model) is None
 
@@ -285,12 +321,17 @@ class TestTrees:
         whole = fit_model(examples(X, Y), recipe)
         found = [m.top_k(X, 1)[0][:, 0] for m in (updated, whole)]
         right = [(each == Y.indices).mean() for each in found]
-        assert right[0] > right[1] - 0.02 and (found[0][late] >= 36).sum() > 0.9 * (Y[late].indices >= 36).sum()
+        assert (
+            right[0] > right[1] - 0.02
+            and (found[0][late] >= 36).sum() > 0.9 * (Y[late].indices >= 36).sum()
+        )
         if pairs < 1e6:  # clusters have weights of all features, as before
             assert after.levels[0].weights.nnz > 0.9 * before.levels[0].weights.nnz
         if pairs > 1e6:  # without clusters a node learns from all examples in either case
             mine = np.unique(Y[late].indices)
-            rows = [m.scorers["trees"].trees[0].labels.weights[mine].toarray() for m in (updated, whole)]
+            rows = [
+                m.scorers["trees"].trees[0].labels.weights[mine].toarray() for m in (updated, whole)
+            ]
             assert_allclose(*rows, atol=0.35)
 
     def test_without_history_new_labels_are_found_and_known_ones_stay(self):
@@ -306,7 +347,10 @@ class TestTrees:
         found = updated.top_k(test, 1)[0][:, 0]
         new = truth.indices >= 36
         assert (found == truth.indices)[new].mean() > 0.6 and (found[~new] >= 36).mean() < 0.1
-        known = [(m.top_k(test[~new], 1)[0][:, 0] == truth.indices[~new]).mean() for m in (model, updated)]
+        known = [
+            (m.top_k(test[~new], 1)[0][:, 0] == truth.indices[~new]).mean()
+            for m in (model, updated)
+        ]
         assert known[1] > known[0] - 0.03
 
     def test_trees_alone_need_the_old_examples(self):
@@ -315,7 +359,9 @@ class TestTrees:
         with pytest.raises(SettingsError, match="give the old ones as history") as refused:
             update_model(model, as_rows(X[late]), Y[late], np.empty(0, int))
         assert refused.value.parameters == ("history",)
-        both = fit_model(examples(X[first], sparse.csr_array(Y[first][:, :36])), blended(("trees", "embedding")))
+        both = fit_model(
+            examples(X[first], sparse.csr_array(Y[first][:, :36])), blended(("trees", "embedding"))
+        )
         updated = update_model(both, as_rows(X[late]), Y[late], np.arange(36, 40))
         assert "the trees do not know the new labels" in updated.settings["updates"][-1]["left"]
         assert updated.scorers["trees"].n_labels == 40
@@ -330,7 +376,9 @@ class TestCentroids:
         before = fit_centroids(as_rows(X[first]), sparse.csr_array(Y[first][:, :36]), parts[0])
         after = add_rows(before, np.zeros(36), as_rows(X[late]), Y[late], parts[1])
         whole = fit_centroids(as_rows(X), Y, w)
-        assert_allclose(after.centroids.toarray(), whole.centroids.toarray(), atol=1e-3)  # half precision
+        assert_allclose(
+            after.centroids.toarray(), whole.centroids.toarray(), atol=1e-3
+        )  # half precision
         assert_allclose(after.lengths, whole.lengths, rtol=1e-3)
 
 
@@ -344,10 +392,15 @@ class TestOtherDecoders:
         recipe = replace(blended(("embedding",)), decoder=decoder, n_components=10)
         first = examples(X[~late], y[~late] if multiclass else sparse.csr_array(Y[~late][:, :10]))
         model = fit_model(first, recipe)
-        updated = update_model(model, as_rows(X[late]), sparse.csr_array(Y[late]), np.arange(10, 12))
+        updated = update_model(
+            model, as_rows(X[late]), sparse.csr_array(Y[late]), np.arange(10, 12)
+        )
         old, new = (m.embedding.decoder for m in (model, updated))
         assert_array_equal(new.weights[:, :10], old.weights)
-        assert f"the {decoder} decoder scores the known labels as before" in updated.settings["updates"][-1]["left"]
+        assert (
+            f"the {decoder} decoder scores the known labels as before"
+            in updated.settings["updates"][-1]["left"]
+        )
         scores = all_scores(updated.embedding, updated.embedding.prepare(X))[:, 10:]
         assert scores[Y[:, 10:] == 1].mean() > scores[Y[:, 10:] == 0].mean()
 
@@ -357,7 +410,10 @@ class TestOtherDecoders:
         first = examples(X[:400], sparse.csr_array(Y[:400]))
         plain, growable = fit_model(first, recipe), fit_model(first, replace(recipe, growable=True))
         more = as_rows(X[400:]), sparse.csr_array(Y[400:]), np.empty(0, int)
-        found = update_model(plain, *more, history=first).embedding, update_model(growable, *more).embedding
+        found = (
+            update_model(plain, *more, history=first).embedding,
+            update_model(growable, *more).embedding,
+        )
         assert_allclose(found[0].decoder.weights, found[1].decoder.weights, rtol=1e-6, atol=1e-9)
         assert found[0].moments is None, "the model stays as small as it was"
 
@@ -395,7 +451,9 @@ class TestClassifier:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("given", [{"decoder": "logistic"}, {"decoder": "transpose"}, {"scorers": ("trees",)}])
+    @pytest.mark.parametrize(
+        "given", [{"decoder": "logistic"}, {"decoder": "transpose"}, {"scorers": ("trees",)}]
+    )
     def test_an_unfitted_classifier_that_cannot_be_updated_says_so(self, given):
         X, Y = directions()
         classifier = RembrandtClassifier(**given)
@@ -407,7 +465,9 @@ class TestRefusals:
     def test_another_decoder_than_ridge_is_refused_before_the_fit(self):
         X, Y = directions()
         with pytest.raises(SettingsError, match=r"growable=True needs decoder='ridge'") as refused:
-            RembrandtClassifier(**settled(growable=True, decoder="transpose")).fit(X, sparse.csr_array(Y))
+            RembrandtClassifier(**settled(growable=True, decoder="transpose")).fit(
+                X, sparse.csr_array(Y)
+            )
         assert refused.value.parameters == ("decoder",)
 
     @pytest.mark.parametrize(
@@ -421,7 +481,15 @@ class TestRefusals:
             ([1, 2, 3], {"sample_weight": np.zeros(3)}, "non-zero"),
             ([1, 2, 3], {"sample_weight": -np.ones(3)}, "negative"),
         ],
-        ids=["no names", "a name twice", "strings", "rows", "no labels", "zero weights", "negative weights"],
+        ids=[
+            "no names",
+            "a name twice",
+            "strings",
+            "rows",
+            "no labels",
+            "zero weights",
+            "negative weights",
+        ],
     )
     def test_what_is_given_is_checked(self, y, more, message):
         X, Y = directions()
@@ -444,6 +512,10 @@ def test_on_real_sets_an_update_is_nearly_a_fit_to_all(name, real_data):
     late = np.arange(train.n_examples) % 11 == 10
     params = settled(growable=True, normalize=True, decoder_ridge=0.1, n_components=60)
     whole = RembrandtClassifier(**params).fit_dataset(train)
-    updated = RembrandtClassifier(**params).fit_dataset(train.rows(~late)).update_dataset(train.rows(late))
+    updated = (
+        RembrandtClassifier(**params)
+        .fit_dataset(train.rows(~late))
+        .update_dataset(train.rows(late))
+    )
     found = [precision_at_k(test.Y, one.top_columns(test.X, 1)[0], 1) for one in (whole, updated)]
     assert abs(found[0] - found[1]) < 0.01

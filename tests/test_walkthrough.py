@@ -1,4 +1,6 @@
-"""A person's day with it: real files through the command line and through Python, and what is seen at each step."""
+"""A person's day with it: real files through the command line and through Python, and what is seen
+at each step.
+"""
 
 import gzip
 import json
@@ -34,9 +36,14 @@ def cooking(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, line in enumerate(lines(real_data / "cooking" / f"{part}.txt.gz", n)):
             tags = re.findall(r"__label__(\S+)", line)
             rows.append((f"q{number}", re.sub(r"__label__\S+", "", line).strip(), tags))
-        cells = [f'{key},"{title.replace(chr(34), chr(39))}",{";".join(tags)}' for key, title, tags in rows]
+        cells = [
+            f'{key},"{title.replace(chr(34), chr(39))}",{";".join(tags)}'
+            for key, title, tags in rows
+        ]
         (folder / f"{part}.csv").write_text("\n".join(["key,title,tags", *cells]) + "\n")
-        mixed = ({"title": title, "tags": tags[0] if len(tags) == 1 else tags} for _, title, tags in rows)
+        mixed = (
+            {"title": title, "tags": tags[0] if len(tags) == 1 else tags} for _, title, tags in rows
+        )
         (folder / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mixed))
     return folder
 
@@ -64,7 +71,11 @@ def test_a_forgotten_or_wrong_separator_leaves_no_model(cooking: Path, run: Run)
             *FAST,
         )
         failed = run(*fit, code=1).err
-        assert "split at ';'" in failed and "--label-separator" in failed and "--verbatim-labels" in failed
+        assert (
+            "split at ';'" in failed
+            and "--label-separator" in failed
+            and "--verbatim-labels" in failed
+        )
         assert not (cooking / "wrong").exists()
     with pytest.raises(DataError, match="set label_separator to ';'"):
         read(cooking / "train.csv", text="title", labels="tags")
@@ -73,16 +84,27 @@ def test_a_forgotten_or_wrong_separator_leaves_no_model(cooking: Path, run: Run)
 def test_strings_and_lists_are_the_same_labels(cooking: Path) -> None:
     table = read(cooking / "train.csv", text="title", labels="tags", label_separator=";")
     mixed = read(cooking / "train.jsonl", text="title", labels="tags")
-    assert mixed.label_names == table.label_names and (mixed.Y != table.Y).nnz == 0 and mixed.task == table.task
+    assert (
+        mixed.label_names == table.label_names
+        and (mixed.Y != table.Y).nnz == 0
+        and mixed.task == table.task
+    )
 
 
 def test_evaluate_says_what_is_possible(cooking: Path, model: Path, run: Run) -> None:
     said = run("evaluate", model, cooking / "test.csv").out
-    assert re.search(r"P@5 can be 4\d\.\d\d % at most here: examples have 2\.\d labels on average", said)
-    assert all(name in said for name in ("R@k", "F1@k", "nDCG@k", "PSP@k")) and "F1 of the labels" in said
+    assert re.search(
+        r"P@5 can be 4\d\.\d\d % at most here: examples have 2\.\d labels on average", said
+    )
+    assert (
+        all(name in said for name in ("R@k", "F1@k", "nDCG@k", "PSP@k"))
+        and "F1 of the labels" in said
+    )
     answer = run("evaluate", model, cooking / "test.csv", "--json").json
     assert answer["p@1"] > 0.35 and answer["r@5"] > answer["r@1"] and 0 < answer["micro_f1"] < 1
-    warned = run("evaluate", model, cooking / "test.csv", "--label-separator", "|", "--verbatim-labels").err
+    warned = run(
+        "evaluate", model, cooking / "test.csv", "--label-separator", "|", "--verbatim-labels"
+    ).err
     assert "unknown to the model" in warned and "split at ';'" in warned
 
 
@@ -91,10 +113,15 @@ def test_predictions_are_files_that_others_read(cooking: Path, model: Path, run:
     for suffix in ("csv", "parquet"):
         target = cooking / f"found.{suffix}"
         said = run("predict", model, cooking / "test.csv", "-o", target, "--id", "key", "-k", 3).out
-        assert "600 examples" in said and "; 1 have none" in said, "one title has no word of the training titles"
+        assert "600 examples" in said and "; 1 have none" in said, (
+            "one title has no word of the training titles"
+        )
         found = pd.read_csv(target) if suffix == "csv" else pd.read_parquet(target)
         assert list(found.columns) == ["id", "label", "name", "probability", "rank"]
-        assert found.id.nunique() == 599 and found.groupby("id").probability.is_monotonic_decreasing.all()
+        assert (
+            found.id.nunique() == 599
+            and found.groupby("id").probability.is_monotonic_decreasing.all()
+        )
         assert found.probability.between(0, 1).all()
     rows = run("predict", model, "-", "--json", input="how to bake bread\nqwertyuiop\n").rows
     assert rows[0]["labels"][0]["label"] in ("bread", "baking") and rows[1]["labels"] == []
@@ -107,18 +134,25 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
     assert "Trained on: 4,000 examples (texts, " in said and "663 labels, 2.3 per example" in said
     assert re.search(r"the first label is right for \d\d\.\d % of [\d,]+ held-out examples", said)
     assert (
-        "Mean of P@1 and nDCG@5: " in said and "in a table they are in title; labels in tags, separated by ';'" in said
+        "Mean of P@1 and nDCG@5: " in said
+        and "in a table they are in title; labels in tags, separated by ';'" in said
     )
     answer = run("info", model, "--json").json
-    assert [set(one["scorers"]) for one in answer["blends"] if one["chosen"]] == [set(answer["chosen"]["scorers"])]
-    assert "embedding" not in str(answer["chosen"]) + str(answer["parts"]), "no part is described that the model lacks"
+    assert [set(one["scorers"]) for one in answer["blends"] if one["chosen"]] == [
+        set(answer["chosen"]["scorers"])
+    ]
+    assert "embedding" not in str(answer["chosen"]) + str(answer["parts"]), (
+        "no part is described that the model lacks"
+    )
     assert answer["parts"][0]["bytes"] < answer["bytes"] and 0.3 < answer["quality"]["p@1"] < 0.8
 
 
 def test_probabilities_mean_something(cooking: Path, model: Path, run: Run) -> None:
     fitted = load(model)
     threshold = fitted.settings_["predict_threshold"]
-    assert threshold == fitted.model_.threshold != 0.5 and fitted.settings_["calibration_error"] < 0.05
+    assert (
+        threshold == fitted.model_.threshold != 0.5 and fitted.settings_["calibration_error"] < 0.05
+    )
     rows = run("predict", model, cooking / "test.csv", "--threshold", "--json").rows
     values = [one["probability"] for row in rows for one in row["labels"]]
     assert min(values) >= threshold and max(values) < 1
@@ -141,7 +175,10 @@ def test_a_model_learns_more(cooking: Path, model: Path, run: Run) -> None:
     assert "week-47" in updated.classes_ and updated.describe()["trained_on"]["n_updated"] == 100
     assert "100 of them added by updates" in run("info", cooking / "updated").out
     if "centroids" in updated.model_.scorers:
-        assert "Left: the trees score the known labels as before" in run(*update, cooking / "partly").out
+        assert (
+            "Left: the trees score the known labels as before"
+            in run(*update, cooking / "partly").out
+        )
     else:
         assert "give the old ones as history" in run(*update, cooking / "partly", code=1).err
 
@@ -151,21 +188,33 @@ def test_an_encoder_next_to_words(cooking: Path) -> None:
         name = "letters"
 
         def encode(self, texts: list[str]) -> list[list[int]]:
-            return [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+            return [
+                [text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts
+            ]
 
-    data = read(cooking / "train.csv", text="title", labels="tags", label_separator=";").rows(range(800))
+    data = read(cooking / "train.csv", text="title", labels="tags", label_separator=";").rows(
+        range(800)
+    )
     text = TextFeatures(encoder=Letters())
     fitted = RembrandtClassifier(preset="fast", text=text, random_state=0).fit_dataset(data)
     fitted.save(cooking / "encoded")
     again = load(cooking / "encoded")
-    with pytest.raises(DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"):
+    with pytest.raises(
+        DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"
+    ):
         again.predict_labels(["how to bake bread"])
     again.text_.set_encoder(Letters())
-    assert again.predict_labels(["qwertyuiop"], k=1, min_probability=0.0)[0], "an encoder knows every text"
+    assert again.predict_labels(["qwertyuiop"], k=1, min_probability=0.0)[0], (
+        "an encoder knows every text"
+    )
 
 
-def test_a_sparse_file_is_not_text(real_data: Path, cooking: Path, model: Path, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "sparse.txt").write_text("\n".join(lines(real_data / "bibtex" / "test.txt.gz", 50)[1:]))
+def test_a_sparse_file_is_not_text(
+    real_data: Path, cooking: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "sparse.txt").write_text(
+        "\n".join(lines(real_data / "bibtex" / "test.txt.gz", 50)[1:])
+    )
     assert "was fitted on texts" in run("predict", model, tmp_path / "sparse.txt", code=1).err
 
 
@@ -182,7 +231,12 @@ def test_the_same_in_python_with_pandas(cooking: Path) -> None:
     classifier = RembrandtClassifier(preset="fast", random_state=0).fit(frame["title"], y)
     found = classifier.predict_labels(frame["title"].head(), k=3)
     assert found.index.equals(frame.index[:5]) and all(isinstance(labels, list) for labels in found)
-    assert cross_val_score(RembrandtClassifier(preset="fast"), frame["title"], label_array(y), cv=2).min() > 0.2
+    assert (
+        cross_val_score(
+            RembrandtClassifier(preset="fast"), frame["title"], label_array(y), cv=2
+        ).min()
+        > 0.2
+    )
     y.iloc[::10] = None
     with pytest.warns(RembrandtWarning, match="150 labels in 1,500 rows are missing"):
         again = RembrandtClassifier(preset="fast", random_state=0).fit(frame["title"], y)
@@ -203,16 +257,36 @@ def test_identifiers_have_names(real_data: Path, pubmed: Path, run: Run) -> None
     if not names.is_file():
         pytest.skip(f"{names} is not here: see the README of the data")
     read_as = ("--text", "title,abstract", "--labels", "mesh")
-    assert "--label-separator" in run("fit", pubmed / "train.tsv", "-o", pubmed / "no", *read_as, code=1).err
-    fit = ("fit", pubmed / "train.tsv", "-o", pubmed / "model", *read_as, "--label-separator", "|", *FAST)
+    assert (
+        "--label-separator"
+        in run("fit", pubmed / "train.tsv", "-o", pubmed / "no", *read_as, code=1).err
+    )
+    fit = (
+        "fit",
+        pubmed / "train.tsv",
+        "-o",
+        pubmed / "model",
+        *read_as,
+        "--label-separator",
+        "|",
+        *FAST,
+    )
     said = run(*fit, "--label-names", names).out
     assert re.search(r"[\d,]+ of [\d,]+ labels have a name", said)
     listed = run("labels", pubmed / "model", "--json").json
-    assert listed["n_named"] > 0.95 * listed["n_labels"] and "Humans" in [one["name"] for one in listed["labels"]]
-    assert "Humans (D006801)" in run("predict", pubmed / "model", "-", input="blood pressure in patients\n").out
+    assert listed["n_named"] > 0.95 * listed["n_labels"] and "Humans" in [
+        one["name"] for one in listed["labels"]
+    ]
+    assert (
+        "Humans (D006801)"
+        in run("predict", pubmed / "model", "-", input="blood pressure in patients\n").out
+    )
     assert run("neighbors", pubmed / "model", "humans", "--json").json["label"] == "D006801"
     fitted = load(pubmed / "model")
-    assert "Humans" in fitted.predict_labels(["blood pressure in patients"], k=10, min_probability=0.0)[0]
+    assert (
+        "Humans"
+        in fitted.predict_labels(["blood pressure in patients"], k=10, min_probability=0.0)[0]
+    )
     plain = RembrandtClassifier(preset="fast", random_state=0)
     data = read(pubmed / "test.tsv", text="title", labels="mesh", label_separator="|")
     plain.fit(data.texts, data.Y, classes=data.label_names, label_names=read_names(names))
@@ -229,7 +303,9 @@ def read_names(path: Path) -> dict[str, str]:
     return read_label_names(path)
 
 
-def test_headings_with_commas_are_read_without_a_word(real_data: Path, run: Run, tmp_path: Path) -> None:
+def test_headings_with_commas_are_read_without_a_word(
+    real_data: Path, run: Run, tmp_path: Path
+) -> None:
     rows = lines(real_data / "gutenberg" / "train.tsv.gz", 2000)
     (tmp_path / "books.tsv").write_text("\n".join(rows) + "\n")
     read_as = ("--text", "title,author", "--labels", "subjects")
@@ -237,7 +313,15 @@ def test_headings_with_commas_are_read_without_a_word(real_data: Path, run: Run,
     assert "split at '|'" in refused
     options = ("--min-df", 1, "--stop-words", "english", "--ngrams", "1-2", "--max-features", 20000)
     fitted = run(
-        "fit", tmp_path / "books.tsv", "-o", tmp_path / "model", *read_as, "--label-separator", "|", *FAST, *options
+        "fit",
+        tmp_path / "books.tsv",
+        "-o",
+        tmp_path / "model",
+        *read_as,
+        "--label-separator",
+        "|",
+        *FAST,
+        *options,
     )
     assert "warning:" not in fitted.err and "several in one" not in fitted.out
     vectors = np.random.default_rng(0).standard_normal((len(rows) - 1, 8))

@@ -1,1 +1,3 @@
-"""Attacks on readers, model folders, stores, checkpoints and writers; each prints one line of figures."""
+"""Attacks on readers, model folders, stores, checkpoints and writers; each prints one line of
+figures.
+"""

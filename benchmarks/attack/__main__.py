@@ -1,7 +1,7 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
-Attacks: readers, generated, models, stores, checkpoints, kills, writers, service. Each prints one line of figures, and
-the first failures. The exit code is 1 if there were any.
+Attacks: readers, generated, models, stores, checkpoints, kills, writers, service. Each prints one
+line of figures, and the first failures. The exit code is 1 if there were any.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Damaged stores and checkpoints, half of them with recomputed checksums.
 
-A store is refused, or read: as before, unless the checksums were recomputed. A checkpoint is refused or ignored, and
-then the fit gives the same model, unless the checksums were recomputed.
+A store is refused, or read: as before, unless the checksums were recomputed. A checkpoint is
+refused or ignored, and then the fit gives the same model, unless the checksums were recomputed.
 """
 
 import json
@@ -27,11 +27,17 @@ def damaged_stores(root: Path) -> Case:
     """Convert texts and features to stores of a few shards; a case damages one and reads it."""
     train, _ = labelled_documents(120, n_topics=4, labels_per_topic=6)
     assert train.texts is not None
-    labels = ["|".join(train.label_names[j] for j in train.Y[[i]].indices) for i in range(train.n_examples)]
+    labels = [
+        "|".join(train.label_names[j] for j in train.Y[[i]].indices)
+        for i in range(train.n_examples)
+    ]
     table = "".join(f"{text}\t{own}\n" for text, own in zip(train.texts, labels, strict=True))
     (root / "train.tsv").write_text("text\tlabels\n" + table, encoding="utf-8")
     rng = np.random.default_rng(0)
-    rows = (f"l{i % 7},l{i % 5} 2.0 | " + " ".join(f"f{j}:{i}" for j in rng.integers(50, size=6)) for i in range(90))
+    rows = (
+        f"l{i % 7},l{i % 5} 2.0 | " + " ".join(f"f{j}:{i}" for j in rng.integers(50, size=6))
+        for i in range(90)
+    )
     (root / "train.vw").write_text("\n".join(rows))
     convert([root / "train.tsv"], root / "texts", rows=40, **READING)
     convert([root / "train.vw"], root / "features", rows=40)
@@ -49,7 +55,8 @@ def damaged_stores(root: Path) -> Case:
             file = files[int(rng.integers(len(files)))]
             file.write_bytes(damaged_bytes(file.read_bytes(), rng))
         found = _contents(path)
-        # Only the sizes and checksums of files are protected by the manifest, not the manifest itself.
+        # Only the sizes and checksums of files are protected by the manifest, not the manifest
+        # itself.
         if not recomputed and file.name != "store.json" and found != expected[name]:
             raise Difference(f"{file.name} gives something else")
         return "read"
@@ -58,12 +65,16 @@ def damaged_stores(root: Path) -> Case:
 
 
 def _recomputed(path: Path, rng: np.random.Generator) -> None:
-    """Damage the manifest, or the arrays of a file whose checksum in the manifest is then corrected."""
+    """Damage the manifest, or the arrays of a file whose checksum in the manifest is then
+    corrected.
+    """
     manifest = json.loads((path / "store.json").read_text())
     if rng.integers(2):
         manifest = damaged_json(manifest, rng)
     else:
-        entries = manifest["shards"] + ([manifest["text"] | {"file": "text.safetensors"}] if manifest["text"] else [])
+        entries = manifest["shards"] + (
+            [manifest["text"] | {"file": "text.safetensors"}] if manifest["text"] else []
+        )
         entry = entries[int(rng.integers(len(entries)))]
         arrays = damaged_arrays(read_arrays(path / entry["file"]), rng)
         size, sha256 = write_arrays(path / entry["file"], arrays)
@@ -78,7 +89,13 @@ def _contents(path: Path) -> Any:
     X: Any = data.X
     rows, some = X[:], X[np.arange(X.shape[0])[::7]]
     text = None if store.text is None else store.text.transform(["a few words"]).toarray().tolist()
-    parts = [rows.toarray().tolist(), some.nnz, data.Y.toarray().tolist(), list(data.label_names), text]
+    parts = [
+        rows.toarray().tolist(),
+        some.nnz,
+        data.Y.toarray().tolist(),
+        list(data.label_names),
+        text,
+    ]
     return [*parts, None if data.weights is None else data.weights.tolist()]
 
 
@@ -87,7 +104,11 @@ def damaged_checkpoints(root: Path) -> Case:
     train, test = labelled_documents(80, n_topics=3, labels_per_topic=4)
     assert test.texts is not None
     texts = test.texts[:5]
-    settings: dict[str, Any] = {"scorers": ("trees", "embedding"), "decoder": "logistic", "kernel": None}
+    settings: dict[str, Any] = {
+        "scorers": ("trees", "embedding"),
+        "decoder": "logistic",
+        "kernel": None,
+    }
     settings |= {"n_components": 4, "random_state": 0}
 
     def fitted(checkpoint: Path) -> list[Any]:

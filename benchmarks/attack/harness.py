@@ -1,6 +1,8 @@
-"""Runs the cases of an attack in processes of their own, which may crash, hang or fail without stopping the rest.
+"""Runs the cases of an attack in processes of their own, which may crash, hang or fail without
+stopping the rest.
 
-Case ``number`` of an attack depends on the seed and the number alone, so that one case can be repeated.
+Case ``number`` of an attack depends on the seed and the number alone, so that one case can be
+repeated.
 """
 
 import argparse
@@ -25,8 +27,20 @@ from rembrandt.errors import RembrandtError
 
 PATIENCE = 5.0  # seconds after which a case counts as hanging
 START = 120.0  # seconds for a process to start, and for its first case, which compiles
-BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # characters that change the direction of text
-Case = Callable[[np.random.Generator, Path], str]  # what a case gave, in a word; an error of ours is a refusal
+BIDI = (
+    "LRE",
+    "RLE",
+    "LRO",
+    "RLO",
+    "PDF",
+    "LRI",
+    "RLI",
+    "FSI",
+    "PDI",
+)  # characters that change the direction of text
+Case = Callable[
+    [np.random.Generator, Path], str
+]  # what a case gave, in a word; an error of ours is a refusal
 
 
 @dataclass
@@ -44,11 +58,17 @@ class Figures:
         return not self.failures
 
     def line(self) -> str:
-        bad = {name: self.outcomes.pop(name, 0) for name in ("crash", "traceback", "hang", "difference")}
+        bad = {
+            name: self.outcomes.pop(name, 0)
+            for name in ("crash", "traceback", "hang", "difference")
+        }
         good = ", ".join(f"{count:,} {name}" for name, count in sorted(self.outcomes.items()))
         found = ", ".join(f"{count} {name}" for name, count in bad.items())
         cases = sum(self.outcomes.values()) + sum(bad.values())
-        return f"{self.name}: {cases:,} cases: {good}; {found}; most memory {self.megabytes} MB; {self.seconds:.0f} s"
+        return (
+            f"{self.name}: {cases:,} cases: {good}; {found}; most memory {self.megabytes} MB; "
+            f"{self.seconds:.0f} s"
+        )
 
 
 class Difference(AssertionError):
@@ -56,7 +76,9 @@ class Difference(AssertionError):
 
 
 def harmless(character: str) -> bool:
-    """Whether a character in a message neither controls a terminal nor hides or reorders what follows it."""
+    """Whether a character in a message neither controls a terminal nor hides or reorders what
+    follows it.
+    """
     is_control = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
     return not is_control and unicodedata.bidirectional(character) not in BIDI
 
@@ -76,7 +98,10 @@ def serve(connection: Any, module: str, name: str, seed: int, folder: str) -> No
         except RembrandtError as error:
             outcome = "refused"
             if len(str(error)) > 2500 or not all(map(harmless, str(error))):
-                outcome, detail = "traceback", f"an unbounded or unprintable message: {str(error)[:200]!r}"
+                outcome, detail = (
+                    "traceback",
+                    f"an unbounded or unprintable message: {str(error)[:200]!r}",
+                )
         except Difference as error:
             outcome, detail = "difference", str(error)[:500]
         except Exception:  # noqa: BLE001 - which is what the attack looks for
@@ -85,7 +110,9 @@ def serve(connection: Any, module: str, name: str, seed: int, folder: str) -> No
         connection.send((outcome, detail, peak))
 
 
-def attack(module: str, name: str, cases: int, seed: int = 0, workers: int = 1, only: int | None = None) -> Figures:
+def attack(
+    module: str, name: str, cases: int, seed: int = 0, workers: int = 1, only: int | None = None
+) -> Figures:
     """Run cases of the attack ``module.name`` and collect what they gave."""
     figures, start = Figures(name), time.perf_counter()
     numbers = range(cases) if only is None else [only]

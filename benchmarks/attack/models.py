@@ -1,7 +1,7 @@
 """Damaged model folders: every one is refused with a sentence, or predicts without an error.
 
-Half of the cases recompute the checksums after the damage, as an attacker would. The other half do not; those that load
-must predict as before, because checksums promise to find damage.
+Half of the cases recompute the checksums after the damage, as an attacker would. The other half do
+not; those that load must predict as before, because checksums promise to find damage.
 """
 
 import json
@@ -22,12 +22,28 @@ from rembrandt.model.folder import load_folder, save_folder
 FILES = ("model.json", "weights.safetensors")
 KINDS: dict[str, dict[str, Any]] = {
     "trees": {"scorers": ("trees",)},
-    "blend": {"scorers": ("trees", "centroids", "embedding"), "decoder": "ridge", "kernel": None, "n_components": 8},
+    "blend": {
+        "scorers": ("trees", "centroids", "embedding"),
+        "decoder": "ridge",
+        "kernel": None,
+        "n_components": 8,
+    },
     "kernel": {
-        **{"scorers": ("embedding",), "decoder": "ridge", "kernel": "gaussian", "n_components": 8, "growable": True},
+        **{
+            "scorers": ("embedding",),
+            "decoder": "ridge",
+            "kernel": "gaussian",
+            "n_components": 8,
+            "growable": True,
+        },
         "embedding": EmbeddingSettings(n_random_features=32),
     },
-    "logistic": {"scorers": ("embedding",), "decoder": "logistic", "kernel": None, "n_components": 8},
+    "logistic": {
+        "scorers": ("embedding",),
+        "decoder": "logistic",
+        "kernel": None,
+        "n_components": 8,
+    },
 }
 
 

@@ -49,7 +49,9 @@ VALUES: tuple[Any, ...] = (
 
 
 def damaged_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change a few places: bits, bytes, runs that are removed, repeated or moved, and words that parsers dislike."""
+    """Change a few places: bits, bytes, runs that are removed, repeated or moved, and words that
+    parsers dislike.
+    """
     body = bytearray(data)
     for _ in range(int(rng.integers(1, 5))):
         at = int(rng.integers(len(body) + 1))
@@ -75,7 +77,9 @@ def damaged_bytes(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def damaged_arrays(arrays: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Change one of some named arrays: its values, its length, its shape or its type; or remove it."""
+    """Change one of some named arrays: its values, its length, its shape or its type; or remove
+    it.
+    """
     out = {name: np.array(array) for name, array in arrays.items()}
     name = str(rng.choice(sorted(out)))
     array = out[name]
@@ -87,7 +91,9 @@ def damaged_arrays(arrays: dict[str, Any], rng: np.random.Generator) -> dict[str
         case 2:
             out[name] = np.concatenate([array.reshape(-1)] * 2)
         case 3:
-            out[name] = array.astype(str(rng.choice(["f8", "f4", "f2", "i8", "i4", "i1", "u1", "?"])))
+            out[name] = array.astype(
+                str(rng.choice(["f8", "f4", "f2", "i8", "i4", "i1", "u1", "?"]))
+            )
         case 4:
             out[name] = array.reshape(-1) if array.ndim != 1 else array[:, None]
         case _ if array.size:

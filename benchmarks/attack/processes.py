@@ -1,9 +1,10 @@
 """Processes that are killed while they write, and two processes that write to one model.
 
-``kills`` sends SIGKILL to saves, updates, services that reload a model, conversions and fits at random moments, and
-then checks what is on disk: a model is one of those that were being saved, and a conversion or a fit that is started
-again gives what it would have given without interruption. ``writers`` lets two processes load a model, waits for both,
-and lets both save at once: one succeeds, the other gets a sentence, and the model has what the first of them wrote.
+``kills`` sends SIGKILL to saves, updates, services that reload a model, conversions and fits at
+random moments, and then checks what is on disk: a model is one of those that were being saved, and
+a conversion or a fit that is started again gives what it would have given without interruption.
+``writers`` lets two processes load a model, waits for both, and lets both save at once: one
+succeeds, the other gets a sentence, and the model has what the first of them wrote.
 """
 
 import argparse
@@ -32,9 +33,19 @@ from rembrandt.serve.registry import Registry
 
 OPERATIONS = ("save", "update", "reload", "convert", "fit")
 REPEATED = OPERATIONS[:3]  # until the process is killed; the others are started again
-GROWABLE: dict[str, Any] = {"scorers": ("embedding",), "decoder": "ridge", "kernel": None, "growable": True}
+GROWABLE: dict[str, Any] = {
+    "scorers": ("embedding",),
+    "decoder": "ridge",
+    "kernel": None,
+    "growable": True,
+}
 GROWABLE |= {"n_components": 4, "random_state": 0}
-FIT: dict[str, Any] = {"scorers": ("trees", "embedding"), "decoder": "logistic", "kernel": None, "n_components": 4}
+FIT: dict[str, Any] = {
+    "scorers": ("trees", "embedding"),
+    "decoder": "logistic",
+    "kernel": None,
+    "n_components": 4,
+}
 ADDED = 7  # examples of one update
 
 
@@ -46,11 +57,15 @@ def prepare(root: Path) -> None:
     """Write the table and the models that the operations need."""
     data = documents()
     assert data.texts is not None
-    labels = ["|".join(data.label_names[j] for j in data.Y[[i]].indices) for i in range(data.n_examples)]
+    labels = [
+        "|".join(data.label_names[j] for j in data.Y[[i]].indices) for i in range(data.n_examples)
+    ]
     rows = (f"{text}\t{own}\n" for text, own in zip(data.texts, labels, strict=True))
     (root / "train.tsv").write_text("text\tlabels\n" + "".join(rows), encoding="utf-8")
     for seed in (0, 1):
-        RembrandtClassifier(**GROWABLE | {"n_components": 3 + seed}).fit_dataset(data).save(root / f"model{seed}")
+        RembrandtClassifier(**GROWABLE | {"n_components": 3 + seed}).fit_dataset(data).save(
+            root / f"model{seed}"
+        )
 
 
 def operate(operation: str, root: Path) -> None:
@@ -75,7 +90,9 @@ def operate(operation: str, root: Path) -> None:
         convert([root / "train.tsv"], path, rows=20, **READING)
     else:
         _ready()
-        fitted = RembrandtClassifier(**FIT, random_state=0).fit_dataset(data, checkpoint=root / "checkpoint")
+        fitted = RembrandtClassifier(**FIT, random_state=0).fit_dataset(
+            data, checkpoint=root / "checkpoint"
+        )
         fitted.save(path, force=True)
     print("done", flush=True)
 
@@ -147,13 +164,19 @@ def _after_kill(operation: str, root: Path, saved: list[Any], whole: dict[str, A
     """Why what a killed process left is not as it should be, or None."""
     try:
         is_complete = operation == "convert" and (root / "output" / "store.json").is_file()
-        if operation in whole and not (is_complete and not (root / "output" / "progress.json").exists()):
+        if operation in whole and not (
+            is_complete and not (root / "output" / "progress.json").exists()
+        ):
             process = _start(operation, root)
             errors = process.communicate()[1]
             if process.returncode:
                 return f"it does not continue: {errors[-500:]}"
         if operation in whole:
-            return None if _result(operation, root) == whole[operation] else "it continues to something else"
+            return (
+                None
+                if _result(operation, root) == whole[operation]
+                else "it continues to something else"
+            )
         n_train, weights = _result(operation, root)
         if operation != "update" and (n_train, weights) not in saved:
             return "the model is none of those that were saved"
@@ -231,11 +254,16 @@ def main(name: str, given: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(given)
     start = time.perf_counter()
-    found, failures = kills(options.cases, options.seed) if name == "kills" else writers(options.cases)
+    found, failures = (
+        kills(options.cases, options.seed) if name == "kills" else writers(options.cases)
+    )
     for failure in failures[:5]:
         print(failure)
     figures = ", ".join(f"{count} {what}" for what, count in sorted(found.items()))
-    print(f"{name}: {options.cases} cases: {figures}; {len(failures)} failures; {time.perf_counter() - start:.0f} s")
+    print(
+        f"{name}: {options.cases} cases: {figures}; {len(failures)} failures; "
+        f"{time.perf_counter() - start:.0f} s"
+    )
     return 1 if failures else 0
 
 

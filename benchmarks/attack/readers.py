@@ -1,7 +1,8 @@
 """Damaged and generated files of every format and compression.
 
-A damaged file gives a dataset that is consistent, or an error that names the file. A generated file gives what its
-generator wrote: the rows are compared with a reference that never goes through the package's parsers.
+A damaged file gives a dataset that is consistent, or an error that names the file. A generated file
+gives what its generator wrote: the rows are compared with a reference that never goes through the
+package's parsers.
 """
 
 import csv
@@ -44,10 +45,17 @@ def _rows(rng: random.Random, numeric: bool) -> Rows:
 
     rows: Rows = []
     for _ in range(rng.randint(1, 12)):
-        labels = list(dict.fromkeys(str(rng.randint(0, 30)) if numeric else word() for _ in range(rng.randint(0, 4))))
+        labels = list(
+            dict.fromkeys(
+                str(rng.randint(0, 30)) if numeric else word() for _ in range(rng.randint(0, 4))
+            )
+        )
         if numeric:
             exponent = rng.choice([0, 0, 5, -5, 30, -30])
-            content: Any = {str(rng.randint(0, 60)): rng.gauss(0, 1) * 10**exponent for _ in range(rng.randint(0, 6))}
+            content: Any = {
+                str(rng.randint(0, 60)): rng.gauss(0, 1) * 10**exponent
+                for _ in range(rng.randint(0, 6))
+            }
         else:
             content = " ".join(word() for _ in range(rng.randint(1, 6)))
         rows.append((labels, content))
@@ -64,7 +72,9 @@ def _numeric(rows: Rows, rng: random.Random, header: bool) -> bytes:
     for labels, features in rows:
         blank = rng.choice([" ", "  ", "\t"])
         entries = blank.join(f"{name}:{_number(rng, value)}" for name, value in features.items())
-        lines.append(rng.choice([",", ", "]).join(labels) + blank + entries + rng.choice(["", " ", "\r"]))
+        lines.append(
+            rng.choice([",", ", "]).join(labels) + blank + entries + rng.choice(["", " ", "\r"])
+        )
     return "\n".join([*lines, ""]).encode()
 
 
@@ -73,22 +83,30 @@ def _vw(rows: Rows, rng: random.Random) -> bytes:
     for labels, features in rows:
         entries = " ".join(f"f{name}:{_number(rng, value)}" for name, value in features.items())
         importance = rng.choice(["", "1 ", "1.0 "]) if labels else ""  # a first word is a label
-        lines.append(f"{','.join(labels)} {importance}{rng.choice(['', chr(39) + 'tag'])}|n {entries}")
+        lines.append(
+            f"{','.join(labels)} {importance}{rng.choice(['', chr(39) + 'tag'])}|n {entries}"
+        )
     return "\n".join([*lines, ""]).encode()
 
 
 def _table(rows: Rows, delimiter: str) -> bytes:
     text = io.StringIO()
     if delimiter == "\t":  # without quoting
-        text.write("text\ttags\n" + "".join(f"{content}\t{'|'.join(labels)}\n" for labels, content in rows))
+        text.write(
+            "text\ttags\n" + "".join(f"{content}\t{'|'.join(labels)}\n" for labels, content in rows)
+        )
     else:
         writer = csv.writer(text)
-        writer.writerows([("text", "tags"), *((content, "|".join(labels)) for labels, content in rows)])
+        writer.writerows(
+            [("text", "tags"), *((content, "|".join(labels)) for labels, content in rows)]
+        )
     return text.getvalue().encode()
 
 
 def _write(folder: Path, format: str, rows: Rows, rng: random.Random) -> tuple[Path, bytes]:
-    """The file that rows are written to, not compressed, and its bytes; arrays have a second file of labels."""
+    """The file that rows are written to, not compressed, and its bytes; arrays have a second file
+    of labels.
+    """
     path = folder / f"input{SUFFIXES.get(format, '.' + format)}"
     match format:
         case "repository" | "svmlight":
@@ -96,17 +114,23 @@ def _write(folder: Path, format: str, rows: Rows, rng: random.Random) -> tuple[P
         case "vw":
             data = _vw(rows, rng)
         case "fasttext":
-            data = "".join(" ".join(f"__label__{x}" for x in labels) + f" {text}\n" for labels, text in rows).encode()
+            data = "".join(
+                " ".join(f"__label__{x}" for x in labels) + f" {text}\n" for labels, text in rows
+            ).encode()
         case "csv" | "tsv":
             data = _table(rows, "," if format == "csv" else "\t")
         case "jsonl":
-            data = "".join(json.dumps({"text": text, "tags": labels}) + "\n" for labels, text in rows).encode()
+            data = "".join(
+                json.dumps({"text": text, "tags": labels}) + "\n" for labels, text in rows
+            ).encode()
         case "lines":
             data = "".join(f"{text}\n" for _, text in rows).encode()
         case "parquet":
             buffer = io.BytesIO()
             tags = pa.array([labels for labels, _ in rows], pa.list_(pa.string()))
-            pa.parquet.write_table(pa.table({"text": [text for _, text in rows], "tags": tags}), buffer)
+            pa.parquet.write_table(
+                pa.table({"text": [text for _, text in rows], "tags": tags}), buffer
+            )
             data = buffer.getvalue()
         case _:
             data = _npz(folder, rows, rng)
@@ -136,7 +160,18 @@ def _read(path: Path, format: str) -> Dataset:
         return read(path, format, unlabelled=format == "lines", **options)
 
 
-FORMATS = ("repository", "svmlight", "vw", "fasttext", "csv", "tsv", "jsonl", "lines", "parquet", "npz")
+FORMATS = (
+    "repository",
+    "svmlight",
+    "vw",
+    "fasttext",
+    "csv",
+    "tsv",
+    "jsonl",
+    "lines",
+    "parquet",
+    "npz",
+)
 NUMERIC = ("repository", "svmlight", "vw", "npz")
 
 
@@ -175,7 +210,9 @@ def _check(data: Dataset) -> None:
     """A dataset whose parts contradict each other is a difference."""
     n, c = data.Y.shape
     data.Y.check_format(full_check=True)
-    sound = n == data.n_examples > 0 and len(data.label_names) == c and bool((data.Y.data == 1).all())
+    sound = (
+        n == data.n_examples > 0 and len(data.label_names) == c and bool((data.Y.data == 1).all())
+    )
     if data.X is None:
         sound = sound and data.texts is not None and len(data.texts) == n
     else:
@@ -207,7 +244,9 @@ def generated_files(root: Path) -> Case:
 def _compare(data: Dataset, rows: Rows, format: str) -> None:
     _check(data)
     Y, names = data.Y, data.label_names
-    labels = [{names[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]} for i in range(Y.shape[0])]
+    labels = [
+        {names[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]} for i in range(Y.shape[0])
+    ]
     if format != "lines" and labels != [set(own) for own, _ in rows]:
         raise Difference(f"labels of {format}: {labels} for {rows}")
     if data.X is None:
@@ -218,9 +257,15 @@ def _compare(data: Dataset, rows: Rows, format: str) -> None:
     for i, (_, expected) in enumerate(rows):
         found = {}
         for j in range(X.indptr[i], X.indptr[i + 1]):
-            name = str(X.indices[j]) if features is None else features[X.indices[j]].removeprefix("n^f")
+            name = (
+                str(X.indices[j])
+                if features is None
+                else features[X.indices[j]].removeprefix("n^f")
+            )
             found[name] = X.data[j]
         for name in found.keys() | expected.keys():
             wanted = np.float32(expected.get(name, 0.0))
             if abs(found.get(name, np.float32(0)) - wanted) > abs(np.spacing(wanted)):
-                raise Difference(f"feature {name} of {format} is {found.get(name)} instead of {wanted}")
+                raise Difference(
+                    f"feature {name} of {format} is {found.get(name)} instead of {wanted}"
+                )

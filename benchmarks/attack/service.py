@@ -1,18 +1,21 @@
 """Hostile clients of the service, next to good ones that must not notice them.
 
-python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64] [--hostile 8]
+python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64]
+[--hostile 8]
                                     [--swaps 5]
 
-``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time; their requests are
-within the limits, so each must be answered with status 200. Hostile clients repeat what is listed in `ATTACKS`: the
-largest bodies, endless headers, half-sent requests and what else is not a request; they must get a status below 500,
-or a closed connection. Meanwhile the model is replaced by another version and reloaded a few times.
+``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time;
+their requests are within the limits, so each must be answered with status 200. Hostile clients
+repeat what is listed in `ATTACKS`: the largest bodies, endless headers, half-sent requests and what
+else is not a request; they must get a status below 500, or a closed connection. Meanwhile the model
+is replaced by another version and reloaded a few times.
 
-First, a tenth of the requests is sent as fast as they are answered, each client waiting for its answer. This warms the
-service up and shows its rate under this attack. Then every client sends at random (exponential) intervals, ``--rate``
-requests per second in total, and latencies count from the time at which a request was due, whether or not the client
-was still waiting for its last answer. At the end the requests of every kind are sent once more, one by one: each must
-be answered within a second and take little memory.
+First, a tenth of the requests is sent as fast as they are answered, each client waiting for its
+answer. This warms the service up and shows its rate under this attack. Then every client sends at
+random (exponential) intervals, ``--rate`` requests per second in total, and latencies count from
+the time at which a request was due, whether or not the client was still waiting for its last
+answer. At the end the requests of every kind are sent once more, one by one: each must be answered
+within a second and take little memory.
 """
 
 import argparse
@@ -69,7 +72,9 @@ ATTACKS: dict[str, bytes] = {
     "empty vectors": post(filled(b'{"vectors":[{}', b",{}", b"]}")),
     "a long vector": post(filled(b'{"vectors":[{"a":1', b',"a":1', b"}]}")),
     "nested lists": post(filled(b'{"texts":[[]', b"," + b"[" * 150 + b"]" * 150, b"]}")),
-    "no vectors": post(b'{"vectors":[{' + b",".join(b'"%d":null' % i for i in range(ALLOWED)) + b"}]}"),
+    "no vectors": post(
+        b'{"vectors":[{' + b",".join(b'"%d":null' % i for i in range(ALLOWED)) + b"}]}"
+    ),
     "unknown fields": post(b"{" + b",".join(b'"%d":1' % i for i in range(ALLOWED)) + b"}"),
     "a long name": post(filled(b'{"texts":["a"],"', b"x", b'":1}')),
     "a long number": post(filled(b'{"texts":["a"],"top_k":1', b"0", b"}")),
@@ -79,7 +84,9 @@ ATTACKS: dict[str, bytes] = {
     "bytes": post(bytes(range(256)) * 400),
     "no JSON": post(b"{"),
     "too many texts": post(json.dumps({"texts": ["a"] * 2000}).encode()),
-    "many labels": post(json.dumps({"texts": ["the rate of cells in patients"], "top_k": 1000}).encode()),
+    "many labels": post(
+        json.dumps({"texts": ["the rate of cells in patients"], "top_k": 1000}).encode()
+    ),
     "unknown label": post(json.dumps({"texts": ["a"], "include": ["x" * 100_000]}).encode()),
     "no token": post(b"{}", b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"),
     "a large header": JSON + b"X: " + b"x" * (1 << 20) + b"\r\n\r\n",
@@ -99,15 +106,31 @@ ATTACKS: dict[str, bytes] = {
     "pipelined and bad": post(b'{"texts":["a"]}') * 20 + b"\0",
     "pipelined": post(b'{"texts":["a"]}') * 50,
 }
-LEAVING = ("half a request", "half a header", "an endless chunk")  # the client closes the connection without waiting
+LEAVING = (
+    "half a request",
+    "half a header",
+    "an endless chunk",
+)  # the client closes the connection without waiting
 
 
 @contextmanager
 def service(model: Path, log: Any = None) -> Iterator[tuple[str, int, subprocess.Popen[str]]]:
     """Run ``rembrandt serve`` in a process; yield host, port and the process."""
-    command = [sys.executable, "-m", "rembrandt", "serve", "--model", f"model={model}", "--port", "0", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "rembrandt",
+        "serve",
+        "--model",
+        f"model={model}",
+        "--port",
+        "0",
+        "--quiet",
+    ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "REMBRANDT_TOKEN": TOKEN}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+    )
     try:
         assert process.stdout is not None
         found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
@@ -126,7 +149,9 @@ def megabytes(pid: int, what: str = "VmRSS") -> float:
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
-    """Read a response and return its status; one that sends a client away must say when to come back."""
+    """Read a response and return its status; one that sends a client away must say when to come
+    back.
+    """
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     status, length = int(head[9:12]), re.search(rb"\r\ncontent-length: (\d+)", head)
     await reader.readexactly(int(length[1]) if length else 0)
@@ -137,7 +162,9 @@ async def answer(reader: asyncio.StreamReader) -> int:
 class Attack:
     """Clients and what they were answered."""
 
-    def __init__(self, address: tuple[str, int], texts: list[str], total: int, options: Any, rate: float = 0) -> None:
+    def __init__(
+        self, address: tuple[str, int], texts: list[str], total: int, options: Any, rate: float = 0
+    ) -> None:
         self.host, self.port = address
         self.total, self.rng = total, random.Random(options.seed)
         self.rate, self.clients = rate, options.clients
@@ -148,7 +175,9 @@ class Attack:
         self.failures: list[str] = []
 
     async def due(self) -> AsyncIterator[tuple[int, float]]:
-        """Yield the number of each request and the time at which it is due: at random intervals, or immediately."""
+        """Yield the number of each request and the time at which it is due: at random intervals, or
+        immediately.
+        """
         when = time.perf_counter()
         while True:
             if self.rate:
@@ -160,7 +189,9 @@ class Attack:
             yield self.begun, when if self.rate else time.perf_counter()
 
     async def good_client(self) -> None:
-        """Send requests within the limits on one connection, which may be closed only while it is idle."""
+        """Send requests within the limits on one connection, which may be closed only while it is
+        idle.
+        """
         reader, writer = await asyncio.open_connection(self.host, self.port)
         async for number, start in self.due():
             try:
@@ -184,7 +215,9 @@ class Attack:
             await self.attack(self.rng.choice(list(ATTACKS)))
 
     async def attack(self, name: str) -> str:
-        """Send a hostile request on a connection of its own; return the status or what else became of it."""
+        """Send a hostile request on a connection of its own; return the status or what else became
+        of it.
+        """
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port)
             writer.write(ATTACKS[name])
@@ -209,9 +242,16 @@ class Attack:
         p50, p99 = 1e3 * np.percentile(self.latencies, [50, 99])
         kinds = "; ".join(f"{kind} {_listed(found)}" for kind, found in self.statuses.items())
         requests = sum(sum(found.values()) for found in self.statuses.values())
-        due = f"due at {self.rate:.0f} requests/s" if self.rate else "each client waiting for its answer"
+        due = (
+            f"due at {self.rate:.0f} requests/s"
+            if self.rate
+            else "each client waiting for its answer"
+        )
         rate = f"{due}, answered at {requests / self.seconds:.0f} requests/s"
-        return f"{what}: {requests:,} requests: {kinds}; {rate}: good p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+        return (
+            f"{what}: {requests:,} requests: {kinds}; {rate}: good p50 {p50:.0f} ms, p99 {p99:.0f} "
+            "ms"
+        )
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
         """Replace and reload the model at even intervals; return how often that succeeded."""
@@ -221,7 +261,10 @@ class Attack:
                 await asyncio.sleep(0.05)
             await asyncio.to_thread(_replace, model, others[number % len(others)])
             reader, writer = await asyncio.open_connection(self.host, self.port)
-            writer.write(HEAD.replace(b"/v1/predict", b"/v1/models/model/reload") + b"Content-Length: 0\r\n\r\n")
+            writer.write(
+                HEAD.replace(b"/v1/predict", b"/v1/models/model/reload")
+                + b"Content-Length: 0\r\n\r\n"
+            )
             status = await asyncio.wait_for(answer(reader), PATIENCE)
             writer.close()
             done += status == 200
@@ -231,7 +274,9 @@ class Attack:
 
 
 def _replace(model: Path, other: Path) -> None:
-    """Put a copy of another model in the place of a model, file by file and in place, as nobody should."""
+    """Put a copy of another model in the place of a model, file by file and in place, as nobody
+    should.
+    """
     for file in other.iterdir():
         shutil.copyfile(file, model / file.name)
 
@@ -242,7 +287,9 @@ def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]
     texts = test.texts or []
     if model is None:
         for seed in (0, 1):
-            RembrandtClassifier("fast", random_state=seed).fit_dataset(train).save(root / f"model{seed}")
+            RembrandtClassifier("fast", random_state=seed).fit_dataset(train).save(
+                root / f"model{seed}"
+            )
         others = [root / "model1", root / "model0"]
     else:
         from benchmarks.serve_load import texts as articles
@@ -253,7 +300,9 @@ def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]
     return root / "served", others, texts
 
 
-async def under_attack(attack: Attack, model: Path, others: list[Path], options: Any, swaps: int) -> int:
+async def under_attack(
+    attack: Attack, model: Path, others: list[Path], options: Any, swaps: int
+) -> int:
     clients = [attack.good_client() for _ in range(options.clients - options.hostile)]
     clients += [attack.hostile_client() for _ in range(options.hostile)]
     swapping = asyncio.create_task(attack.swaps(model, others, swaps))
@@ -302,8 +351,10 @@ def run(options: Any) -> tuple[str, list[str]]:
     if more > MOST_MEGABYTES:
         failures.append(f"a hostile request took {more:.0f} MB")
     line = (
-        f"{attack.line(f'service, {options.clients} clients, {swapped} swaps')}; memory {before:.0f} MB, "
-        f"{after - before:+.0f} MB; hostile alone {slowest:.2f} s, {more:+.0f} MB; {len(failures)} failures; "
+        f"{attack.line(f'service, {options.clients} clients, {swapped} swaps')}; memory "
+        f"{before:.0f} MB, "
+        f"{after - before:+.0f} MB; hostile alone {slowest:.2f} s, {more:+.0f} MB; {len(failures)} "
+        "failures; "
         f"{seconds:.0f} s"
     )
     return line, failures
@@ -315,11 +366,17 @@ def _listed(found: Counter[str]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the attack."""
-    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     found.add_argument("--cases", type=int, default=5_000)
     found.add_argument("--seed", type=int, default=0)
-    found.add_argument("--model", type=Path, help="a model fitted to texts; a small one is made by default")
-    found.add_argument("--rate", type=float, default=250.0, help="requests per second of all clients together")
+    found.add_argument(
+        "--model", type=Path, help="a model fitted to texts; a small one is made by default"
+    )
+    found.add_argument(
+        "--rate", type=float, default=250.0, help="requests per second of all clients together"
+    )
     found.add_argument("--clients", type=int, default=64)
     found.add_argument("--hostile", type=int, default=8, help="of the clients")
     found.add_argument("--swaps", type=int, default=5)

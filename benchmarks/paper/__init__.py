@@ -1,7 +1,8 @@
 """The experiments of the paper, with the paper's numbers beside ours.
 
-Each experiment is a module of this package that defines ``EXPERIMENT``, an `Experiment`. ``python -m benchmarks.paper``
-runs them and writes the report; ``make paper`` updates the report in ``docs/reproduction``.
+Each experiment is a module of this package that defines ``EXPERIMENT``, an `Experiment`. ``python
+-m benchmarks.paper`` runs them and writes the report; ``make paper`` updates the report in
+``docs/reproduction``.
 """
 
 from importlib import import_module

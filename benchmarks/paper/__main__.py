@@ -1,7 +1,7 @@
 """Run the paper's experiments and write a report with the paper's numbers next to ours.
 
-Finished measurements are kept: after an interruption, the same command continues. A folder that was started on another
-machine can be continued too; each row of the report names its machine.
+Finished measurements are kept: after an interruption, the same command continues. A folder that was
+started on another machine can be continued too; each row of the report names its machine.
 
     python -m benchmarks.paper aloi --quick
     python -m benchmarks.paper all --data DIR --output report
@@ -43,14 +43,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
-        print(f"interrupted; finished rows are in {output}, and the same command continues", file=sys.stderr)
+        print(
+            f"interrupted; finished rows are in {output}, and the same command continues",
+            file=sys.stderr,
+        )
         return INTERRUPTED
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "python -m benchmarks.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m benchmarks.paper",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     names = (*NAMES, ALL, REPORT)
@@ -67,10 +72,24 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help=f"Folder of the report and its results [default: {DEFAULT_OUTPUT}/paper, with --quick paper-quick].",
     )
-    add("--data", type=Path, metavar="DIR", help=f"Folder of the data sets [default: the variable {VARIABLE}].")
-    add("--quick", action="store_true", help="Use a part of the data and few epochs; all in under three minutes.")
+    add(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help=f"Folder of the data sets [default: the variable {VARIABLE}].",
+    )
+    add(
+        "--quick",
+        action="store_true",
+        help="Use a part of the data and few epochs; all in under three minutes.",
+    )
     add("--rows", metavar="NAMES", help="Run only these rows, separated by commas: RE+LR,CS+LR.")
-    add("--device", default="cpu", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto.")
+    add(
+        "--device",
+        default="cpu",
+        metavar="D",
+        help="cpu, cuda, cuda:1, several with commas, or auto.",
+    )
     add(
         "--merge",
         type=Path,
@@ -103,7 +122,9 @@ def _run(given: argparse.Namespace, output: Path, rows: list[str]) -> None:
     for name in chosen:
         with bars(not given.quiet) as progress:
             plan = find(name).plan(request, progress)
-            runner.run(find(name), plan, output, progress, lambda found: say(*_lines(found)), rows, device)
+            runner.run(
+                find(name), plan, output, progress, lambda found: say(*_lines(found)), rows, device
+            )
     document = runner.read_results(output / runner.RESULTS)
     for name in chosen:
         skipped = document["experiments"][name]["skipped"]
@@ -124,7 +145,11 @@ def _lines(rows: list[Row]) -> list[str]:
         f"{row.system}, {row.metric}"
         + (f" at {row.at:g}" if row.at is not None else "")
         + f": {row.value:.6g}"
-        + ("" if (paper := figure(row.experiment, row.system, row.metric)) is None else f" (paper: {paper:g})")
+        + (
+            ""
+            if (paper := figure(row.experiment, row.system, row.metric)) is None
+            else f" (paper: {paper:g})"
+        )
         for row in rows
     ]
 

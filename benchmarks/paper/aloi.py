@@ -1,4 +1,6 @@
-"""ALOI: photographs of a thousand objects, the paper's multiclass experiment, with the paper's split."""
+"""ALOI: photographs of a thousand objects, the paper's multiclass experiment, with the paper's
+split.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper import cost, vowpal
-from benchmarks.paper.experiment import Column, Experiment, Figure, Panel, Plan, Request, Row, Step, Table
+from benchmarks.paper.experiment import (
+    Column,
+    Experiment,
+    Figure,
+    Panel,
+    Plan,
+    Request,
+    Row,
+    Step,
+    Table,
+)
 from benchmarks.paper.fits import (
     CS_AND_PCA,
     ERROR,
@@ -123,7 +135,9 @@ class Aloi:
         self.X_test: Any = test.X
         self._projected: dict[str, tuple[Array, Array]] = {}
 
-    def classifier(self, name: str, method: Method, kernel: str | None, report: Report = silent) -> list[Row]:
+    def classifier(
+        self, name: str, method: Method, kernel: str | None, report: Report = silent
+    ) -> list[Row]:
         """A logistic decoder of the embedding, or of random features of the embedding."""
         search = {"normalize": "auto", "decoder_ridge": "auto"} if self.scale.search else {}
         fitted = fit_classifier(
@@ -138,7 +152,9 @@ class Aloi:
             max_epochs=self.scale.epochs,
             **search,
         )
-        rows = [replace(_error_row(name, fitted.measures["error"], fitted.seconds), device=self.device)]
+        rows = [
+            replace(_error_row(name, fitted.measures["error"], fitted.seconds), device=self.device)
+        ]
         if name == "RE+LR":
             rows += _size_and_rate(name, fitted.nbytes, fitted.scores, self.X_test)
         return rows
@@ -146,7 +162,9 @@ class Aloi:
     def raw(self, report: Report = silent) -> list[Row]:
         """Logistic regression on the features."""
         begin = time.perf_counter()
-        normalize = self._normalize(lambda X, Y, epochs: _dense_scores(self._logistic(X, Y, epochs)))
+        normalize = self._normalize(
+            lambda X, Y, epochs: _dense_scores(self._logistic(X, Y, epochs))
+        )
         X, X_test = (normalize_rows(X) if normalize else X for X in (self.X, self.X_test))
         model = self._logistic(X, self.train.Y, self.scale.epochs, report)
         seconds = time.perf_counter() - begin
@@ -190,17 +208,23 @@ class Aloi:
             rank = min(self.scale.spectrum, limit, self.train.n_labels)
             model = embedder("cpu", n_components=rank, method=method).fit(self.X, self.train.Y)
             shares = np.asarray(model.singular_values_, dtype=np.float64) / n
-            rows += [Row(NAME, system, SPECTRUM, float(share), at=i) for i, share in enumerate(shares, 1)]
+            rows += [
+                Row(NAME, system, SPECTRUM, float(share), at=i) for i, share in enumerate(shares, 1)
+            ]
         report("spectra", len(systems), len(systems))
         return rows
 
     def at_rank(self, short: str, k: int, report: Report = silent) -> list[Row]:
-        """A logistic decoder of the first ``k`` columns of an embedding that is computed once, at the largest rank."""
+        """A logistic decoder of the first ``k`` columns of an embedding that is computed once, at
+        the largest rank.
+        """
         if short not in self._projected:
             self._projected[short] = self._project(METHODS[short])
         H, H_test = (projected[:, :k] for projected in self._projected[short])
         begin = time.perf_counter()
-        model = logistic_regression(np.ascontiguousarray(H), self.train.Y, self.scale.epochs, report)
+        model = logistic_regression(
+            np.ascontiguousarray(H), self.train.Y, self.scale.epochs, report
+        )
         seconds = time.perf_counter() - begin
         error = _error(model.scores, H_test, self.test.Y)
         return [Row(NAME, f"{short}+LR", BY_RANK, 100 * error, seconds=seconds, at=k)]
@@ -223,11 +247,15 @@ class Aloi:
         return model.transform(X), model.transform(X_test)
 
     def _normalize(self, fit: Callable[[Matrix, Any, int], Scores]) -> bool:
-        """Return whether to scale rows to unit length: yes, unless that is worse on held-out training rows."""
+        """Return whether to scale rows to unit length: yes, unless that is worse on held-out
+        training rows.
+        """
         if not self.scale.search:
             return False
         _, sample = draw_rows(self.X.shape[0], 1.0, SEED, most=SAMPLE)
-        train, held = (sample[part] for part in draw_rows(len(sample), HELD_OUT, SEED + 1, most=SAMPLE))
+        train, held = (
+            sample[part] for part in draw_rows(len(sample), HELD_OUT, SEED + 1, most=SAMPLE)
+        )
         epochs = min(SAMPLE_EPOCHS, self.scale.epochs)
         plain, normalized = (
             _error(fit(X[train], self.train.Y[train], epochs), X[held], self.train.Y[held])
@@ -263,16 +291,21 @@ def _error(scores: Scores, X: Matrix, Y: Any) -> float:
 EXPERIMENT = Experiment(
     NAME,
     "ALOI",
-    "{n_train:,} training and {n_test:,} test photographs of {n_labels:,} objects, {n_features} features. Embeddings "
-    "with {k} dimensions, decoded by logistic regression (LR) with early stopping on held-out training rows, at most "
+    "{n_train:,} training and {n_test:,} test photographs of {n_labels:,} objects, {n_features} "
+    "features. Embeddings "
+    "with {k} dimensions, decoded by logistic regression (LR) with early stopping on held-out "
+    "training rows, at most "
     "{epochs} epochs; seed {seed}.",
     plan,
     (
         Table(
             "Test error at k = {k}",
-            f"RE is Rembrandt. {CS_AND_PCA} PLST is the principal label space transformation. CCA is RE with whitened "
-            "labels. LR alone has no embedding. OAA and LOMtree are Vowpal Wabbit's. CS+OMP decodes by orthogonal "
-            "matching pursuit (Hsu et al., 2009) instead of LR. Pursuit needs accurate predictions of the projections, "
+            f"RE is Rembrandt. {CS_AND_PCA} PLST is the principal label space transformation. CCA "
+            "is RE with whitened "
+            "labels. LR alone has no embedding. OAA and LOMtree are Vowpal Wabbit's. CS+OMP "
+            "decodes by orthogonal "
+            "matching pursuit (Hsu et al., 2009) instead of LR. Pursuit needs accurate predictions "
+            "of the projections, "
             f"which a linear regression on these features does not give. {PROJECTION}",
             (Column(ERROR, ".1f"),),
         ),
@@ -280,13 +313,15 @@ EXPERIMENT = Experiment(
         Figure(
             "aloi-error-by-rank.png",
             "Error against rank",
-            "The embedding is computed once, at the largest rank, and its first columns are used for smaller ranks. "
+            "The embedding is computed once, at the largest rank, and its first columns are used "
+            "for smaller ranks. "
             "Only the decoder is fitted for each rank.",
             (Panel(BY_RANK, "rank k", "test error (%)"),),
         ),
         Table(
             "Size and speed",
-            "Size: the weights that prediction needs, in single precision. Rate: predicting the best label of every "
+            "Size: the weights that prediction needs, in single precision. Rate: predicting the "
+            "best label of every "
             "test example, in blocks, on all cores.",
             (Column(SIZE, ",.0f"), Column(RATE, ",.0f")),
         ),
@@ -298,20 +333,28 @@ EXPERIMENT = Experiment(
         Figure(
             "aloi-spectrum.png",
             "Spectra",
-            "Eigenvalues of the empirical label covariance by two-pass randomized PCA, and of the part of it that a "
-            "ridge regression on the features predicts. With one label per example the covariance is diagonal, and its "
-            "spectrum is nearly flat because all objects are equally frequent. Only the second spectrum decays, so "
+            "Eigenvalues of the empirical label covariance by two-pass randomized PCA, and of the "
+            "part of it that a "
+            "ridge regression on the features predicts. With one label per example the covariance "
+            "is diagonal, and its "
+            "spectrum is nearly flat because all objects are equally frequent. Only the second "
+            "spectrum decays, so "
             "only the part that the features predict has a good low-rank approximation.",
             (Panel(SPECTRUM, "rank", "eigenvalue / examples", log_x=True, log_y=True),),
         ),
         Figure(
             "aloi-cost.png",
             "Cost of a pass",
-            "Generated data. One pass is one application of the operator with a fixed number of conjugate gradient "
-            "steps. Its cost is proportional to the number of columns times the non-zeros of features and labels, plus "
-            "a few vectors over the features. Examples have more features than labels here, so the number of labels "
-            "per example matters little, and the number of different labels even less. Orthogonalizing the block, "
-            "whose cost is proportional to the number of labels and to the square of the number of columns, is shown "
+            "Generated data. One pass is one application of the operator with a fixed number of "
+            "conjugate gradient "
+            "steps. Its cost is proportional to the number of columns times the non-zeros of "
+            "features and labels, plus "
+            "a few vectors over the features. Examples have more features than labels here, so the "
+            "number of labels "
+            "per example matters little, and the number of different labels even less. "
+            "Orthogonalizing the block, "
+            "whose cost is proportional to the number of labels and to the square of the number of "
+            "columns, is shown "
             "separately.",
             (
                 Panel("cost against n", "examples", "seconds"),

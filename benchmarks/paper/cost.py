@@ -1,7 +1,9 @@
-"""The cost of one pass over generated data, against the number of examples, labels per example, columns and labels.
+"""The cost of one pass over generated data, against the number of examples, labels per example,
+columns and labels.
 
-A pass is one application of Rembrandt's operator with a few conjugate gradient steps. It works on the non-zeros of X
-and Y, so its cost does not depend on the number of labels. Orthogonalizing the block does, and is timed separately.
+A pass is one application of Rembrandt's operator with a few conjugate gradient steps. It works on
+the non-zeros of X and Y, so its cost does not depend on the number of labels. Orthogonalizing the
+block does, and is timed separately.
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +53,11 @@ class Sweep:
 
 
 def sweeps(quick: bool) -> list[Sweep]:
-    base = Shape(n=4000, labels_each=3, k=20, c=5000) if quick else Shape(n=50_000, labels_each=3, k=50, c=10_000)
+    base = (
+        Shape(n=4000, labels_each=3, k=20, c=5000)
+        if quick
+        else Shape(n=50_000, labels_each=3, k=50, c=10_000)
+    )
     factors = (1, 2) if quick else (1, 2, 4, 8)
     return [
         Sweep(base, "n", tuple(base.n // 4 * f for f in factors)),
@@ -82,12 +88,18 @@ def measure(shape: Shape) -> dict[str, float]:
     X, Y = sparse_problem(shape.n, FEATURES, shape.c, RANK, labels_each=shape.labels_each)
     engine = CpuEngine(X, Y)
     strength = relative(1.0, engine.column_sums("X", squared=True))
-    # A fixed number of iterations without a preconditioner: products with the data and a few vectors.
-    identity = SpectralPreconditioner(np.zeros((engine.d, 0), np.float32), np.zeros((0, 1), np.float32))
+    # A fixed number of iterations without a preconditioner: products with the data and a few
+    # vectors.
+    identity = SpectralPreconditioner(
+        np.zeros((engine.d, 0), np.float32), np.zeros((0, 1), np.float32)
+    )
     solver = ConjugateGradientRidge(engine.gram, strength, identity, tol=0.0, max_iter=ITERATIONS)
     operator = rembrandt(engine, solver).operator
     if operator is None:
         raise ValueError("this embedding has no operator to time")
     Q = orthonormalize(engine.asarray(gaussian(shape.c, shape.k, seed=0)))
     image = operator(Q)  # the first call compiles code and builds transposed matrices
-    return {PASS: best_time(lambda: operator(Q)), ORTHOGONAL: best_time(lambda: orthonormalize(image))}
+    return {
+        PASS: best_time(lambda: operator(Q)),
+        ORTHOGONAL: best_time(lambda: orthonormalize(image)),
+    }

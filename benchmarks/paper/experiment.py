@@ -1,4 +1,6 @@
-"""The parts of an experiment: steps that measure rows, and the tables and figures that show them."""
+"""The parts of an experiment: steps that measure rows, and the tables and figures that show
+them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,10 +92,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """``plan(request, report)`` reads the data and lists the steps; ``sections`` are the tables and figures.
+    """``plan(request, report)`` reads the data and lists the steps; ``sections`` are the tables and
+    figures.
 
-    Experiments on data that is not public also run on a public stand-in. ``on_own_files`` and ``on_stand_in`` say in
-    the report which of the two was used.
+    Experiments on data that is not public also run on a public stand-in. ``on_own_files`` and
+    ``on_stand_in`` say in the report which of the two was used.
     """
 
     name: str

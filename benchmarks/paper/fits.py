@@ -37,30 +37,45 @@ SEED = 0
 REPEATS = 3  # of a timing
 
 # The paper's abbreviations.
-METHODS: dict[str, Method] = {"RE": "rembrandt", "PCA": "pca", "CS": "cs", "PLST": "plst", "CCA": "cca"}
+METHODS: dict[str, Method] = {
+    "RE": "rembrandt",
+    "PCA": "pca",
+    "CS": "cs",
+    "PLST": "plst",
+    "CCA": "cca",
+}
 
 PRECISIONS = tuple(f"P@{k} (%)" for k in KS)
 HEAD_SHARE = 0.05  # of the labels
 HEAD = "weight on the 5 % most frequent labels (%)"
 
 CS_AND_PCA = (
-    "CS is compressed sensing. The paper describes it as its algorithm with q = 0 and p = 0, but that would still "
-    "apply the operator to the random start once, and so depend on the data. The authors' code draws the vectors with "
-    "`randn`, independent of the data, and so does ours; ours are orthonormalised, which changes neither the span of "
-    "the projections nor what a decoder of them can express. PCA (the paper's RPCA) is that of the features with a "
+    "CS is compressed sensing. The paper describes it as its algorithm with q = 0 and p = 0, but "
+    "that would still "
+    "apply the operator to the random start once, and so depend on the data. The authors' code "
+    "draws the vectors with "
+    "`randn`, independent of the data, and so does ours; ours are orthonormalised, which changes "
+    "neither the span of "
+    "the projections nor what a decoder of them can express. PCA (the paper's RPCA) is that of the "
+    "features with a "
     "constant column appended, without subtracting their means, by the same randomized solver."
 )
 PROJECTION = (
-    "Algorithm 3 fits the projection W of the features without a ridge, and the authors' code with 10⁻⁶ of the ridge "
-    "of the embedding. Here the projection uses the ridge of the embedding, because it predicts better; "
+    "Algorithm 3 fits the projection W of the features without a ridge, and the authors' code with "
+    "10⁻⁶ of the ridge "
+    "of the embedding. Here the projection uses the ridge of the embedding, because it predicts "
+    "better; "
     "`projection_ridge` sets it."
 )
 
 WEIGHT = Table(
     "Weight of the frequent labels",
-    "The share of the most frequent labels in the squared Frobenius norm of the embedding. RE and PLST follow the "
-    "covariance of the labels. If most labels have only a few examples, the spectrum of that covariance decays slowly "
-    "and the leading directions belong to the most frequent labels, so the embedding says little about the others. "
+    "The share of the most frequent labels in the squared Frobenius norm of the embedding. RE and "
+    "PLST follow the "
+    "covariance of the labels. If most labels have only a few examples, the spectrum of that "
+    "covariance decays slowly "
+    "and the leading directions belong to the most frequent labels, so the embedding says little "
+    "about the others. "
     "Random vectors (CS) and whitened labels (CCA) give labels more equal weights.",
     (Column(HEAD, ".1f"),),
 )
@@ -109,7 +124,9 @@ class Linear:
         return H @ self.weights + self.bias
 
 
-def logistic_regression(H: NDArray[Any], Y: sparse.csr_array, epochs: int, report: Report = silent) -> Linear:
+def logistic_regression(
+    H: NDArray[Any], Y: sparse.csr_array, epochs: int, report: Report = silent
+) -> Linear:
     """Fit multinomial logistic regression to dense rows, as the logistic decoder does."""
     settings = LogisticSettings(multiclass=True, max_epochs=epochs, seed=SEED)
     decoder = fit_logistic(H, Y, settings, report=report)
@@ -139,18 +156,25 @@ class Fitted:
     def nbytes(self) -> int:
         """The size of the arrays that prediction needs."""
         scorer = self.scorer
-        return int(scorer.projection.nbytes + scorer.decoder.weights.nbytes + scorer.decoder.bias.nbytes)
+        return int(
+            scorer.projection.nbytes + scorer.decoder.weights.nbytes + scorer.decoder.bias.nbytes
+        )
 
     @property
     def head_share(self) -> float:
         """The share of the most frequent labels in the squared norm of the embedding."""
         weights = np.square(np.asarray(self.scorer.vectors, dtype=np.float64)).sum(axis=1)
-        frequent = np.argsort(-self.model.label_counts, kind="stable")[: max(1, round(HEAD_SHARE * len(weights)))]
+        frequent = np.argsort(-self.model.label_counts, kind="stable")[
+            : max(1, round(HEAD_SHARE * len(weights)))
+        ]
         return float(weights[frequent].sum() / weights.sum())
 
 
-def fit_classifier(train: Dataset, test: Dataset, device: str, report: Report = silent, **settings: Any) -> Fitted:
-    """Fit a classifier to ``train`` and measure the scores of its embedding on ``test``, as the paper does.
+def fit_classifier(
+    train: Dataset, test: Dataset, device: str, report: Report = silent, **settings: Any
+) -> Fitted:
+    """Fit a classifier to ``train`` and measure the scores of its embedding on ``test``, as the
+    paper does.
 
     No rows are held out to learn a blend, except where a setting is "auto".
     """
@@ -172,12 +196,18 @@ def fit_classifier(train: Dataset, test: Dataset, device: str, report: Report = 
     labels = best_labels(fitted.scorer, test.X, max(KS))
     rate = test.n_examples / (time.perf_counter() - start)
     missing = known.dropped_labels
-    found = evaluate(known.Y, labels, model.label_counts, model.n_train, ks=KS, missing_labels=missing)
+    found = evaluate(
+        known.Y, labels, model.label_counts, model.n_train, ks=KS, missing_labels=missing
+    )
     return replace(fitted, measures=found, rate=rate)
 
 
-def classifier_step(experiment: str, system: str, train: Dataset, test: Dataset, device: str, **settings: Any) -> Step:
-    """Return the step that measures a classifier: its error if examples have one label, else its precision."""
+def classifier_step(
+    experiment: str, system: str, train: Dataset, test: Dataset, device: str, **settings: Any
+) -> Step:
+    """Return the step that measures a classifier: its error if examples have one label, else its
+    precision.
+    """
 
     def run(report: Report) -> list[Row]:
         fitted = fit_classifier(train, test, device, report, **settings)
@@ -199,10 +229,14 @@ def classifier_step(experiment: str, system: str, train: Dataset, test: Dataset,
 def precision_rows(row: Callable[..., Row], precision: list[float], seconds: float) -> list[Row]:
     """Return a row for each k. The first one has the seconds of the fit."""
     times = [seconds, *[None] * (len(KS) - 1)]
-    return [row(*each) for each in zip(PRECISIONS, (100 * p for p in precision), times, strict=True)]
+    return [
+        row(*each) for each in zip(PRECISIONS, (100 * p for p in precision), times, strict=True)
+    ]
 
 
-def peer_step(experiment: str, system: str, peer: type[Any], train: Dataset, test: Dataset, **settings: Any) -> Step:
+def peer_step(
+    experiment: str, system: str, peer: type[Any], train: Dataset, test: Dataset, **settings: Any
+) -> Step:
     """Return the step that measures the precision of one of ``benchmarks.peers``."""
 
     def run(report: Report) -> list[Row]:

@@ -68,12 +68,15 @@ class Hierarchy:
 
     @classmethod
     def from_paths(cls, labels: Sequence[str], separator: str) -> Hierarchy:
-        r"""Make a hierarchy from labels that are paths: the parent of ``a:vendor:product`` is ``a:vendor``.
+        r"""Make a hierarchy from labels that are paths: the parent of ``a:vendor:product`` is
+        ``a:vendor``.
 
         A separator after a backslash is part of a name, as in ``a:perl:file\:\:path``.
         """
         if not separator:
-            raise DataError("the separator is empty; give the text between the parts of a label, such as ':'")
+            raise DataError(
+                "the separator is empty; give the text between the parts of a label, such as ':'"
+            )
         ends = [_last(label, separator) for label in labels]
         edges = [(label[:end], label) for label, end in zip(labels, ends, strict=True) if end >= 0]
         return cls.from_edges(edges, labels).over(labels)
@@ -83,7 +86,9 @@ class Hierarchy:
         names = list(labels)
         row_of = {name: i for i, name in enumerate(self.labels)}
         rows = np.array([row_of.get(name, len(self.labels)) for name in names], dtype=np.int64)
-        padded = sp.vstack([self.matrix, sp.csr_array((1, len(self.parents)), dtype=np.float32)], format="csr")
+        padded = sp.vstack(
+            [self.matrix, sp.csr_array((1, len(self.parents)), dtype=np.float32)], format="csr"
+        )
         unknown = int((rows == len(self.labels)).sum())
         return Hierarchy(names, self.parents, sp.csr_array(padded[rows]), unknown, self.loops)
 
@@ -105,7 +110,8 @@ def read_hierarchy(
     labels: Sequence[str] | None = None,
     report: Report = silent,
 ) -> Hierarchy:
-    """Read a hierarchy from files, which may be compressed, or derive it from labels that are paths.
+    """Read a hierarchy from files, which may be compressed, or derive it from labels that are
+    paths.
 
     Parameters
     ----------
@@ -115,13 +121,13 @@ def read_hierarchy(
 
         - "edges": lines ``parent child``, separated by a tab or else by white space.
         - "tree": a tab-separated table with the header ``id name tree_numbers``, with numbers joined by ``|``. The
-          parents of a heading are the headings whose number is one of its own without the last dotted part. If no
-          heading has that number, the number itself is the parent. The parent of a number without a dot is its
-          category: ``A01`` and ``A02`` are both below ``A``.
+          parents of a heading are the headings whose number is one of its own without the last
+          dotted part. If no heading has that number, the number itself is the parent. The parent of
+          a number without a dot is its category: ``A01`` and ``A02`` are both below ``A``.
         - "parents": a tab-separated table with the header ``concept descriptors``, with parents joined by ``|``.
         - "path": ``source`` is a separator, and the parent of a label is the label without its last part. "auto" takes
-          ``source`` for a separator if it is one to three characters, none of them a letter, digit or space, and not
-          the name of a file.
+          ``source`` for a separator if it is one to three characters, none of them a letter, digit
+          or space, and not the name of a file.
     labels : the labels of the rows, in this order, such as those of a model. Required by "path".
 
     Malformed input raises ``DataError``, which names the file and the line.
@@ -133,28 +139,42 @@ def read_hierarchy(
     return whole if labels is None else whole.over(labels)
 
 
-def _read(source: str | Path, format: str, labels: Sequence[str] | None, report: Report) -> Hierarchy:
+def _read(
+    source: str | Path, format: str, labels: Sequence[str] | None, report: Report
+) -> Hierarchy:
     if format != "auto" and format not in FORMATS:
-        raise DataError(f"unknown format {format!r}; choose from {', '.join(FORMATS)}, or auto", source)
+        raise DataError(
+            f"unknown format {format!r}; choose from {', '.join(FORMATS)}, or auto", source
+        )
     if format == "path" or (format == "auto" and _is_separator(str(source))):
         if labels is None:
-            raise DataError(f"{str(source)!r} is a separator of the parts of labels; give the labels too")
+            raise DataError(
+                f"{str(source)!r} is a separator of the parts of labels; give the labels too"
+            )
         return Hierarchy.from_paths(labels, str(source))
     path = Path(source)
     kind = _detect(path) if format == "auto" else format
     found = {"edges": _read_edges, "tree": _read_tree, "parents": _read_parents}[kind](path, report)
     if not found.matrix.nnz:
-        raise DataError(f"no label has a parent in this file, read as format={kind}; check the file", path)
+        raise DataError(
+            f"no label has a parent in this file, read as format={kind}; check the file", path
+        )
     return found
 
 
 def _is_separator(text: str) -> bool:
     short = 1 <= len(text) <= _LONGEST_SEPARATOR
-    return short and not any(sign.isalnum() or sign.isspace() for sign in text) and not Path(text).is_file()
+    return (
+        short
+        and not any(sign.isalnum() or sign.isspace() for sign in text)
+        and not Path(text).is_file()
+    )
 
 
 def _last(label: str, separator: str) -> int:
-    """Return the position of the last separator without a backslash before it, -1 if there is none."""
+    """Return the position of the last separator without a backslash before it, -1 if there is
+    none.
+    """
     end = label.rfind(separator)
     while end > 0 and separator != "\\":
         before = label[:end]
@@ -175,7 +195,9 @@ def _detect(path: Path) -> str:
     if len(cells) == 2:
         return "edges"
     raise DataError(
-        f"the format cannot be detected from the first line; give format= one of {', '.join(FORMATS[:3])}", path
+        "the format cannot be detected from the first line; give format= one of "
+        f"{', '.join(FORMATS[:3])}",
+        path,
     )
 
 
@@ -197,7 +219,11 @@ def _read_edges(path: Path, report: Report) -> Hierarchy:
     for number, row in _lines(path, report):
         cells = _edge(row)
         if len(cells) != 2 or not all(cells):
-            raise DataError(f"found {len(cells)} cells in {_short(row)}; expected a parent and a child", path, number)
+            raise DataError(
+                f"found {len(cells)} cells in {_short(row)}; expected a parent and a child",
+                path,
+                number,
+            )
         if cells != ["parent", "child"]:
             edges.append((cells[0], cells[1]))
     return Hierarchy.from_edges(edges)
@@ -210,7 +236,9 @@ def _table(path: Path, columns: list[str], report: Report) -> Iterator[tuple[int
         cells = [cell.strip() for cell in row.split("\t")]
         if len(cells) != len(columns) or not cells[0]:
             wanted = f"{len(columns)} separated by tabs ({', '.join(columns)}), the first not empty"
-            raise DataError(f"found {len(cells)} cells in {_short(row)}; expected {wanted}", path, number)
+            raise DataError(
+                f"found {len(cells)} cells in {_short(row)}; expected {wanted}", path, number
+            )
         if position:
             yield number, cells
 
@@ -230,10 +258,15 @@ def _read_tree(path: Path, report: Report) -> Hierarchy:
         headings.append(heading)
         for position in _cells(positions, path, number):
             if not _TREE_NUMBER.fullmatch(position):
-                raise DataError(f"{_short(position)} is not a tree number; expected one like A01.236", path, number)
+                raise DataError(
+                    f"{_short(position)} is not a tree number; expected one like A01.236",
+                    path,
+                    number,
+                )
             if owner.setdefault(position, heading) != heading:
                 raise DataError(
-                    f"{heading} and {owner[position]} both have the tree number {position}; it must be unique",
+                    f"{heading} and {owner[position]} both have the tree number {position}; it "
+                    "must be unique",
                     path,
                     number,
                 )
@@ -242,11 +275,15 @@ def _read_tree(path: Path, report: Report) -> Hierarchy:
         above = _above(position)
         if above:
             edges.append((owner.get(above, f"tree number {above}"), heading))
-    return Hierarchy.from_edges(edges, headings).over(list(dict.fromkeys(headings)))  # tree numbers are parents only
+    return Hierarchy.from_edges(edges, headings).over(
+        list(dict.fromkeys(headings))
+    )  # tree numbers are parents only
 
 
 def _above(position: str) -> str:
-    """Return the tree number above one: without the last dotted part, or the letters of the category."""
+    """Return the tree number above one: without the last dotted part, or the letters of the
+    category.
+    """
     above = position.rpartition(".")[0]
     category = _CATEGORY.match(position)
     return above or (category[0] if category else "")
@@ -256,7 +293,9 @@ def _cells(joined: str, path: Path, number: int) -> list[str]:
     """Return the parts of a cell; an empty cell has none."""
     parts = [part.strip() for part in joined.split(SEPARATOR)] if joined else []
     if not all(parts):
-        raise DataError(f"an empty part in {_short(joined)}; remove one {SEPARATOR!r}", path, number)
+        raise DataError(
+            f"an empty part in {_short(joined)}; remove one {SEPARATOR!r}", path, number
+        )
     return parts
 
 

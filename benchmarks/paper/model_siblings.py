@@ -1,6 +1,8 @@
-"""Measure how often the nearest neighbour of a label in a saved model is its sibling in a hierarchy.
+"""Measure how often the nearest neighbour of a label in a saved model is its sibling in a
+hierarchy.
 
-Siblings share a parent. Labels without a parent in the hierarchy, and labels whose vector is zero, are left out.
+Siblings share a parent. Labels without a parent in the hierarchy, and labels whose vector is zero,
+are left out.
 
     python -m benchmarks.paper.model_siblings MODEL mesh/descriptors.tsv.gz
     python -m benchmarks.paper.model_siblings MODEL :
@@ -33,8 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="HIERARCHY",
         help="Files of a hierarchy; or a separator such as : if labels are paths.",
     )
-    parser.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="Format of the files.")
-    parser.add_argument("--json", action="store_true", help="Print the result as one JSON document.")
+    parser.add_argument(
+        "--format", choices=("auto", *FORMATS), default="auto", help="Format of the files."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Print the result as one JSON document."
+    )
     given = parser.parse_args(arguments)
     try:
         found = measure(given.model, given.hierarchy, given.format)
@@ -53,7 +59,8 @@ def measure(model: Path, sources: list[str], format: str = "auto") -> dict[str, 
     found = sibling_fraction(scaled_vectors(classifier), hierarchy.matrix)
     if not found["n_labels"]:
         raise DataError(
-            f"none of the {len(names):,} labels of {model} has a parent in this hierarchy; check that the names agree",
+            f"none of the {len(names):,} labels of {model} has a parent in this hierarchy; check "
+            "that the names agree",
             ", ".join(sources),
         )
     return found | {
@@ -71,7 +78,8 @@ def _text(found: dict[str, Any]) -> str:
         f"  with a zero vector          {found['without_vector']:,}",
         f"labels without a sibling      {found['without_sibling']:,}",
         f"nearest neighbour is sibling  {100 * found['fraction']:.2f} %",
-        f"most fraternal label          {100 * found['most_fraternal']:.2f} % ({found['most_fraternal_label']})",
+        f"most fraternal label          {100 * found['most_fraternal']:.2f} % "
+        f"({found['most_fraternal_label']})",
         f"random label                  {100 * found['chance']:.2f} %",
     ]
     return "\n".join(lines)

@@ -63,4 +63,11 @@ def figure(experiment: str, system: str, metric: str) -> float | None:
     A system may be described after a colon: ``mesh: 597,836 examples``.
     """
     names = system, system.partition(":")[0]
-    return next((FIGURES[experiment, name, metric] for name in names if (experiment, name, metric) in FIGURES), None)
+    return next(
+        (
+            FIGURES[experiment, name, metric]
+            for name in names
+            if (experiment, name, metric) in FIGURES
+        ),
+        None,
+    )

@@ -1,4 +1,6 @@
-"""Write the report: Markdown and figures made from ``results.json`` alone, so that no number is typed by hand."""
+"""Write the report: Markdown and figures made from ``results.json`` alone, so that no number is
+typed by hand.
+"""
 
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -20,7 +22,9 @@ Rows = list[dict[str, Any]]
 def check_plotting() -> None:
     """Raise an error if the figures cannot be drawn."""
     if find_spec("matplotlib") is None:
-        raise RembrandtError("the figures of the report need matplotlib: pip install 'rembrandt[report]'")
+        raise RembrandtError(
+            "the figures of the report need matplotlib: pip install 'rembrandt[report]'"
+        )
 
 
 def write(folder: Path) -> list[Path]:
@@ -38,18 +42,25 @@ def scaling_lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def markdown(document: dict[str, Any], scaling: list[dict[str, Any]] | None = None) -> str:
-    """Return the text of the report. ``scaling`` are the settings and results of the experiment on scaling."""
+    """Return the text of the report. ``scaling`` are the settings and results of the experiment on
+    scaling.
+    """
     parts = [
         "# Reproduction of the paper's experiments",
-        "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015. This page "
-        "is written by `make paper` (`python -m benchmarks.paper`) from `results.json` in the same folder; the paper's "
-        "numbers are those of `benchmarks/paper/published.py`. A dash in a column of the paper means that it gives no "
+        "P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, "
+        "ECML 2015. This page "
+        "is written by `make paper` (`python -m benchmarks.paper`) from `results.json` in the same "
+        "folder; the paper's "
+        "numbers are those of `benchmarks/paper/published.py`. A dash in a column of the paper "
+        "means that it gives no "
         "number; in one of ours, that it was not measured.",
         _machines(document["machines"]),
     ]
     several = len(document["machines"]) > 1
     for name in _present(document):
-        parts += _experiment(find(name), document["experiments"][name], _rows(document, name), several)
+        parts += _experiment(
+            find(name), document["experiments"][name], _rows(document, name), several
+        )
     return "\n\n".join([*parts, *scaling_report.sections(scaling or [])]) + "\n"
 
 
@@ -65,10 +76,14 @@ def _rows(document: dict[str, Any], name: str) -> Rows:
 def _machines(machines: dict[str, Any]) -> str:
     if len(machines) == 1:
         return f"Machine: {described(*machines.values())}."
-    return "Machines:\n\n" + "\n".join(f"- {letter}: {described(about)}." for letter, about in machines.items())
+    return "Machines:\n\n" + "\n".join(
+        f"- {letter}: {described(about)}." for letter, about in machines.items()
+    )
 
 
-def _experiment(experiment: Experiment, state: dict[str, Any], rows: Rows, several: bool) -> list[str]:
+def _experiment(
+    experiment: Experiment, state: dict[str, Any], rows: Rows, several: bool
+) -> list[str]:
     settings = state["settings"]
     parts = [f"## {experiment.title}"]
     if "stand_in" in settings:
@@ -76,29 +91,54 @@ def _experiment(experiment: Experiment, state: dict[str, Any], rows: Rows, sever
         parts.append(source.format(files=" and ".join(settings["files"])))
     parts.append(experiment.text.format(**settings))
     if settings["quick"]:
-        parts.append("**Quick run** on a part of the data: it shows that everything works, not how well.")
+        parts.append(
+            "**Quick run** on a part of the data: it shows that everything works, not how well."
+        )
     for section in experiment.sections:
-        body = _table(experiment.name, section, rows, several) if isinstance(section, Table) else _image(section, rows)
+        body = (
+            _table(experiment.name, section, rows, several)
+            if isinstance(section, Table)
+            else _image(section, rows)
+        )
         if body:
-            parts += [f"### {section.title.format(**settings)}", section.text.format(**settings), body]
-    missing = {step: "not measured in this run" for step in state["steps"] if step not in state["finished"]}
+            parts += [
+                f"### {section.title.format(**settings)}",
+                section.text.format(**settings),
+                body,
+            ]
+    missing = {
+        step: "not measured in this run" for step in state["steps"] if step not in state["finished"]
+    }
     missing |= state["skipped"]
     if missing:
-        parts += ["### Not run", "\n".join(f"- {step}: {reason}." for step, reason in missing.items())]
+        parts += [
+            "### Not run",
+            "\n".join(f"- {step}: {reason}." for step, reason in missing.items()),
+        ]
     return parts
 
 
 def _table(experiment: str, table: Table, rows: Rows, several: bool) -> str:
-    shown = [(row, column) for column in table.columns for row in _measured(experiment, rows, column.metric)]
+    shown = [
+        (row, column)
+        for column in table.columns
+        for row in _measured(experiment, rows, column.metric)
+    ]
     if not shown:
         return ""
     timed = any(row["seconds"] is not None for row, _ in shown)
     times = [figure(experiment, row["system"], SECONDS) for row, _ in shown]
     known = timed and any(time is not None for time in times)
     one = len(table.columns) == 1
-    header = ["system", "paper", f"ours, {table.columns[0].metric}"] if one else ["system", "measure", "paper", "ours"]
+    header = (
+        ["system", "paper", f"ours, {table.columns[0].metric}"]
+        if one
+        else ["system", "measure", "paper", "ours"]
+    )
     header += ["paper, seconds to fit"] if known else []
-    lines = [header + (["ours, seconds to fit"] if timed else []) + (["machine"] if several else [])]
+    lines = [
+        header + (["ours, seconds to fit"] if timed else []) + (["machine"] if several else [])
+    ]
     for (row, column), time in zip(shown, times, strict=True):
         cells = [row["system"]] if one else [row["system"], row["metric"]]
         paper = figure(experiment, row["system"], row["metric"])
@@ -112,10 +152,14 @@ def _table(experiment: str, table: Table, rows: Rows, several: bool) -> str:
 
 
 def _measured(experiment: str, rows: Rows, metric: str) -> Rows:
-    """Return the rows of a metric, and empty rows for what the paper measured and this run did not."""
+    """Return the rows of a metric, and empty rows for what the paper measured and this run did
+    not.
+    """
     found = [row for row in rows if row["metric"] == metric]
     systems = {row["system"] for row in found} | {row["system"].partition(":")[0] for row in found}
-    absent = [key[1] for key in FIGURES if key[::2] == (experiment, metric) and key[1] not in systems]
+    absent = [
+        key[1] for key in FIGURES if key[::2] == (experiment, metric) and key[1] not in systems
+    ]
     empty = {"metric": metric, "value": None, "seconds": None, "machine": "–", "device": "cpu"}
     return found + [{"system": system, **empty} for system in absent]
 
@@ -138,7 +182,9 @@ def _drawable(figure: Figure, rows: Rows) -> list[Panel]:
     return [panel for panel in figure.panels if any(row["metric"] == panel.metric for row in rows)]
 
 
-def draw(document: dict[str, Any], folder: Path, scaling: list[dict[str, Any]] | None = None) -> list[Path]:
+def draw(
+    document: dict[str, Any], folder: Path, scaling: list[dict[str, Any]] | None = None
+) -> list[Path]:
     """Draw every figure that has points."""
     check_plotting()
     drawn = []
@@ -164,7 +210,9 @@ def _draw(panels: list[Panel], rows: Rows, path: Path) -> None:
     lines = -(-len(panels) // columns)
     canvas = Canvas(figsize=(5.5 * columns, 3.6 * lines), layout="constrained")
     FigureCanvasAgg(canvas)
-    for axes, panel in zip(canvas.subplots(lines, columns, squeeze=False).flat, panels, strict=False):
+    for axes, panel in zip(
+        canvas.subplots(lines, columns, squeeze=False).flat, panels, strict=False
+    ):
         mine = [row for row in rows if row["metric"] == panel.metric]
         for system in _unique(row["system"] for row in mine):
             points = sorted((row["at"], row["value"]) for row in mine if row["system"] == system)
@@ -174,7 +222,9 @@ def _draw(panels: list[Panel], rows: Rows, path: Path) -> None:
         axes.set_xscale("log" if panel.log_x else "linear")
         axes.set_yscale("log" if panel.log_y else "linear")
         if panel.log_x:
-            axes.xaxis.set_minor_formatter(NullFormatter())  # there is no room for numbers between powers of ten
+            axes.xaxis.set_minor_formatter(
+                NullFormatter()
+            )  # there is no room for numbers between powers of ten
         if not panel.log_y:
             axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)

@@ -1,13 +1,15 @@
 """Does scaling labels and rows before the embedding help, and which embedding is best then?
 
-Every embedding is fitted to ``D_r^-row Y D_c^-β``, where ``D_c`` holds the counts of labels and ``D_r`` the numbers of
-labels of rows. The powers are chosen with a ridge decoder on rows that were held out before the embedding. Then each
-method is measured without scaling and with its chosen scaling, with the logistic decoder of the other experiments.
+Every embedding is fitted to ``D_r^-row Y D_c^-β``, where ``D_c`` holds the counts of labels and
+``D_r`` the numbers of labels of rows. The powers are chosen with a ridge decoder on rows that were
+held out before the embedding. Then each method is measured without scaling and with its chosen
+scaling, with the logistic decoder of the other experiments.
 
     python -m benchmarks.paper.scaling --device cuda --minutes 9 --output DIR
 
-Each result is appended to ``scaling.jsonl`` in the output folder as soon as it is known, most important first. The same
-command with the same folder continues. ``python -m benchmarks.paper report`` shows the results that are in its folder.
+Each result is appended to ``scaling.jsonl`` in the output folder as soon as it is known, most
+important first. The same command with the same folder continues. ``python -m benchmarks.paper
+report`` shows the results that are in its folder.
 """
 
 import argparse
@@ -20,7 +22,17 @@ from typing import Any
 
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
-from benchmarks.paper.scaling_jobs import LABEL_RIDGE, MAIN, OTHERS, OWN_RIDGE, STAGES, SUBSET, Job, Results, plan
+from benchmarks.paper.scaling_jobs import (
+    LABEL_RIDGE,
+    MAIN,
+    OTHERS,
+    OWN_RIDGE,
+    STAGES,
+    SUBSET,
+    Job,
+    Results,
+    plan,
+)
 from benchmarks.paper.scaling_report import FILE
 from benchmarks.ranking import best_labels
 from benchmarks.results import described, machine
@@ -44,17 +56,62 @@ GUESS = 30.0  # seconds of a fit before one of its kind was timed
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, run the fits that are missing and return an exit code."""
     parser = argparse.ArgumentParser(
-        "python -m benchmarks.paper.scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m benchmarks.paper.scaling",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("-o", "--output", type=Path, default=Path("bench-results/paper"), metavar="DIR", help=f"Folder of {FILE}.")
-    add("--data", type=Path, metavar="DIR", help="Folder of the data sets [default: the variable REMBRANDT_DATA].")
-    add("--cache", type=Path, metavar="DIR", help="Folder of the prepared features [default: cache in the output].")
-    add("--device", default="cpu", metavar="D", help="cpu, cuda, cuda:1, several with commas, or auto.")
-    add("--minutes", type=float, default=float("inf"), metavar="M", help="Start no fit that would end later.")
-    add("--stages", default="", metavar="NAMES", help=f"Only these, separated by commas: {', '.join(STAGES)}.")
-    add("--sets", default="", metavar="NAMES", help="Only these data sets, separated by commas; one process for each.")
-    add("--rows", type=int, metavar="N", help="Use about N training rows of each set, to try the experiment.")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("bench-results/paper"),
+        metavar="DIR",
+        help=f"Folder of {FILE}.",
+    )
+    add(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="Folder of the data sets [default: the variable REMBRANDT_DATA].",
+    )
+    add(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="Folder of the prepared features [default: cache in the output].",
+    )
+    add(
+        "--device",
+        default="cpu",
+        metavar="D",
+        help="cpu, cuda, cuda:1, several with commas, or auto.",
+    )
+    add(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        metavar="M",
+        help="Start no fit that would end later.",
+    )
+    add(
+        "--stages",
+        default="",
+        metavar="NAMES",
+        help=f"Only these, separated by commas: {', '.join(STAGES)}.",
+    )
+    add(
+        "--sets",
+        default="",
+        metavar="NAMES",
+        help="Only these data sets, separated by commas; one process for each.",
+    )
+    add(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="Use about N training rows of each set, to try the experiment.",
+    )
     add("--rank", type=int, metavar="K", help="Largest rank, to try the experiment.")
     given = parser.parse_args(arguments)
     try:
@@ -69,13 +126,19 @@ def run(given: argparse.Namespace) -> int:
     began = time.perf_counter()
     given.output.mkdir(parents=True, exist_ok=True)
     place = place_for(given.device)
-    results = Results(given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank})
+    results = Results(
+        given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank}
+    )
     about = {"machine": described(machine(place.device)), "device": place.device}
-    stages, sets = ([name for name in names.split(",") if name] for names in (given.stages, given.sets))
+    stages, sets = (
+        [name for name in names.split(",") if name] for names in (given.stages, given.sets)
+    )
     names = [SUBSET] if stages == ["stopping"] else [*MAIN, SUBSET, *OTHERS]
     unknown = [name for name in sets if name not in names]
     if unknown:
-        raise SettingsError(f"this experiment has no data set {unknown[0]!r}; choose from {', '.join(names)}")
+        raise SettingsError(
+            f"this experiment has no data set {unknown[0]!r}; choose from {', '.join(names)}"
+        )
     names = [name for name in names if not sets or name in sets]
     failed = skipped = 0
     with Store(names, given.data, given.cache or given.output / "cache", given.rows) as store:
@@ -95,12 +158,17 @@ def run(given: argparse.Namespace) -> int:
             results.add(job, found | about)
             print(f"{time.perf_counter() - began:7.1f} s  {_line(job, found)}", flush=True)
             _release()
-    print(f"{len(results.lines)} results in {results.path}; {failed} fits failed, no time for {skipped}", flush=True)
+    print(
+        f"{len(results.lines)} results in {results.path}; {failed} fits failed, no time for "
+        f"{skipped}",
+        flush=True,
+    )
     return 1 if failed else 0
 
 
 def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> dict[str, Any]:
-    """Fit as the job says and return the precision on held-out rows and test rows, with the time of the fit.
+    """Fit as the job says and return the precision on held-out rows and test rows, with the time of
+    the fit.
 
     "auto" returns the scaling that the package chooses.
     """
@@ -109,7 +177,10 @@ def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> 
     if job.stage == "auto":
         recipe = recipe_of(job, data, most).with_embedding(label_power="auto", row_power="auto")
         chosen = choose_scaling(data.examples(rows), recipe, place)[0].embedding
-        return {"chosen": [chosen.label_power, chosen.row_power], "seconds": time.perf_counter() - begin}
+        return {
+            "chosen": [chosen.label_power, chosen.row_power],
+            "seconds": time.perf_counter() - begin,
+        }
     scorer = fit(data.examples(rows), recipe_of(job, data, most), place)
     seconds = time.perf_counter() - begin
     found: dict[str, Any] = {"seconds": seconds}
@@ -165,14 +236,22 @@ def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
 
 def _line(job: Job, found: dict[str, Any]) -> str:
     """Describe a result."""
-    what = f"{job.stage} {job.set} {job.method} β={job.scaling[0]:g} row={job.scaling[1]:g} k={job.k} {job.decoder}"
+    what = (
+        f"{job.stage} {job.set} {job.method} β={job.scaling[0]:g} row={job.scaling[1]:g} k={job.k} "
+        f"{job.decoder}"
+    )
     what += f" seed={job.seed}" + (f" dropped={job.dropped:g}" if job.dropped else "")
     if "failed" in found:
         return f"{what}: FAILED, {found['failed']}"
     if "chosen" in found:
-        return f"{what}: chose β={found['chosen'][0]:g} row={found['chosen'][1]:g} in {found['seconds']:.1f} s"
+        return (
+            f"{what}: chose β={found['chosen'][0]:g} row={found['chosen'][1]:g} in "
+            f"{found['seconds']:.1f} s"
+        )
     figures = " ".join(
-        f"{part} {100 * found[part]['p@1']:.2f}" for part in ("stopping", "held", "test") if part in found
+        f"{part} {100 * found[part]['p@1']:.2f}"
+        for part in ("stopping", "held", "test")
+        if part in found
     )
     return f"{what}: P@1 {figures} in {found['seconds']:.1f} s"
 

@@ -1,7 +1,8 @@
-"""Data of the scaling experiment: features and labels of every set, prepared once by other processes.
+"""Data of the scaling experiment: features and labels of every set, prepared once by other
+processes.
 
-Preparing texts takes longer than an embedding on a GPU. Processes write the arrays of each set into a folder, such as
-one in shared memory, while the sets that are ready are being used.
+Preparing texts takes longer than an embedding on a GPU. Processes write the arrays of each set into
+a folder, such as one in shared memory, while the sets that are ready are being used.
 """
 
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.paper.sources import PARTS, data_folder, load, some_classes, some_rows, text_features
+from benchmarks.paper.sources import (
+    PARTS,
+    data_folder,
+    load,
+    some_classes,
+    some_rows,
+    text_features,
+)
 from rembrandt.data import Dataset
 from rembrandt.data.catalogue import Part
 from rembrandt.data.examples import Examples
@@ -26,7 +34,11 @@ from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import as_csr
 
 SEED = 0
-HELD_OUT, FEW, MOST = 0.1, 2_000, 20_000  # share of held-out rows; at least FEW where a quarter allows it
+HELD_OUT, FEW, MOST = (
+    0.1,
+    2_000,
+    20_000,
+)  # share of held-out rows; at least FEW where a quarter allows it
 WORKERS = 4
 
 Array = NDArray[Any]
@@ -91,11 +103,17 @@ class Prepared:
             return cls(*matrices, multiclass=bool(file["multiclass"]))
 
 
-def prepare(name: str, folder: Path | None, rows: int | None, classes: int | None = None) -> Prepared:
-    """Read a set and compute the features of texts; at most ``rows`` training rows, or all rows of some classes."""
+def prepare(
+    name: str, folder: Path | None, rows: int | None, classes: int | None = None
+) -> Prepared:
+    """Read a set and compute the features of texts; at most ``rows`` training rows, or all rows of
+    some classes.
+    """
     train, test = (_read(name, part, folder) for part in PARTS)
     if classes is None and rows is not None and train.task == "multiclass":
-        classes = max(2, rows * train.n_labels // train.n_examples)  # rows drawn at random would have no class twice
+        classes = max(
+            2, rows * train.n_labels // train.n_examples
+        )  # rows drawn at random would have no class twice
     if classes is not None:
         train, test = some_classes(train, test, classes)
     elif rows is not None:
@@ -119,21 +137,31 @@ def _read(name: str, part: Part, folder: Path | None) -> Dataset:
     if root is None:
         raise DataError("name the folder of the data sets with --data or in REMBRANDT_DATA")
     text = ["title", "author", "language"]
-    return read(root / name / f"{part}.tsv.gz", "tsv", text=text, labels="subjects", label_separator="|")
+    return read(
+        root / name / f"{part}.tsv.gz", "tsv", text=text, labels="subjects", label_separator="|"
+    )
 
 
-def _prepare_file(name: str, folder: Path | None, rows: int | None, classes: int | None, path: Path) -> None:
+def _prepare_file(
+    name: str, folder: Path | None, rows: int | None, classes: int | None, path: Path
+) -> None:
     if not path.exists():
         prepare(name, folder, rows, classes).save(path)
 
 
 class Store:
-    """Prepared sets by name. ``mesh:5000`` is `mesh` with 5,000 classes. One set at a time is kept in memory."""
+    """Prepared sets by name. ``mesh:5000`` is `mesh` with 5,000 classes. One set at a time is kept
+    in memory.
+    """
 
-    def __init__(self, names: list[str], folder: Path | None, cache: Path, rows: int | None) -> None:
+    def __init__(
+        self, names: list[str], folder: Path | None, cache: Path, rows: int | None
+    ) -> None:
         cache.mkdir(parents=True, exist_ok=True)
         self._pool = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
-        self._paths = {name: cache / f"{name.replace(':', '-')}-{rows or 'all'}.npz" for name in names}
+        self._paths = {
+            name: cache / f"{name.replace(':', '-')}-{rows or 'all'}.npz" for name in names
+        }
         self._waiting: dict[str, Future[None]] = {}
         for name, path in self._paths.items():
             own, _, classes = name.partition(":")
@@ -152,5 +180,10 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,6 @@
-"""The fits of the scaling experiment in order of importance, and the results that are known so far."""
+"""The fits of the scaling experiment in order of importance, and the results that are known so
+far.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -26,16 +28,19 @@ SMALL_K = {"aloi": 50}
 OTHER_K = 100
 OTHER_RANKS = (100, 1000)  # of the logistic fits
 PAPER_K = 500  # of LSHTC, whose stand-in is nvd-versions
-STEPS, FEW_STEPS = 10, 4  # of conjugate gradients at most: of this experiment and the package, and of older fits
+STEPS, FEW_STEPS = (
+    10,
+    4,
+)  # of conjugate gradients at most: of this experiment and the package, and of older fits
 
 
 @dataclass(frozen=True)
 class Job:
     """One fit.
 
-    All but "final" fits leave out the held-out rows of the training part, and are measured on those and on the test
-    rows. A "final" fit uses all training rows and is measured on the test rows. "auto" fits nothing but what the
-    automatic choice of the scaling needs.
+    All but "final" fits leave out the held-out rows of the training part, and are measured on those
+    and on the test rows. A "final" fit uses all training rows and is measured on the test rows.
+    "auto" fits nothing but what the automatic choice of the scaling needs.
     """
 
     stage: Stage
@@ -66,13 +71,18 @@ class Results:
         if path.exists():
             first, *lines = read_lines(path)
             if first != settings:
-                raise DataError(f"these results have other settings ({first}); choose another output folder", path)
+                raise DataError(
+                    f"these results have other settings ({first}); choose another output folder",
+                    path,
+                )
             self.lines = {line["key"]: line for line in lines if "failed" not in line}
         else:
             self._append(settings)
 
     def add(self, job: Job, found: dict[str, Any]) -> None:
-        """Append a result; a line with "failed" is kept in the file, and the fit is tried again by the next run."""
+        """Append a result; a line with "failed" is kept in the file, and the fit is tried again by
+        the next run.
+        """
         line = {"key": job.key, **asdict(job), **found}
         self._append(line)
         if "failed" not in found:
@@ -87,7 +97,9 @@ class Results:
         return max(known, default=None)
 
     def best(self, jobs: Iterable[Job]) -> Scaling | None:
-        """Return the scaling with the best P@1 on held-out rows; None until all fits are finished."""
+        """Return the scaling with the best P@1 on held-out rows; None until all fits are
+        finished.
+        """
         known = [self.lines.get(job.key) for job in jobs]
         return best_scaling([line for line in known if line is not None]) if all(known) else None
 
@@ -133,14 +145,21 @@ def scalings(name: str) -> list[Scaling]:
 def choosing(name: str, method: str, dropped: float = 0.0, max_iter: int = STEPS) -> list[Job]:
     """Return the fits that choose a scaling at k = 300."""
     stage: Stage = "difficulty" if dropped else "choose"
-    return [Job(stage, name, method, scaling, dropped=dropped, max_iter=max_iter) for scaling in scalings(name)]
+    return [
+        Job(stage, name, method, scaling, dropped=dropped, max_iter=max_iter)
+        for scaling in scalings(name)
+    ]
 
 
 def set_check(name: str) -> list[Job]:
-    """Return the fits that compare the choice on held-out rows with the best scaling on test rows."""
+    """Return the fits that compare the choice on held-out rows with the best scaling on test
+    rows.
+    """
     if name in MAIN:
         return choosing(name, "RE")
-    return [Job("sets", name, "RE", scaling, k=SMALL_K.get(name, OTHER_K)) for scaling in scalings(name)]
+    return [
+        Job("sets", name, "RE", scaling, k=SMALL_K.get(name, OTHER_K)) for scaling in scalings(name)
+    ]
 
 
 def automatic(name: str) -> Job:
@@ -177,7 +196,9 @@ def plan(results: Results) -> Iterator[Job]:
 
 
 def _difficulty(results: Results) -> Iterator[Job]:
-    """Yield the fits of `mesh` without a share of its n-grams: first the choice of a scaling, then logistic ones."""
+    """Yield the fits of `mesh` without a share of its n-grams: first the choice of a scaling, then
+    logistic ones.
+    """
     for share in DROPPED:
         for method in ("RE", "CS"):
             yield from choosing("mesh", method, share)
@@ -187,9 +208,15 @@ def _difficulty(results: Results) -> Iterator[Job]:
 
 
 def _final(
-    results: Results, methods: Iterable[str], k: int, seeds: Iterable[int], names: Iterable[str] = MAIN
+    results: Results,
+    methods: Iterable[str],
+    k: int,
+    seeds: Iterable[int],
+    names: Iterable[str] = MAIN,
 ) -> Iterator[Job]:
-    """Yield the logistic fits of each method without scaling and with the scaling that held-out rows chose."""
+    """Yield the logistic fits of each method without scaling and with the scaling that held-out
+    rows chose.
+    """
     for seed in seeds:
         for name in names:
             for method in methods:

@@ -27,18 +27,28 @@ from benchmarks.paper.scaling_jobs import (
 )
 
 FILE = "scaling.jsonl"
-IMAGE, CURVE = "mesh-difficulty.png", Panel("P@1 by difficulty", "n-grams kept (%)", "P@1 (%)", log_x=True)
+IMAGE, CURVE = (
+    "mesh-difficulty.png",
+    Panel("P@1 by difficulty", "n-grams kept (%)", "P@1 (%)", log_x=True),
+)
 Line = dict[str, Any]
 Lines = dict[str, Line]
 
 WHY = (
-    "Every embedding minimises a squared error over the entries of Y. With one label a row, the weight of a rare label "
-    "in YᵀΠY grows with the square of its count: one factor is the number of its rows, the other is how much of them a "
-    "ridge regression predicts, which for few rows is proportional to their number too. So the leading k directions "
-    "belong to the frequent labels. Where rows have several labels, long rows dominate the squared error (5 % of the "
-    "rows of `nvd-versions` hold half of the entries), while P@1 counts all rows alike. Random vectors (CS) spread "
-    "their error evenly. Dividing the columns of Y by a power β of the label counts, and its rows by a power of their "
-    "number of labels, before the embedding, gives rare labels and short rows more weight. No power is best "
+    "Every embedding minimises a squared error over the entries of Y. With one label a row, the "
+    "weight of a rare label "
+    "in YᵀΠY grows with the square of its count: one factor is the number of its rows, the other "
+    "is how much of them a "
+    "ridge regression predicts, which for few rows is proportional to their number too. So the "
+    "leading k directions "
+    "belong to the frequent labels. Where rows have several labels, long rows dominate the squared "
+    "error (5 % of the "
+    "rows of `nvd-versions` hold half of the entries), while P@1 counts all rows alike. Random "
+    "vectors (CS) spread "
+    "their error evenly. Dividing the columns of Y by a power β of the label counts, and its rows "
+    "by a power of their "
+    "number of labels, before the embedding, gives rare labels and short rows more weight. No "
+    "power is best "
     "everywhere, so both are chosen on rows that were held out before the embedding."
 )
 
@@ -50,10 +60,15 @@ def sections(lines: list[Line]) -> list[str]:
     first, *rest = lines
     done: Lines = {line["key"]: line for line in rest if "failed" not in line}
     parts = ["## Scaling labels and rows", WHY]
-    machines = list(dict.fromkeys(f"{line['machine']} ({line['device']})" for line in done.values()))
+    machines = list(
+        dict.fromkeys(f"{line['machine']} ({line['device']})" for line in done.values())
+    )
     parts.append("Measured on: " + "; ".join(machines) + ".")
     if first["rows"] is not None:
-        parts.append(f"**Trial run** on about {first['rows']:,} rows of each set: it shows that everything works.")
+        parts.append(
+            f"**Trial run** on about {first['rows']:,} rows of each set: it shows that everything "
+            "works."
+        )
     for title, text, table in (
         ("Choice on held-out rows", CHOICE, _choice(done)),
         ("Test rows, logistic decoder", FINAL, _final(done)),
@@ -69,31 +84,47 @@ def sections(lines: list[Line]) -> list[str]:
 
 
 CHOICE = (
-    "P@1 (%) at k = 300 with a ridge decoder on training rows that were held out before the embedding, one seed. "
-    "β / row are the powers; the best of each line is in bold. `nvd-versions` is decoded through 4,000 random features."
+    "P@1 (%) at k = 300 with a ridge decoder on training rows that were held out before the "
+    "embedding, one seed. "
+    "β / row are the powers; the best of each line is in bold. `nvd-versions` is decoded through "
+    "4,000 random features."
 )
 FINAL = (
-    "P@1 (%), which is 100 % less the error, on the test rows with the logistic decoders of the experiments ODP and "
-    "LSHTC, fitted to all training rows: mean over the seeds, with their number and, from two on, their range. The "
-    "scaling is the one that the held-out rows chose. `steps` is the largest number of conjugate gradient steps of a "
-    "regression; only lines with the same number compare methods. Ten are the default of the classifier. Four leave "
-    "the regression on `mesh` unfinished: RE and CCA lose some points there, and CS gains one or two."
+    "P@1 (%), which is 100 % less the error, on the test rows with the logistic decoders of the "
+    "experiments ODP and "
+    "LSHTC, fitted to all training rows: mean over the seeds, with their number and, from two on, "
+    "their range. The "
+    "scaling is the one that the held-out rows chose. `steps` is the largest number of conjugate "
+    "gradient steps of a "
+    "regression; only lines with the same number compare methods. Ten are the default of the "
+    "classifier. Four leave "
+    "the regression on `mesh` unfinished: RE and CCA lose some points there, and CS gains one or "
+    "two."
 )
 DIFFICULTY = (
-    "P@1 (%) of `mesh` on the test rows at k = 300 without a share of the n-grams, drawn at random; seed 0. ODP is "
-    "much harder than `mesh`: RE has an error of 83 % there. If difficulty were what makes RE better than CS on ODP, "
-    "their order would change where the error on `mesh` is that large. Points with different numbers of steps are not "
-    "strictly comparable. Dropping n-grams makes rows harder to tell apart, but leaves the counts of labels as they "
-    "are: `mesh` has three rows a label. Few rows a label are the likely reason for the order, by the argument above; "
+    "P@1 (%) of `mesh` on the test rows at k = 300 without a share of the n-grams, drawn at "
+    "random; seed 0. ODP is "
+    "much harder than `mesh`: RE has an error of 83 % there. If difficulty were what makes RE "
+    "better than CS on ODP, "
+    "their order would change where the error on `mesh` is that large. Points with different "
+    "numbers of steps are not "
+    "strictly comparable. Dropping n-grams makes rows harder to tell apart, but leaves the counts "
+    "of labels as they "
+    "are: `mesh` has three rows a label. Few rows a label are the likely reason for the order, by "
+    "the argument above; "
     "this experiment varies difficulty only and does not test that."
 )
 SETS = (
-    "P@1 (%) of RE on the test rows, with a ridge decoder. All scalings are fitted without the held-out rows. `best` "
-    "is the scaling with the best test rows. The others did not see them: the scaling with the best held-out rows, and "
-    'the one that `label_power="auto"` and `row_power="auto"` choose on a sample of the training rows.'
+    "P@1 (%) of RE on the test rows, with a ridge decoder. All scalings are fitted without the "
+    "held-out rows. `best` "
+    "is the scaling with the best test rows. The others did not see them: the scaling with the "
+    "best held-out rows, and "
+    'the one that `label_power="auto"` and `row_power="auto"` choose on a sample of the training '
+    "rows."
 )
 STOPPING = (
-    "P@1 (%) of `mesh` with 5,000 classes, k = 100: training rows whose loss stops the logistic fit, rows that were "
+    "P@1 (%) of `mesh` with 5,000 classes, k = 100: training rows whose loss stops the logistic "
+    "fit, rows that were "
     "held out before the embedding, and test rows, with standard errors."
 )
 
@@ -106,7 +137,10 @@ def _choice(done: Lines) -> list[list[str]]:
             found = {tuple(job.scaling): done.get(job.key) for job in choosing(name, method)}
             known = {scaling: line for scaling, line in found.items() if line is not None}
             best = best_scaling(list(known.values())) if known else None
-            cells = [_p1(known.get(scaling), "held", bold=len(known) > 1 and scaling == best) for scaling in grid]
+            cells = [
+                _p1(known.get(scaling), "held", bold=len(known) > 1 and scaling == best)
+                for scaling in grid
+            ]
             table += [[name, method, *cells]] if known else []
     return table
 
@@ -116,21 +150,42 @@ def _final(done: Lines) -> list[list[str]]:
     groups: dict[tuple[Any, ...], list[float]] = {}
     for line in done.values():
         if line["stage"] == "final":
-            group = line["set"], line["k"], -line["max_iter"], line["method"], tuple(line["scaling"])
+            group = (
+                line["set"],
+                line["k"],
+                -line["max_iter"],
+                line["method"],
+                tuple(line["scaling"]),
+            )
             groups.setdefault(group, []).append(100 * line["test"]["p@1"])
     order = (*METHODS, OWN_RIDGE)
     for (name, k, steps, method, scaling), values in sorted(
-        groups.items(), key=lambda item: (MAIN.index(item[0][0]), *item[0][1:3], order.index(item[0][3]), item[0][4])
+        groups.items(),
+        key=lambda item: (
+            MAIN.index(item[0][0]),
+            *item[0][1:3],
+            order.index(item[0][3]),
+            item[0][4],
+        ),
     ):
         spread = f"{min(values):.2f}–{max(values):.2f}" if len(values) > 1 else "–"
-        cells = [_powers(scaling), str(k), str(-steps), f"{mean(values):.2f}", str(len(values)), spread]
+        cells = [
+            _powers(scaling),
+            str(k),
+            str(-steps),
+            f"{mean(values):.2f}",
+            str(len(values)),
+            spread,
+        ]
         table.append([name, method, *cells])
     return table
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The results of a method on `mesh` without a share of its n-grams; None for what was not measured."""
+    """The results of a method on `mesh` without a share of its n-grams; None for what was not
+    measured.
+    """
 
     share: float
     method: str
@@ -141,11 +196,15 @@ class Difficulty:
 
 
 def difficulties(done: Lines) -> list[Difficulty]:
-    """Return the results by share and method, with the usual number of steps where they are finished."""
+    """Return the results by share and method, with the usual number of steps where they are
+    finished.
+    """
     found = []
     for share, method in product((0.0, *DROPPED), ("RE", "CS")):
         for steps in (STEPS, FEW_STEPS):
-            ridge = {job.scaling: done.get(job.key) for job in choosing("mesh", method, share, steps)}
+            ridge = {
+                job.scaling: done.get(job.key) for job in choosing("mesh", method, share, steps)
+            }
             lines = [line for line in ridge.values() if line is not None]
             if len(lines) < len(ridge):
                 continue
@@ -155,13 +214,25 @@ def difficulties(done: Lines) -> list[Difficulty]:
                 done.get(Job(stage, "mesh", method, scaling, K, "logistic", 0, share, steps).key)
                 for scaling in (UNSCALED, best)
             )
-            found.append(Difficulty(share, method, steps, best, (ridge[UNSCALED], ridge[best]), (unscaled, scaled)))
+            found.append(
+                Difficulty(
+                    share, method, steps, best, (ridge[UNSCALED], ridge[best]), (unscaled, scaled)
+                )
+            )
             break
     return found
 
 
 def _difficulty(done: Lines) -> list[list[str]]:
-    head = ["n-grams dropped", "method", "steps", "chosen β", "ridge, β = 0", "ridge, chosen β", "logistic, β = 0"]
+    head = [
+        "n-grams dropped",
+        "method",
+        "steps",
+        "chosen β",
+        "ridge, β = 0",
+        "ridge, chosen β",
+        "logistic, β = 0",
+    ]
     table = [[*head, "logistic, chosen β"]]
     for d in difficulties(done):
         cells = [_p1(line, "test") for line in (*d.ridge, *d.logistic)]
@@ -178,7 +249,10 @@ def _gaps(done: Lines) -> str:
         if re and cs and re.steps == cs.steps and re.logistic[0] and cs.logistic[0]:
             gap = 100 * (re.logistic[0]["test"]["p@1"] - cs.logistic[0]["test"]["p@1"])
             gaps.append(f"{gap:+.1f} at {100 * share:g} % ({re.steps} steps)")
-    return f"P@1 of RE less that of CS, logistic and without scaling, by the share dropped: {', '.join(gaps)}."
+    return (
+        "P@1 of RE less that of CS, logistic and without scaling, by the share dropped: "
+        f"{', '.join(gaps)}."
+    )
 
 
 def curve(lines: list[Line]) -> list[Line]:
@@ -198,7 +272,18 @@ def curve(lines: list[Line]) -> list[Line]:
 
 
 def _sets(done: Lines) -> list[list[str]]:
-    table = [["data", "best β / row", "best", "held-out rows chose", "P@1", "`auto` chose", "P@1", "standard error"]]
+    table = [
+        [
+            "data",
+            "best β / row",
+            "best",
+            "held-out rows chose",
+            "P@1",
+            "`auto` chose",
+            "P@1",
+            "standard error",
+        ]
+    ]
     for name in (*OTHERS, *MAIN):
         jobs = set_check(name)
         lines = {tuple(line["scaling"]): line for job in jobs if (line := done.get(job.key))}
@@ -207,7 +292,10 @@ def _sets(done: Lines) -> list[list[str]]:
         best = max(lines.values(), key=lambda line: line["test"]["p@1"])
         auto = done.get(automatic(name).key)
         cells = [_powers(best["scaling"]), _p1(best, "test")]
-        for chosen in (best_scaling(list(lines.values())), None if auto is None else tuple(auto["chosen"])):
+        for chosen in (
+            best_scaling(list(lines.values())),
+            None if auto is None else tuple(auto["chosen"]),
+        ):
             cells += ["–", "–"] if chosen is None else [_powers(chosen), _p1(lines[chosen], "test")]
         table.append([name, *cells, f"{100 * _standard_error(best['test']):.2f}"])
     return table
@@ -222,7 +310,12 @@ def _stopping(done: Lines) -> list[list[str]]:
     for line in done.values():
         if line["stage"] == "stopping":
             parts = [line[part] for part in ("stopping", "held", "test")]
-            table.append([line["method"], *[f"{100 * p['p@1']:.1f} ± {100 * _standard_error(p):.1f}" for p in parts]])
+            table.append(
+                [
+                    line["method"],
+                    *[f"{100 * p['p@1']:.1f} ± {100 * _standard_error(p):.1f}" for p in parts],
+                ]
+            )
     return table
 
 

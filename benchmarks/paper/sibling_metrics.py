@@ -1,8 +1,11 @@
-"""How often the nearest neighbour of a label is its sibling in a hierarchy that the embedding was not given.
+"""How often the nearest neighbour of a label is its sibling in a hierarchy that the embedding was
+not given.
 
-Mineiro & Karampatziakis, "Fast label embeddings via randomized linear algebra", ECML 2015, table of siblings.
+Mineiro & Karampatziakis, "Fast label embeddings via randomized linear algebra", ECML 2015, table of
+siblings.
 
-A hierarchy is a sparse 0/1 matrix of c labels × p parents; a label may have several parents. The rules:
+A hierarchy is a sparse 0/1 matrix of c labels × p parents; a label may have several parents. The
+rules:
 
 * The neighbour of a label is the other label with the largest cosine. It is a hit if the two share a parent.
 * Cosines are between the labels' own vectors, or between what is predicted for a label's examples and the vectors of
@@ -27,7 +30,11 @@ BLOCK = 1 << 24  # entries of the largest block of cosines, or of a product of p
 
 
 def sibling_fraction(
-    vectors: ArrayLike, parents: Any, report: Report = silent, queries: ArrayLike | None = None, block: int = BLOCK
+    vectors: ArrayLike,
+    parents: Any,
+    report: Report = silent,
+    queries: ArrayLike | None = None,
+    block: int = BLOCK,
 ) -> dict[str, Any]:
     """Return how often the nearest neighbour of a label is a sibling, with two baselines.
 
@@ -43,11 +50,12 @@ def sibling_fraction(
     Returns
     -------
     dict
-        ``fraction``, the mean over ``n_labels`` labels; ``without_parent`` and ``without_vector``, the numbers of
-        labels excluded for lack of a parent, and of a vector although they have a parent; ``without_sibling``, the
-        included labels that have no sibling; ``most_fraternal`` and ``most_fraternal_label``, the fraction of the
-        constant prediction of the label with the most siblings, and the index of that label; ``chance``, the expected
-        fraction of a random prediction. Fractions are NaN if no label is included.
+        ``fraction``, the mean over ``n_labels`` labels; ``without_parent`` and ``without_vector``,
+        the numbers of labels excluded for lack of a parent, and of a vector although they have a
+        parent; ``without_sibling``, the included labels that have no sibling; ``most_fraternal``
+        and ``most_fraternal_label``, the fraction of the constant prediction of the label with the
+        most siblings, and the index of that label; ``chance``, the expected fraction of a random
+        prediction. Fractions are NaN if no label is included.
 
     Examples
     --------
@@ -74,12 +82,15 @@ def sibling_fraction(
         "without_sibling": int((counts == 0).sum()),
         "most_fraternal": fraction,
         "most_fraternal_label": None if label is None else int(rows[label]),
-        "chance": float(counts.sum() / len(rows) / max(1, len(rows) - 1)) if len(rows) else float("nan"),
+        "chance": float(counts.sum() / len(rows) / max(1, len(rows) - 1))
+        if len(rows)
+        else float("nan"),
     }
 
 
 def most_fraternal(parents: Any) -> tuple[int | None, float]:
-    """Return the label with the most siblings, and the fraction of labels with a parent that are its siblings.
+    """Return the label with the most siblings, and the fraction of labels with a parent that are
+    its siblings.
 
     That fraction is the baseline of a constant prediction. Without any parent, return None and NaN.
     """
@@ -92,8 +103,9 @@ def most_fraternal(parents: Any) -> tuple[int | None, float]:
 def sibling_counts(parents: Any, block: int = BLOCK) -> NDArray[np.int64]:
     """Return the number of siblings of each label.
 
-    Labels with the same parents have the same siblings, so the product of parents is only formed between distinct sets
-    of parents, and in blocks. Large families therefore cost no more than small ones.
+    Labels with the same parents have the same siblings, so the product of parents is only formed
+    between distinct sets of parents, and in blocks. Large families therefore cost no more than
+    small ones.
     """
     P = as_truth(parents)
     c, p = P.shape
@@ -103,7 +115,9 @@ def sibling_counts(parents: Any, block: int = BLOCK) -> NDArray[np.int64]:
     numbers = np.random.default_rng(0).integers(np.iinfo(np.int64).max, size=p)
     ones = sparse.csr_array((np.ones(P.nnz, np.int64), P.indices, P.indptr), shape=P.shape)
     sums = np.asarray(ones @ numbers)
-    _, first, group, size = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)
+    _, first, group, size = np.unique(
+        sums, return_index=True, return_inverse=True, return_counts=True
+    )
     sets = ones[first]
     transposed = sets.T.tocsr()
     work = np.cumsum(sets @ np.diff(transposed.indptr))  # terms of the product up to each row
@@ -119,13 +133,16 @@ def sibling_counts(parents: Any, block: int = BLOCK) -> NDArray[np.int64]:
     return np.where(np.diff(P.indptr) > 0, related[group] - 1, 0)
 
 
-def prediction_vectors(H: ArrayLike, Y: Any, vectors: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return queries and vectors whose cosines compare labels by what is predicted for their examples.
+def prediction_vectors(
+    H: ArrayLike, Y: Any, vectors: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return queries and vectors whose cosines compare labels by what is predicted for their
+    examples.
 
-    An embedding scores label j for an example by the inner product of the example's projection, a row of ``H``, and the
-    vector of the label. The cosine of the query of label l and the vector of label j is, up to a factor that depends on
-    l only, the correlation over the examples of label l and the score of label j. It does not depend on the basis of
-    the embedding.
+    An embedding scores label j for an example by the inner product of the example's projection, a
+    row of ``H``, and the vector of the label. The cosine of the query of label l and the vector of
+    label j is, up to a factor that depends on l only, the correlation over the examples of label l
+    and the score of label j. It does not depend on the basis of the embedding.
     """
     truth, V = as_truth(Y), as_vectors(vectors, Y.shape[1])
     projected = np.array(H, dtype=np.float64)
@@ -140,11 +157,15 @@ def prediction_vectors(H: ArrayLike, Y: Any, vectors: ArrayLike) -> tuple[NDArra
 
 
 def nearest_labels(
-    vectors: ArrayLike, report: Report = silent, queries: ArrayLike | None = None, block: int = BLOCK
+    vectors: ArrayLike,
+    report: Report = silent,
+    queries: ArrayLike | None = None,
+    block: int = BLOCK,
 ) -> NDArray[np.int64]:
     """Return for each row the other row with the largest cosine, -1 if there is only one row.
 
-    The lowest index wins ties. The cosine with a row of zeros is 0. Blocks of rows bound the memory.
+    The lowest index wins ties. The cosine with a row of zeros is 0. Blocks of rows bound the
+    memory.
     """
     V = as_vectors(vectors)
     n = len(V)
@@ -166,7 +187,9 @@ def nearest_labels(
 def _unit_rows(V: NDArray[Any]) -> NDArray[Any]:
     """Scale rows to unit length, except rows of zeros."""
     peak = np.abs(V).max(axis=1, keepdims=True, initial=0.0)
-    unit = np.divide(V, peak, out=np.zeros_like(V), where=peak > 0)  # so that squares neither overflow nor vanish
+    unit = np.divide(
+        V, peak, out=np.zeros_like(V), where=peak > 0
+    )  # so that squares neither overflow nor vanish
     length = np.linalg.norm(unit, axis=1, keepdims=True)
     return np.divide(unit, length, out=unit, where=length > 0)
 
@@ -183,7 +206,9 @@ def as_vectors(vectors: ArrayLike, n: int | None = None) -> NDArray[Any]:
         raise DataError(f"the vectors are {V.dtype}, not numbers") from error
     finite = np.isfinite(V).all(axis=1)
     if not finite.all():
-        raise DataError(f"the vector of label {int(finite.argmin())} is not finite; fit the embedding again")
+        raise DataError(
+            f"the vector of label {int(finite.argmin())} is not finite; fit the embedding again"
+        )
     return V
 
 

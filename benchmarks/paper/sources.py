@@ -24,7 +24,9 @@ COMPRESSED = ("", ".gz", ".xz", ".zst")
 
 @dataclass(frozen=True)
 class Loaded:
-    """Training and test examples with features, over the labels and features of the training examples."""
+    """Training and test examples with features, over the labels and features of the training
+    examples.
+    """
 
     train: Dataset
     test: Dataset
@@ -55,12 +57,21 @@ class TextSource:
     read: Callable[[list[Path], Report], tuple[Dataset, Dataset]]
 
     def load(
-        self, folder: Path | None, reduce: Callable[[Dataset, Dataset], tuple[Dataset, Dataset]], report: Report
+        self,
+        folder: Path | None,
+        reduce: Callable[[Dataset, Dataset], tuple[Dataset, Dataset]],
+        report: Report,
     ) -> tuple[Loaded, bool]:
-        """Read the part of the data that ``reduce`` selects; also return whether it is the stand-in."""
+        """Read the part of the data that ``reduce`` selects; also return whether it is the
+        stand-in.
+        """
         own = own_files(folder, self.name, self.files, self.origin)
         files = own or catalogue_files(self.stand_in, folder)
-        parts = self.read(own, report) if own else tuple(load(self.stand_in, part, folder, report) for part in PARTS)
+        parts = (
+            self.read(own, report)
+            if own
+            else tuple(load(self.stand_in, part, folder, report) for part in PARTS)
+        )
         train, test = reduce(*parts)
         test = test.align_labels(train.label_names)
         if train.feature_names is not None:
@@ -79,27 +90,34 @@ def data_folder(named: Path | None) -> Path | None:
 
 
 def catalogue_files(name: str, folder: Path | None) -> list[Path]:
-    """Return the files of a data set, or raise an error that names the missing one and its origin."""
+    """Return the files of a data set, or raise an error that names the missing one and its
+    origin.
+    """
     entry = catalogue.ENTRIES[name]
     root = data_folder(folder)
     if root is None:
         raise DataError(
-            f"this experiment needs {entry.train} and {entry.test}, which come from {entry.source}: put them into a "
+            f"this experiment needs {entry.train} and {entry.test}, which come from "
+            f"{entry.source}: put them into a "
             f"folder and name that folder with --data or in {catalogue.VARIABLE}"
         )
     files = [root / entry.train, root / entry.test]
     for file in files:
         if not file.is_file():
             raise DataError(
-                f"the file does not exist; it comes from {entry.source}. Put it there, or name another folder with "
+                f"the file does not exist; it comes from {entry.source}. Put it there, or name "
+                "another folder with "
                 f"--data or in {catalogue.VARIABLE}",
                 file,
             )
     return files
 
 
-def own_files(folder: Path | None, name: str, wanted: tuple[str, ...], origin: str) -> list[Path] | None:
-    """Return the user's files in ``folder/name`` or ``folder``, compressed or not; None if there are none.
+def own_files(
+    folder: Path | None, name: str, wanted: tuple[str, ...], origin: str
+) -> list[Path] | None:
+    """Return the user's files in ``folder/name`` or ``folder``, compressed or not; None if there
+    are none.
 
     If only some of the files exist, an error names the first missing one.
     """
@@ -111,13 +129,18 @@ def own_files(folder: Path | None, name: str, wanted: tuple[str, ...], origin: s
         if any(found):
             for file, path in zip(wanted, found, strict=True):
                 if path is None:
-                    raise DataError(f"the file does not exist, compressed or not; it comes from {origin}", where / file)
+                    raise DataError(
+                        f"the file does not exist, compressed or not; it comes from {origin}",
+                        where / file,
+                    )
             return [path for path in found if path is not None]
     return None
 
 
 def _compressed(file: Path) -> Path | None:
-    return next((path for end in COMPRESSED if (path := file.with_name(file.name + end)).is_file()), None)
+    return next(
+        (path for end in COMPRESSED if (path := file.with_name(file.name + end)).is_file()), None
+    )
 
 
 def load(name: str, part: Part, folder: Path | None, report: Report = silent) -> Dataset:
@@ -125,8 +148,12 @@ def load(name: str, part: Part, folder: Path | None, report: Report = silent) ->
     return catalogue.load(name, part, catalogue_files(name, folder)[0].parents[1], report)
 
 
-def load_training(name: str, folder: Path | None, rows: int | None, report: Report = silent) -> Dataset:
-    """Read at most ``rows`` training examples of a data set, or raise `SkippedError` if its files are missing."""
+def load_training(
+    name: str, folder: Path | None, rows: int | None, report: Report = silent
+) -> Dataset:
+    """Read at most ``rows`` training examples of a data set, or raise `SkippedError` if its files
+    are missing.
+    """
     try:
         catalogue_files(name, folder)
     except DataError as error:
@@ -142,7 +169,9 @@ def with_features(name: str, data: Dataset, report: Report = silent) -> Dataset:
 
 
 def text_features(name: str) -> TextFeatures:
-    """Return the text features of a data set: character n-grams for `mesh`, whose texts are a word or two."""
+    """Return the text features of a data set: character n-grams for `mesh`, whose texts are a word
+    or two.
+    """
     return TextFeatures(analyzer="char", ngram_range=(3, 4)) if name == "mesh" else TextFeatures()
 
 
@@ -170,10 +199,16 @@ def some_rows(data: Dataset, most: int | None) -> Dataset:
     """Return at most ``most`` examples drawn at random, over the labels that they have."""
     if most is None or data.n_examples <= most:
         return data
-    return used_labels(data.rows(np.sort(np.random.default_rng(SEED).permutation(data.n_examples)[:most])))
+    return used_labels(
+        data.rows(np.sort(np.random.default_rng(SEED).permutation(data.n_examples)[:most]))
+    )
 
 
 def used_labels(data: Dataset) -> Dataset:
     """Return the data without labels that have no example."""
     used = np.unique(data.Y.indices)
-    return data if len(used) == data.n_labels else data.align_labels([data.label_names[i] for i in used.tolist()])
+    return (
+        data
+        if len(used) == data.n_labels
+        else data.align_labels([data.label_names[i] for i in used.tolist()])
+    )

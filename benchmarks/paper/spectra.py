@@ -23,12 +23,22 @@ POINTS = 40  # of a curve, at equal distances on a logarithmic axis
 def plan(request: Request, report: Report = silent) -> Plan:
     """List a step for each data set in the catalogue; the step reads its data."""
     rank, rows = (QUICK_RANK, QUICK_ROWS) if request.quick else (RANK, None)
-    steps = [Step(name, partial(spectrum, name, request.data, rank, rows)) for name in catalogue.ENTRIES]
-    settings = {"quick": request.quick, "rembrandt": __version__, "seed": SEED, "rank": rank, "rows": rows}
+    steps = [
+        Step(name, partial(spectrum, name, request.data, rank, rows)) for name in catalogue.ENTRIES
+    ]
+    settings = {
+        "quick": request.quick,
+        "rembrandt": __version__,
+        "seed": SEED,
+        "rank": rank,
+        "rows": rows,
+    }
     return Plan(settings, steps)
 
 
-def spectrum(name: str, folder: Path | None, rank: int, rows: int | None, report: Report = silent) -> list[Row]:
+def spectrum(
+    name: str, folder: Path | None, rank: int, rows: int | None, report: Report = silent
+) -> list[Row]:
     """Compute the largest eigenvalues of ``YᵀY/n`` by Algorithm 1."""
     Y = load_training(name, folder, rows, report).Y.astype(np.float32)
     n, c = Y.shape
@@ -46,15 +56,18 @@ def spectrum(name: str, folder: Path | None, rank: int, rows: int | None, report
 EXPERIMENT = Experiment(
     NAME,
     "Spectra of the labels",
-    "The first {rank} eigenvalues of the empirical second moment of the labels, YᵀY divided by the number of examples, "
+    "The first {rank} eigenvalues of the empirical second moment of the labels, YᵀY divided by the "
+    "number of examples, "
     "by two-pass randomized PCA; seed {seed}.",
     plan,
     (
         Figure(
             "spectra.png",
             "Spectra",
-            "Both axes are logarithmic. If examples have one label, the matrix is diagonal and the curve shows the "
-            "frequencies of the classes. If they have several, labels that occur together make the spectrum decay "
+            "Both axes are logarithmic. If examples have one label, the matrix is diagonal and the "
+            "curve shows the "
+            "frequencies of the classes. If they have several, labels that occur together make the "
+            "spectrum decay "
             "faster.",
             (Panel(SPECTRUM, "rank", "eigenvalue / examples", log_x=True, log_y=True),),
         ),

@@ -12,7 +12,11 @@ from rembrandt.data import catalogue
 from rembrandt.progress import Report, silent
 
 NAME = "timing"
-RANKS = {"aloi": 50, "mesh": 300, "nvd-versions": 500}  # the paper's, for its data sets and their stand-ins
+RANKS = {
+    "aloi": 50,
+    "mesh": 300,
+    "nvd-versions": 500,
+}  # the paper's, for its data sets and their stand-ins
 RANK = 100  # for the others: the rank of the paper's table of siblings
 QUICK_ROWS = 1000
 QUICK_RANK = 20
@@ -22,11 +26,18 @@ REPEATS = 2
 def plan(request: Request, report: Report = silent) -> Plan:
     """List a step for each data set in the catalogue; the step reads its data."""
     rows = QUICK_ROWS if request.quick else None
-    steps = [Step(name, partial(seconds, name, request.data, rows, request.device)) for name in catalogue.ENTRIES]
-    return Plan({"quick": request.quick, "rembrandt": __version__, "seed": SEED, "rows": rows}, steps)
+    steps = [
+        Step(name, partial(seconds, name, request.data, rows, request.device))
+        for name in catalogue.ENTRIES
+    ]
+    return Plan(
+        {"quick": request.quick, "rembrandt": __version__, "seed": SEED, "rows": rows}, steps
+    )
 
 
-def seconds(name: str, folder: Path | None, rows: int | None, device: str, report: Report = silent) -> list[Row]:
+def seconds(
+    name: str, folder: Path | None, rows: int | None, device: str, report: Report = silent
+) -> list[Row]:
     """Time the embedding without a decoder, with the features in memory."""
     train = with_features(name, load_training(name, folder, rows, report), report)
     k = min(QUICK_RANK if rows else RANKS.get(name, RANK), train.n_labels, train.n_examples)
@@ -41,8 +52,10 @@ def seconds(name: str, folder: Path | None, rows: int | None, device: str, repor
 EXPERIMENT = Experiment(
     NAME,
     "Time of an embedding",
-    "Rembrandt on every data set, at the paper's rank for its data sets and their stand-ins. The features are already "
-    "in memory; the decoder is not included; seed {seed}. The paper's times of `mesh` and `nvd-versions` are those of "
+    "Rembrandt on every data set, at the paper's rank for its data sets and their stand-ins. The "
+    "features are already "
+    "in memory; the decoder is not included; seed {seed}. The paper's times of `mesh` and "
+    "`nvd-versions` are those of "
     "ODP and LSHTC, which they stand in for.",
     plan,
     (Table("Seconds", "The better of two runs.", (Column(SECONDS, ",.2f"),)),),

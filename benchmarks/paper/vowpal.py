@@ -1,6 +1,7 @@
 """One-against-all and the LOMtree of Vowpal Wabbit, which the paper compares with.
 
-Learning rate, number of passes and size of the tree are chosen on held-out training rows. The test rows are used once.
+Learning rate, number of passes and size of the tree are chosen on held-out training rows. The test
+rows are used once.
 """
 
 import math
@@ -38,7 +39,8 @@ RATE, PASSES, NODES, EDGE = "learning rate", "passes", "nodes per class", "at an
 class Grid:
     """The settings to try: all combinations of these values.
 
-    A LOMtree has as many nodes as the number of classes that it is given. ``nodes_per_class`` multiplies that number.
+    A LOMtree has as many nodes as the number of classes that it is given. ``nodes_per_class``
+    multiplies that number.
     """
 
     rates: tuple[float, ...]
@@ -47,7 +49,9 @@ class Grid:
     nodes_per_class: tuple[int, ...] = (1,)
 
     def beyond(self, tried: list["Setting"], n_held: int) -> "Grid | None":
-        """Return the values next to the best setting that are outside of this grid; None if it is not at an edge."""
+        """Return the values next to the best setting that are outside of this grid; None if it is
+        not at an edge.
+        """
         best = min(tried)
         rates, passes, nodes = set[float](), set[int](), set[int]()
         if len(self.rates) > 1:
@@ -56,7 +60,11 @@ class Grid:
         if at_edge(tried, "passes", max(self.passes), n_held) and 2 * best.passes <= MOST_PASSES:
             passes.add(2 * best.passes)
         if len(self.nodes_per_class) > 1 and 4 * best.nodes <= MOST_NODES:
-            nodes |= {4 * best.nodes} if at_edge(tried, "nodes", max(self.nodes_per_class), n_held) else set()
+            nodes |= (
+                {4 * best.nodes}
+                if at_edge(tried, "nodes", max(self.nodes_per_class), n_held)
+                else set()
+            )
         if not (rates or passes or nodes):
             return None
         return replace(
@@ -69,7 +77,9 @@ class Grid:
     def joined(self, other: "Grid") -> "Grid":
         """Return the grid of all values of both."""
         names = ("rates", "passes", "nodes_per_class")
-        values: dict[str, Any] = {n: tuple(sorted({*getattr(self, n), *getattr(other, n)})) for n in names}
+        values: dict[str, Any] = {
+            n: tuple(sorted({*getattr(self, n), *getattr(other, n)})) for n in names
+        }
         return replace(self, **values)
 
 
@@ -85,8 +95,8 @@ class Setting(NamedTuple):
 def at_edge(tried: list[Setting], name: str, edge: float, n_held: int) -> bool:
     """Return whether the best setting needs a value at the edge of its list.
 
-    It does not if a setting with another value is as good within a standard error of the error on held-out rows: more
-    passes lower the error of a convex loss for ever, but less and less.
+    It does not if a setting with another value is as good within a standard error of the error on
+    held-out rows: more passes lower the error of a convex loss for ever, but less and less.
     """
     best = min(tried)
     chance = math.sqrt(max(0.0, best.error * (1 - best.error)) / n_held)
@@ -107,18 +117,25 @@ class Outcome:
 
 
 def tuning_table(hours: float = HOURS, **grids: str) -> Table:
-    """Return the table of chosen settings; ``grids`` maps each system to the setting that holds its grid."""
+    """Return the table of chosen settings; ``grids`` maps each system to the setting that holds its
+    grid.
+    """
     tried = "; ".join(
-        f"for {system} learning rates {{{grid}[rates]}}, passes {{{grid}[passes]}}, nodes per class "
+        f"for {system} learning rates {{{grid}[rates]}}, passes {{{grid}[passes]}}, nodes per "
+        "class "
         f"{{{grid}[nodes_per_class]}}"
         for system, grid in grids.items()
     )
     return Table(
         "Chosen settings of Vowpal Wabbit",
-        f"Chosen by the error on held-out training rows. Tried were {tried}. A LOMtree has as many nodes as the number "
-        "of classes that it is given; nodes per class multiplies that number. A search extends a list while the best "
-        "value is at its edge and no other value is as good within a standard error of the held-out error, up to "
-        f"{MOST_PASSES} passes and {MOST_NODES} nodes per class and for {60 * hours:g} minutes. Where `{EDGE}` is 1, "
+        f"Chosen by the error on held-out training rows. Tried were {tried}. A LOMtree has as many "
+        "nodes as the number "
+        "of classes that it is given; nodes per class multiplies that number. A search extends a "
+        "list while the best "
+        "value is at its edge and no other value is as good within a standard error of the "
+        "held-out error, up to "
+        f"{MOST_PASSES} passes and {MOST_NODES} nodes per class and for {60 * hours:g} minutes. "
+        f"Where `{EDGE}` is 1, "
         "the search ended at an edge or at this limit, and a wider one may find a better value.",
         (Column(RATE, "g"), Column(PASSES, "g"), Column(NODES, "g"), Column(EDGE, "g")),
     )
@@ -127,10 +144,14 @@ def tuning_table(hours: float = HOURS, **grids: str) -> Table:
 def check_installed() -> None:
     """Raise `SkippedError` if Vowpal Wabbit is not installed."""
     if find_spec("vowpalwabbit") is None:
-        raise SkippedError("Vowpal Wabbit is not installed; install it with pip install 'rembrandt[bench]'")
+        raise SkippedError(
+            "Vowpal Wabbit is not installed; install it with pip install 'rembrandt[bench]'"
+        )
 
 
-def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, hours: float = HOURS) -> Step:
+def step(
+    experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid, hours: float = HOURS
+) -> Step:
     """Return the step that measures the error of a system and its chosen settings.
 
     The search ends after some hours. If nothing was fitted by then, the step is skipped.
@@ -140,7 +161,9 @@ def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid
         try:
             found = measure(system, train, test, grid, report, 3600 * hours)
         except subprocess.TimeoutExpired as error:
-            raise SkippedError(f"no fit ended within the limit of {60 * hours:g} minutes") from error
+            raise SkippedError(
+                f"no fit ended within the limit of {60 * hours:g} minutes"
+            ) from error
         return [
             Row(experiment, system, ERROR, 100 * found.error, found.seconds),
             Row(experiment, system, RATE, found.rate),
@@ -153,12 +176,18 @@ def step(experiment: str, system: str, train: Dataset, test: Dataset, grid: Grid
 
 
 def measure(
-    system: str, train: Dataset, test: Dataset, grid: Grid, report: Report = silent, limit: float = math.inf
+    system: str,
+    train: Dataset,
+    test: Dataset,
+    grid: Grid,
+    report: Report = silent,
+    limit: float = math.inf,
 ) -> Outcome:
-    """Choose settings on a part of ``train``, fit all of it with them, and measure the error on ``test``.
+    """Choose settings on a part of ``train``, fit all of it with them, and measure the error on
+    ``test``.
 
-    The search ends after ``limit`` seconds with the best setting found by then. Raises `subprocess.TimeoutExpired`
-    if there is none, or if the final fit takes longer than the limit.
+    The search ends after ``limit`` seconds with the best setting found by then. Raises
+    `subprocess.TimeoutExpired` if there is none, or if the final fit takes longer than the limit.
     """
     check_installed()
     with tempfile.TemporaryDirectory() as name:
@@ -180,12 +209,20 @@ def measure(
             model.parent.mkdir()
             saved = {number: model.with_name(f"{model.name}.{number}") for number in passes}
             try:
-                _train(folder / "fit", model, [*options(nodes), "--save_per_pass"], rate, max(passes), deadline)
+                _train(
+                    folder / "fit",
+                    model,
+                    [*options(nodes), "--save_per_pass"],
+                    rate,
+                    max(passes),
+                    deadline,
+                )
             except subprocess.TimeoutExpired:
                 late.append(candidate)
                 saved = {number: file for number, file in saved.items() if file.exists()}
             found = [
-                Setting(_error(file, folder / "held", held), rate, number, nodes) for number, file in saved.items()
+                Setting(_error(file, folder / "held", held), rate, number, nodes)
+                for number, file in saved.items()
             ]
             shutil.rmtree(model.parent)  # the models of all passes may fill the disk
             return found
@@ -200,7 +237,9 @@ def measure(
                 for rate, nodes in product(more.rates, more.nodes_per_class)
                 if any((rate, passes, nodes) not in known for passes in more.passes)
             ]
-            with ThreadPoolExecutor(n_threads()) as pool:  # each thread waits for a process with one thread
+            with ThreadPoolExecutor(
+                n_threads()
+            ) as pool:  # each thread waits for a process with one thread
                 for done, found in enumerate(pool.map(trials, candidates)):
                     report(f"tuning {system}", done, len(candidates))
                     tried += found
@@ -211,7 +250,14 @@ def measure(
             more = grid.beyond(tried, held.n_examples)
         _, rate, passes, nodes = min(tried)
         begin = time.perf_counter()
-        _train(folder / "train", folder / "model", options(nodes), rate, passes, time.monotonic() + limit)
+        _train(
+            folder / "train",
+            folder / "model",
+            options(nodes),
+            rate,
+            passes,
+            time.monotonic() + limit,
+        )
         seconds = time.perf_counter() - begin
         error = _error(folder / "model", folder / "test", test)
         edge = bool(late) or at_edge(tried, "passes", max(grid.passes), held.n_examples)
@@ -230,14 +276,27 @@ def write_examples(path: Path, data: Dataset) -> None:
     with path.open("w", encoding="ascii") as file:
         for row in range(data.n_examples):
             mine = labels[Y.indptr[row] : Y.indptr[row + 1]]
-            cells = " ".join(f"{features[i]}:{values[i]:g}" for i in range(starts[row], starts[row + 1]))
+            cells = " ".join(
+                f"{features[i]}:{values[i]:g}" for i in range(starts[row], starts[row + 1])
+            )
             # A class without training examples has no number; the row counts as an error.
             file.write(f"{mine[0] if mine else ''} | {cells}\n")
 
 
-def _train(data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float) -> None:
+def _train(
+    data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float
+) -> None:
     cache = model.with_name(f"{model.name}.cache")  # one for each model: fits run in parallel
-    how = ["-l", str(rate), "--passes", str(passes), "--holdout_off", "-k", "--cache_file", str(cache)]
+    how = [
+        "-l",
+        str(rate),
+        "--passes",
+        str(passes),
+        "--holdout_off",
+        "-k",
+        "--cache_file",
+        str(cache),
+    ]
     _call(["-d", str(data), *options, *how, "-f", str(model)], deadline)
     cache.unlink(missing_ok=True)
 
@@ -255,4 +314,6 @@ def _call(arguments: list[str], deadline: float = math.inf) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=left)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines()
-        raise RembrandtError(f"Vowpal Wabbit failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+        raise RembrandtError(
+            f"Vowpal Wabbit failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
+        )

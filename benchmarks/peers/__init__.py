@@ -1,1 +1,3 @@
-"""Other programs to compare with; FastXML and LPSR have no maintained package and are implemented here."""
+"""Other programs to compare with; FastXML and LPSR have no maintained package and are implemented
+here.
+"""

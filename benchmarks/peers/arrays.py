@@ -1,4 +1,6 @@
-"""Helpers of FastXML and LPSR: CSR arrays for compiled code, growing buffers, and the labels with the best scores."""
+"""Helpers of FastXML and LPSR: CSR arrays for compiled code, growing buffers, and the labels with
+the best scores.
+"""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -21,22 +23,30 @@ class Rows(NamedTuple):
 
 
 def as_rows(matrix: Any, n_columns: int | None = None) -> Rows:
-    """Convert a matrix to canonical CSR arrays without zeros; arrays of the right types are not copied."""
+    """Convert a matrix to canonical CSR arrays without zeros; arrays of the right types are not
+    copied.
+    """
     csr = sparse.csr_array(matrix)
     if n_columns is not None and csr.shape[1] != n_columns:
-        raise DataError(f"the model was fitted to {n_columns} features, but these rows have {csr.shape[1]}")
+        raise DataError(
+            f"the model was fitted to {n_columns} features, but these rows have {csr.shape[1]}"
+        )
     if not csr.has_canonical_format or not csr.data.all():
         csr = csr.copy()
         csr.sum_duplicates()
         csr.eliminate_zeros()
-    return Rows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(np.float32))
+    return Rows(
+        csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(np.float32)
+    )
 
 
 def unit_length(rows: Rows) -> Rows:
     """Scale rows to unit Euclidean length; empty rows stay empty."""
     lengths = np.diff(rows.starts)
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    norms = np.sqrt(np.bincount(owner, weights=rows.values.astype(np.float64) ** 2, minlength=len(lengths)))
+    norms = np.sqrt(
+        np.bincount(owner, weights=rows.values.astype(np.float64) ** 2, minlength=len(lengths))
+    )
     return rows._replace(values=(rows.values / np.maximum(norms, 1e-30)[owner]).astype(np.float32))
 
 
@@ -57,15 +67,21 @@ def room_for(buffer: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 @njit(nogil=True, cache=True)
-def keep_top(touched: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any], best: NDArray[Any]) -> None:
-    """Fill ``labels`` and ``best`` with the best of ``scores[touched]``; ties go to the lower label."""
+def keep_top(
+    touched: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any], best: NDArray[Any]
+) -> None:
+    """Fill ``labels`` and ``best`` with the best of ``scores[touched]``; ties go to the lower
+    label.
+    """
     kept = 0
     for label in touched:
         score = scores[label]
         if kept == len(best) and (score < best[-1] or (score == best[-1] and label > labels[-1])):
             continue
         at = min(kept, len(best) - 1)
-        while at > 0 and (best[at - 1] < score or (best[at - 1] == score and labels[at - 1] > label)):
+        while at > 0 and (
+            best[at - 1] < score or (best[at - 1] == score and labels[at - 1] > label)
+        ):
             best[at], labels[at] = best[at - 1], labels[at - 1]
             at -= 1
         best[at], labels[at] = score, label

@@ -1,4 +1,5 @@
-"""Rembrandt against each other program: wins, ties and losses on test rows, and limits on the CPU time.
+"""Rembrandt against each other program: wins, ties and losses on test rows, and limits on the CPU
+time.
 
 A tie is a difference inside the 95 % interval of a paired bootstrap over test rows.
 """
@@ -17,7 +18,9 @@ Rows = list[dict[str, Any]]
 OURS = tuple(peer.name for peer in presets())
 PRECISION = tuple(f"p@{k}" for k in KS)
 # A measure of ours with the one of theirs that it is compared with.
-PAIRS = {name: name for name in PRECISION} | {f"{tail}psp@{k}": f"psp@{k}" for tail in ("", "tail ") for k in KS}
+PAIRS = {name: name for name in PRECISION} | {
+    f"{tail}psp@{k}": f"psp@{k}" for tail in ("", "tail ") for k in KS
+}
 # CPU seconds: the largest of a number of seconds and of multiples of what other programs take.
 LIMITS: dict[str, tuple[float, dict[str, float]]] = {
     "Rembrandt fast": (3, {"omikuji": 1.5}),
@@ -35,7 +38,9 @@ def compare(ours: Terms, others: dict[str, Terms]) -> dict[str, dict[str, str]]:
             if mine in ours and other in theirs:
                 (gained, whole), (lost, same) = ours[mine], theirs[other]
                 if len(whole) != len(same) or not np.allclose(whole, same):
-                    raise ValueError(f"{peer} was measured on other test rows; measure it again, with --again")
+                    raise ValueError(
+                        f"{peer} was measured on other test rows; measure it again, with --again"
+                    )
                 differences[f"{peer}\n{mine}"] = gained - lost, whole
     found: dict[str, dict[str, str]] = {peer: {} for peer in others}
     for name, (low, high) in (bootstrap(differences) if differences else {}).items():
@@ -45,31 +50,47 @@ def compare(ours: Terms, others: dict[str, Terms]) -> dict[str, dict[str, str]]:
 
 
 def outcomes(rows: Rows, files: dict[tuple[str, str], Path]) -> None:
-    """Add ``against`` to our rows: the outcome of each measure against each other program on the same set.
+    """Add ``against`` to our rows: the outcome of each measure against each other program on the
+    same set.
 
     ``files`` has what each test row contributes, by program and set.
     """
     for name, mine, others in _by_set(rows):
-        known = {row["peer"]: read_terms(files[row["peer"], name]) for row in others if (row["peer"], name) in files}
+        known = {
+            row["peer"]: read_terms(files[row["peer"], name])
+            for row in others
+            if (row["peer"], name) in files
+        }
         for row in mine:
             if (row["peer"], name) in files:
                 row["against"] = compare(read_terms(files[row["peer"], name]), known)
 
 
 def limit(preset: str, seconds: dict[str, float]) -> float | None:
-    """Return the CPU seconds that a preset may take on a set, given those of all programs; None if none is known."""
+    """Return the CPU seconds that a preset may take on a set, given those of all programs; None if
+    none is known.
+    """
     least, factors = LIMITS[preset]
     known = [factor * seconds[peer] for peer, factor in factors.items() if peer in seconds]
     return max(least, *known) if known else None
 
 
 def summary(rows: Rows) -> list[str]:
-    """Return lines for each preset: the record against each program, mean differences, CPU time and calibration."""
+    """Return lines for each preset: the record against each program, mean differences, CPU time and
+    calibration.
+    """
     lines = []
     for preset in OURS:
         mine = [row for row in rows if row["peer"] == preset and "not_run" not in row]
         if mine:
-            lines += ["", preset, *_record(mine), *_ahead(preset, rows), *_costs(preset, rows), *_calibration(mine)]
+            lines += [
+                "",
+                preset,
+                *_record(mine),
+                *_ahead(preset, rows),
+                *_costs(preset, rows),
+                *_calibration(mine),
+            ]
     return lines[1:]
 
 
@@ -131,17 +152,21 @@ def _costs(preset: str, rows: Rows) -> Iterator[str]:
 def _calibration(mine: Rows) -> Iterator[str]:
     errors = {row["set"]: row["calibration_error"] for row in mine if "calibration_error" in row}
     if errors:
-        above = [f"{name} {100 * e:.1f} %" for name, e in errors.items() if e > MOST_CALIBRATION_ERROR]
+        above = [
+            f"{name} {100 * e:.1f} %" for name, e in errors.items() if e > MOST_CALIBRATION_ERROR
+        ]
         most = 100 * MOST_CALIBRATION_ERROR
-        yield f"  calibration error at most {most:.0f} % on {len(errors) - len(above)} of {len(errors)}" + (
-            f": {'; '.join(above)}" if above else ""
+        yield (
+            f"  calibration error at most {most:.0f} % on {len(errors) - len(above)} of "
+            f"{len(errors)}" + (f": {'; '.join(above)}" if above else "")
         )
     shares = {row["set"]: row["f1_share"] for row in mine if "f1_share" in row}
     if shares:
         below = [f"{name} {share:.3f}" for name, share in shares.items() if share < LEAST_F1_SHARE]
         good = f"{len(shares) - len(below)} of {len(shares)}"
-        yield f"  micro-F1 of predict at least {LEAST_F1_SHARE:g} of that of the best threshold on {good}" + (
-            f": {'; '.join(below)}" if below else ""
+        yield (
+            f"  micro-F1 of predict at least {LEAST_F1_SHARE:g} of that of the best threshold on "
+            f"{good}" + (f": {'; '.join(below)}" if below else "")
         )
 
 

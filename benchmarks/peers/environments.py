@@ -1,4 +1,6 @@
-"""A virtual environment for each program, in the user's cache, so that their requirements cannot conflict."""
+"""A virtual environment for each program, in the user's cache, so that their requirements cannot
+conflict.
+"""
 
 import hashlib
 import os
@@ -12,12 +14,19 @@ from benchmarks.peers.roster import Environment
 
 
 def cache_folder() -> Path:
-    """Return the folder of environments and prepared sets; ``REMBRANDT_BENCH_CACHE`` names another one."""
-    return Path(os.environ.get("REMBRANDT_BENCH_CACHE") or Path(platformdirs.user_cache_dir("rembrandt")) / "peers")
+    """Return the folder of environments and prepared sets; ``REMBRANDT_BENCH_CACHE`` names another
+    one.
+    """
+    return Path(
+        os.environ.get("REMBRANDT_BENCH_CACHE")
+        or Path(platformdirs.user_cache_dir("rembrandt")) / "peers"
+    )
 
 
 def python_of(environment: Environment | None) -> Path | None:
-    """Return the interpreter of an installed environment, or None; without an environment the current interpreter."""
+    """Return the interpreter of an installed environment, or None; without an environment the
+    current interpreter.
+    """
     if environment is None:
         return Path(sys.executable)
     folder = _folder(environment)
@@ -28,8 +37,18 @@ def install(environment: Environment) -> None:
     """Create the environment with pip; an incomplete one is replaced."""
     folder = _folder(environment)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for arguments in (environment.requirements, ("--no-deps", *environment.alone) if environment.alone else ()):
+    pip = [
+        str(folder / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    for arguments in (
+        environment.requirements,
+        ("--no-deps", *environment.alone) if environment.alone else (),
+    ):
         if arguments:
             done = subprocess.run([*pip, *arguments], capture_output=True, text=True, check=False)
             if done.returncode:
@@ -39,4 +58,8 @@ def install(environment: Environment) -> None:
 
 def _folder(environment: Environment) -> Path:
     wanted = repr((environment.requirements, environment.alone, sys.version_info[:2]))
-    return cache_folder() / "environments" / f"{environment.name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    return (
+        cache_folder()
+        / "environments"
+        / f"{environment.name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    )

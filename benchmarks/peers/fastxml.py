@@ -1,11 +1,13 @@
-"""FastXML: an ensemble of trees whose nodes split examples so that a ranking of the labels fits each side.
+"""FastXML: an ensemble of trees whose nodes split examples so that a ranking of the labels fits
+each side.
 
-A node finds two rankings of the labels and a side for every example, such that the labels of each example rank high (by
-nDCG) in the ranking of its side. A sparse linear separator then learns the sides. Leaves store the label frequencies of
-their few examples, and a prediction averages the leaves that a row reaches.
+A node finds two rankings of the labels and a side for every example, such that the labels of each
+example rank high (by nDCG) in the ranking of its side. A sparse linear separator then learns the
+sides. Leaves store the label frequencies of their few examples, and a prediction averages the
+leaves that a row reaches.
 
-Reference: Prabhu and Varma, "FastXML: a fast, accurate and stable tree-classifier for extreme multi-label learning",
-KDD 2014. Implemented from the paper.
+Reference: Prabhu and Varma, "FastXML: a fast, accurate and stable tree-classifier for extreme
+multi-label learning", KDD 2014. Implemented from the paper.
 """
 
 from typing import Any
@@ -25,8 +27,8 @@ _ALTERNATIONS = 200  # rarely reached: the alternation converges in finitely man
 class FastXML:
     """Trees that partition examples to optimise nDCG.
 
-    ``cost`` weighs the loss of the separator against its l1 penalty, ``leaf_labels`` is the maximum number of labels of
-    a leaf, and ``unit_rows`` scales every example to unit length first.
+    ``cost`` weighs the loss of the separator against its l1 penalty, ``leaf_labels`` is the maximum
+    number of labels of a leaf, and ``unit_rows`` scales every example to unit length first.
 
     >>> X, Y = np.eye(4).repeat(20, axis=0), np.eye(4).repeat(20, axis=0)
     >>> FastXML(n_trees=5).fit(X, Y).top_k(np.eye(4), 1)[0].ravel().tolist()
@@ -55,7 +57,9 @@ class FastXML:
         self.trees: list[Tree] = []
 
     def fit(self, X: Any, Y: Any) -> "FastXML":
-        """Grow the trees in parallel; each has its own generator, so threads do not change the result."""
+        """Grow the trees in parallel; each has its own generator, so threads do not change the
+        result.
+        """
         self.n_features, self.n_labels = X.shape[1], Y.shape[1]
         x, y = self._features(X), as_rows(Y)
         gains = _gain_per_label(np.diff(y.starts))
@@ -73,7 +77,9 @@ class FastXML:
         return self
 
     def top_k(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the k best labels of each row and their scores; label -1 and score -inf where there are fewer."""
+        """Return the k best labels of each row and their scores; label -1 and score -inf where
+        there are fewer.
+        """
         x = self._features(X)
         n = len(x.starts) - 1
         reached = np.empty((self.n_trees, n), np.int64)
@@ -82,7 +88,9 @@ class FastXML:
         reached += self._offsets[:, None]
         labels, scores = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf, np.float32)
         for_each(
-            lambda a, b: _average(reached[:, a:b], self._leaves, self.n_labels, labels[a:b], scores[a:b]),
+            lambda a, b: _average(
+                reached[:, a:b], self._leaves, self.n_labels, labels[a:b], scores[a:b]
+            ),
             row_blocks(n),
         )
         return labels, scores
@@ -98,13 +106,19 @@ class FastXML:
 
 
 def _gain_per_label(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the inverse of the best DCG of examples with these numbers of labels; 0 without labels."""
-    ideal = np.concatenate([[np.inf], np.cumsum(1.0 / np.log2(2.0 + np.arange(counts.max(initial=1))))])
+    """Return the inverse of the best DCG of examples with these numbers of labels; 0 without
+    labels.
+    """
+    ideal = np.concatenate(
+        [[np.inf], np.cumsum(1.0 / np.log2(2.0 + np.arange(counts.max(initial=1))))]
+    )
     return 1.0 / ideal[counts]
 
 
 @njit(nogil=True, cache=True)
-def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol: float, rng: Any) -> Any:
+def _grow(
+    x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol: float, rng: Any
+) -> Any:
     """Grow one tree; return the arrays of a ``Tree``."""
     n, (n_features, n_labels), (max_leaf, leaf_labels, newton_steps) = len(gains), shape, limits
     order = np.arange(n)  # the examples, permuted so that every node has a range
@@ -118,7 +132,9 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
     labels, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)
     first, last = np.zeros(1, np.int64), np.full(1, n)
     node, made = 0, 1
-    while node < made:  # nodes are finished in the order of their creation, which keeps all tables in order
+    while (
+        node < made
+    ):  # nodes are finished in the order of their creation, which keeps all tables in order
         rows = order[first[node] : last[node]]
         n_weights, n_kept = weight_starts[node], label_starts[node]
         n_positive = 0
@@ -137,7 +153,10 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
                 weight_columns[n_weights], weights[n_weights] = columns[at], w[at]
                 n_weights += 1
             child, bias = room_for(child, 2 * made + 4), room_for(bias, made + 2)
-            weight_starts, label_starts = room_for(weight_starts, made + 3), room_for(label_starts, made + 3)
+            weight_starts, label_starts = (
+                room_for(weight_starts, made + 3),
+                room_for(label_starts, made + 3),
+            )
             first, last = room_for(first, made + 2), room_for(last, made + 2)
             bias[node] = w[-1]
             middle = last[node] - n_positive
@@ -149,7 +168,10 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
             made += 2
         else:
             found, share = label_shares(rows, y, label_of, leaf_labels)
-            labels, shares = room_for(labels, n_kept + len(found)), room_for(shares, n_kept + len(found))
+            labels, shares = (
+                room_for(labels, n_kept + len(found)),
+                room_for(shares, n_kept + len(found)),
+            )
             labels[n_kept : n_kept + len(found)] = found
             shares[n_kept : n_kept + len(found)] = share
             n_kept += len(found)
@@ -169,13 +191,18 @@ def _grow(x: Any, y: Any, gains: Any, shape: Any, limits: Any, cost: float, tol:
 
 @njit(nogil=True, cache=True)
 def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) -> Any:
-    """Return a side, 0 or 1, for every row: alternate between ranking the labels of each side and assigning rows.
+    """Return a side, 0 or 1, for every row: alternate between ranking the labels of each side and
+    assigning rows.
 
-    The separator is still zero here, so its loss is the same on both sides and only the rankings matter.
+    The separator is still zero here, so its loss is the same on both sides and only the rankings
+    matter.
     """
     present = number(rows, y, label_of)
     side = rng.integers(0, 2, len(rows))
-    discount, by_position = np.empty((2, len(present))), 1.0 / np.log2(2.0 + np.arange(len(present)))
+    discount, by_position = (
+        np.empty((2, len(present))),
+        1.0 / np.log2(2.0 + np.arange(len(present))),
+    )
     before = -1.0
     for _ in range(_ALTERNATIONS):
         discount[:] = 0.0
@@ -183,9 +210,10 @@ def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) ->
             for p in range(y.starts[row], y.starts[row + 1]):
                 discount[side[at], label_of[y.columns[p]]] += gains[row]
         for which in range(2):
-            # The ranking with the best total nDCG sorts labels by their gains. Labels that do not occur on the side
-            # come last in any order, so each gets the mean of the remaining discounts. With zero instead, the rare
-            # labels of a row, which occur only on its own side, would keep it there.
+            # The ranking with the best total nDCG sorts labels by their gains. Labels that do not
+            # occur on the side come last in any order, so each gets the mean of the remaining
+            # discounts. With zero instead, the rare labels of a row, which occur only on its own
+            # side, would keep it there.
             held, absent = np.flatnonzero(discount[which]), np.flatnonzero(discount[which] == 0.0)
             discount[which][held[np.argsort(-discount[which][held])]] = by_position[: len(held)]
             discount[which][absent] = by_position[len(held) :].sum() / max(len(absent), 1)
@@ -208,8 +236,12 @@ def _split_by_ranking(rows: Any, y: Any, gains: Any, label_of: Any, rng: Any) ->
 
 
 @njit(nogil=True, cache=True)
-def _separator(rows: Any, side: Any, x: Any, column_of: Any, cost: float, steps: int, tol: float, rng: Any) -> Any:
-    """Learn the sides; return the columns that occur in these rows, and their weights followed by the bias."""
+def _separator(
+    rows: Any, side: Any, x: Any, column_of: Any, cost: float, steps: int, tol: float, rng: Any
+) -> Any:
+    """Learn the sides; return the columns that occur in these rows, and their weights followed by
+    the bias.
+    """
     columns = number(rows, x, column_of)
     d = len(columns)
     starts = np.zeros(d + 2, np.int64)
@@ -238,14 +270,18 @@ def _separator(rows: Any, side: Any, x: Any, column_of: Any, cost: float, steps:
 
 @njit(nogil=True, cache=True)
 def _average(reached: Any, leaves: Any, n_labels: int, labels: Any, best: Any) -> None:
-    """Find the best labels of each row by the mean of its leaves; ``reached`` has a row for each tree."""
+    """Find the best labels of each row by the mean of its leaves; ``reached`` has a row for each
+    tree.
+    """
     n_trees, n = reached.shape
     scores = np.zeros(n_labels, np.float32)
     touched = np.empty(256, np.int32)
     for row in range(n):
         n_touched = 0
         for tree in range(n_trees):
-            for p in range(leaves.starts[reached[tree, row]], leaves.starts[reached[tree, row] + 1]):
+            for p in range(
+                leaves.starts[reached[tree, row]], leaves.starts[reached[tree, row] + 1]
+            ):
                 label = leaves.columns[p]
                 if scores[label] == 0.0:
                     touched = room_for(touched, n_touched + 1)

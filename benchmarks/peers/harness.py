@@ -1,12 +1,15 @@
-"""Runs in the environment of a program: train it on one set, measure the cost and store the predictions.
+"""Runs in the environment of a program: train it on one set, measure the cost and store the
+predictions.
 
-It needs only NumPy and SciPy besides the program. `benchmarks.peers.runner` scores the predictions of all programs.
+It needs only NumPy and SciPy besides the program. `benchmarks.peers.runner` scores the predictions
+of all programs.
 
-The cost of training is the CPU time, user and system, of the whole process with all threads and child processes, from
-the start of reading the training examples to the end of the fit. omikuji and Rembrandt read the same text file in the
-format of the Extreme Classification Repository; libpecos and the others that take arrays read the same arrays. Not
-counted: imports, compilation, and the conversion to a format that only one program reads (fastText and Vowpal Wabbit,
-which then read their own file during the fit, and lists of labels for napkinXC).
+The cost of training is the CPU time, user and system, of the whole process with all threads and
+child processes, from the start of reading the training examples to the end of the fit. omikuji and
+Rembrandt read the same text file in the format of the Extreme Classification Repository; libpecos
+and the others that take arrays read the same arrays. Not counted: imports, compilation, and the
+conversion to a format that only one program reads (fastText and Vowpal Wabbit, which then read
+their own file during the fit, and lists of labels for napkinXC).
 """
 
 import json
@@ -46,14 +49,18 @@ class Part:
 
 
 class Adapter:
-    """A program to measure: ``read`` and ``fit`` are timed as training, ``top_k`` as prediction, the rest is not."""
+    """A program to measure: ``read`` and ``fit`` are timed as training, ``top_k`` as prediction,
+    the rest is not.
+    """
 
     def __init__(self, folder: Path, data: Path, settings: dict[str, Any], threads: int) -> None:
         self.folder, self.data, self.settings, self.threads = folder, data, settings, threads
         self.model_folder = folder / "model"
 
     def prepare(self, train: Part, test: Part) -> None:
-        """Compile what is compiled on first use; write input files in a format that only this program reads."""
+        """Compile what is compiled on first use; write input files in a format that only this
+        program reads.
+        """
 
     def estimate(self, train: Part) -> float:
         """Return the expected CPU seconds of ``fit``, or 0 if they are not known in advance."""
@@ -79,7 +86,9 @@ class Adapter:
 
 
 def main(adapter: type[Adapter]) -> None:
-    """Run the job in the file given on the command line; write ``result.json`` to the same folder."""
+    """Run the job in the file given on the command line; write ``result.json`` to the same
+    folder.
+    """
     job_file = Path(sys.argv[1])
     job = json.loads(job_file.read_text())
     folder = job_file.parent
@@ -97,7 +106,9 @@ def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[
     peer = adapter(folder, data, job["settings"], job["threads"])
     estimate = peer.estimate(train)
     if estimate > job["limit"]:
-        raise NotFeasibleError(f"estimated {estimate:,.0f} CPU seconds of training, more than {job['limit']:,.0f}")
+        raise NotFeasibleError(
+            f"estimated {estimate:,.0f} CPU seconds of training, more than {job['limit']:,.0f}"
+        )
     peer.prepare(train, test)
     del train  # read again, on the clock
     start_cpu, start = cpu_seconds(), time.perf_counter()
@@ -116,7 +127,10 @@ def measured(adapter: type[Adapter], job: dict[str, Any], folder: Path) -> dict[
         "train_wall": train_wall,
         "examples_per_second": test.X.shape[0] / predict_wall,
         "gigabytes": gigabytes,
-        "model_megabytes": sum(f.stat().st_size for f in peer.model_folder.rglob("*") if f.is_file()) / 1e6,
+        "model_megabytes": sum(
+            f.stat().st_size for f in peer.model_folder.rglob("*") if f.is_file()
+        )
+        / 1e6,
         "versions": {name: version(name) for name in job["distributions"]},
     }
 
@@ -130,12 +144,17 @@ def cpu_seconds() -> float:
 def peak_bytes() -> int:
     """Return the peak resident memory of this process or of a child, whichever is larger.
 
-    ``ru_maxrss`` starts at the memory of the parent at the time of the fork, so ``VmHWM`` is used where it exists.
+    ``ru_maxrss`` starts at the memory of the parent at the time of the fork, so ``VmHWM`` is used
+    where it exists.
     """
     status = Path("/proc/self/status")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if status.exists():
-        own = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        own = next(
+            int(line.split()[1])
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM")
+        )
     return 1024 * max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
@@ -151,10 +170,17 @@ def unit_rows(X: sparse.csr_array) -> sparse.csr_array:
     """Scale rows to unit length; empty rows stay empty."""
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
-    return sparse.csr_array((X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return sparse.csr_array(
+        (X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+    )
 
 
 def pairs(X: sparse.csr_array) -> list[str]:
     """Return every row as ``column:value`` text."""
-    entries = [f"{column}:{value:.6g}" for column, value in zip(X.indices.tolist(), X.data.tolist(), strict=True)]
-    return [" ".join(entries[begin:end]) for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    entries = [
+        f"{column}:{value:.6g}"
+        for column, value in zip(X.indices.tolist(), X.data.tolist(), strict=True)
+    ]
+    return [
+        " ".join(entries[begin:end]) for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]

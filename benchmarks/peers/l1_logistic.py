@@ -1,11 +1,14 @@
-"""Logistic regression with an l1 penalty on sparse columns, by Newton steps solved with coordinate descent.
+"""Logistic regression with an l1 penalty on sparse columns, by Newton steps solved with coordinate
+descent.
 
 minimise over w    ‖w‖₁ + Σᵢ costᵢ · log(1 + exp(−signᵢ · w·xᵢ))
 
-Each Newton step replaces the loss by its quadratic model and minimises the penalised model by coordinate descent. A
-line search on the objective then chooses the step size. This is newGLMNET without its shrinking heuristics.
+Each Newton step replaces the loss by its quadratic model and minimises the penalised model by
+coordinate descent. A line search on the objective then chooses the step size. This is newGLMNET
+without its shrinking heuristics.
 
-Reference: Yuan, Ho and Lin, "An improved GLMNET for l1-regularized logistic regression", JMLR 13, 2012.
+Reference: Yuan, Ho and Lin, "An improved GLMNET for l1-regularized logistic regression", JMLR 13,
+2012.
 """
 
 from typing import Any
@@ -33,7 +36,8 @@ def fit(
     tol: float,
     rng: Any,
 ) -> Floats:
-    """Return the weights of the columns ``rows[starts[j]:starts[j + 1]]`` after at most ``steps`` Newton steps.
+    """Return the weights of the columns ``rows[starts[j]:starts[j + 1]]`` after at most ``steps``
+    Newton steps.
 
     Stops when the optimality violation is below ``tol`` times the violation at w = 0.
     """
@@ -68,7 +72,18 @@ def fit(
             break
         change[:] = 0.0
         passes = _lower_model(
-            starts, rows, values, active[:n_active], w, delta, gradient, curvature, bend, change, inner_tol, rng
+            starts,
+            rows,
+            values,
+            active[:n_active],
+            w,
+            delta,
+            gradient,
+            curvature,
+            bend,
+            change,
+            inner_tol,
+            rng,
         )
         if passes == 1:
             inner_tol *= 0.25  # the tolerance was met at once: solve the next model more accurately
@@ -102,7 +117,9 @@ def _lower_model(
     tol: float,
     rng: Any,
 ) -> int:
-    """Minimise the quadratic model plus the penalty by coordinate descent; fill ``delta`` and ``change`` = X·delta."""
+    """Minimise the quadratic model plus the penalty by coordinate descent; fill ``delta`` and
+    ``change`` = X·delta.
+    """
     for done in range(1, _INNER_PASSES + 1):
         rng.shuffle(active)
         violation = 0.0
@@ -140,7 +157,9 @@ def _take_step(
     sign: Floats,
     cost: Floats,
 ) -> bool:
-    """Take the largest step along ``delta`` that decreases the objective enough; return False if there is none."""
+    """Take the largest step along ``delta`` that decreases the objective enough; return False if
+    there is none.
+    """
     predicted = 0.0
     for j in active:
         predicted += gradient[j] * delta[j] + abs(w[j] + delta[j]) - abs(w[j])

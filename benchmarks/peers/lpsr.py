@@ -1,10 +1,11 @@
 """LPSR: label partitioning for sublinear ranking, over naive Bayes scores.
 
-A base scorer can rank all labels. Ranking only those that occur near an example is faster and can be better. A tree of
-weighted 2-means partitions the inputs, every partition is assigned its most frequent labels, and the base scorer ranks
-the labels of the partitions that an example falls into.
+A base scorer can rank all labels. Ranking only those that occur near an example is faster and can
+be better. A tree of weighted 2-means partitions the inputs, every partition is assigned its most
+frequent labels, and the base scorer ranks the labels of the partitions that an example falls into.
 
-Reference: Weston, Makadia and Yee, "Label partitioning for sublinear ranking", ICML 2013. Implemented from the paper.
+Reference: Weston, Makadia and Yee, "Label partitioning for sublinear ranking", ICML 2013.
+Implemented from the paper.
 """
 
 from typing import Any, NamedTuple
@@ -26,25 +27,29 @@ _MEANS_TRIALS = 5
 
 
 class NaiveBayes(NamedTuple):
-    """Multinomial naive Bayes of each label against the rest, without the terms that all labels share.
+    """Multinomial naive Bayes of each label against the rest, without the terms that all labels
+    share.
 
-    With Laplace smoothing the weight of a feature that never occurs with a label depends only on the feature, so
-    weights relative to it are as sparse as the co-occurrences.
+    With Laplace smoothing the weight of a feature that never occurs with a label depends only on
+    the feature, so weights relative to it are as sparse as the co-occurrences.
     """
 
     prior: NDArray[np.float32]  # log odds of the label
-    slope: NDArray[np.float32]  # per unit of the row's sum: labels with long texts spread their mass
+    slope: NDArray[
+        np.float32
+    ]  # per unit of the row's sum: labels with long texts spread their mass
     weights: Rows  # (labels × features)
 
 
 class LPSR:
     """Partitions of the inputs, each with a list of labels that a naive Bayes scorer ranks.
 
-    ``max_partition`` is the number of examples up to which a partition is not split, and ``partition_labels`` the
-    maximum number of labels of a partition. With several trees, the labels of all partitions of an example are scored.
-    ``weighted`` gives examples that the base scorer gets right more weight in the partitioner, as in the paper. This
-    ranks all labels for every training example and takes most of the time when there are many labels.
-    ``row_length`` scales examples to that Euclidean length. Rows of tf-idf need this, since naive Bayes expects counts.
+    ``max_partition`` is the number of examples up to which a partition is not split, and
+    ``partition_labels`` the maximum number of labels of a partition. With several trees, the labels
+    of all partitions of an example are scored. ``weighted`` gives examples that the base scorer
+    gets right more weight in the partitioner, as in the paper. This ranks all labels for every
+    training example and takes most of the time when there are many labels. ``row_length`` scales
+    examples to that Euclidean length. Rows of tf-idf need this, since naive Bayes expects counts.
 
     >>> X, Y = np.eye(4).repeat(20, axis=0), np.eye(4).repeat(20, axis=0)
     >>> LPSR(max_partition=30).fit(X, Y).top_k(np.eye(4), 1)[0].ravel().tolist()
@@ -79,14 +84,20 @@ class LPSR:
         self.base = _count(x, y, self.n_features, self.n_labels, self.smoothing)
         importance = np.ones(len(y.starts) - 1)
         if self.weighted:
-            importance = np.maximum(_precision_at_1(x, y, self.base, self.n_features), _LEAST_IMPORTANCE)
+            importance = np.maximum(
+                _precision_at_1(x, y, self.base, self.n_features), _LEAST_IMPORTANCE
+            )
         directions = unit_length(x)
-        self.trees = [self._partition(directions, y, importance, which) for which in range(self.n_trees)]
+        self.trees = [
+            self._partition(directions, y, importance, which) for which in range(self.n_trees)
+        ]
         self._assigned, self._offsets = join(self.trees)
         return self
 
     def top_k(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the k best labels of each row and their scores; label -1 and score -inf where there are fewer."""
+        """Return the k best labels of each row and their scores; label -1 and score -inf where
+        there are fewer.
+        """
         x = self._features(X)
         directions = unit_length(x)
         n = len(x.starts) - 1
@@ -98,7 +109,15 @@ class LPSR:
 
         def score(a: int, b: int) -> None:
             part = x._replace(starts=x.starts[a : b + 1])
-            _score(part, reached[:, a:b], self._assigned, self.base, self.n_features, labels[a:b], scores[a:b])
+            _score(
+                part,
+                reached[:, a:b],
+                self._assigned,
+                self.base,
+                self.n_features,
+                labels[a:b],
+                scores[a:b],
+            )
 
         for_each(score, row_blocks(n))
         return labels, scores
@@ -111,7 +130,9 @@ class LPSR:
         return unit._replace(values=unit.values * np.float32(self.row_length))
 
     def _partition(self, x: Rows, y: Rows, importance: NDArray[np.float64], which: int) -> Tree:
-        """Split level by level; the nodes of a level have disjoint ranges of ``order`` and are split in parallel."""
+        """Split level by level; the nodes of a level have disjoint ranges of ``order`` and are
+        split in parallel.
+        """
         order = np.arange(len(importance))
         level = [(0, len(order))]
         nodes: list[Any] = []
@@ -122,9 +143,14 @@ class LPSR:
             def split(at: int, first: int, last: int, begin: int, found: list[Any]) -> None:
                 rng = np.random.default_rng([self.seed, which, begin + at])
                 limits = self.max_partition, self.partition_labels
-                found[at] = _split(order[first:last], x, y, importance, self.n_features, self.n_labels, limits, rng)
+                found[at] = _split(
+                    order[first:last], x, y, importance, self.n_features, self.n_labels, limits, rng
+                )
 
-            for_each(split, [(at, first, last, len(nodes), found) for at, (first, last) in enumerate(level)])
+            for_each(
+                split,
+                [(at, first, last, len(nodes), found) for at, (first, last) in enumerate(level)],
+            )
             deeper = []
             for (first, last), (n_positive, *rest) in zip(level, found, strict=True):
                 leaf = n_positive == 0
@@ -148,7 +174,11 @@ class LPSR:
     @property
     def nbytes(self) -> int:
         """Size of the trees and of the base scorer."""
-        base = self.base.prior.nbytes + self.base.slope.nbytes + sum(array.nbytes for array in self.base.weights)
+        base = (
+            self.base.prior.nbytes
+            + self.base.slope.nbytes
+            + sum(array.nbytes for array in self.base.weights)
+        )
         return base + sum(array.nbytes for tree in self.trees for array in tree)
 
 
@@ -157,10 +187,14 @@ def _starts(parts: Any) -> NDArray[np.int64]:
 
 
 def _count(x: Rows, y: Rows, n_features: int, n_labels: int, smoothing: float) -> NaiveBayes:
-    """Return the base scorer; labels are counted in blocks, so that only the result needs much memory."""
+    """Return the base scorer; labels are counted in blocks, so that only the result needs much
+    memory.
+    """
     n = len(x.starts) - 1
     X = sparse.csr_array((x.values, x.columns, x.starts), shape=(n, n_features))
-    by_label = sparse.csr_array((np.ones_like(y.values), y.columns, y.starts), shape=(n, n_labels)).T.tocsr()
+    by_label = sparse.csr_array(
+        (np.ones_like(y.values), y.columns, y.starts), shape=(n, n_labels)
+    ).T.tocsr()
     totals = np.bincount(x.columns, weights=x.values, minlength=n_features)
     held = np.diff(by_label.indptr)
     starts = [np.zeros(1, np.int64)]
@@ -185,17 +219,26 @@ def _count(x: Rows, y: Rows, n_features: int, n_labels: int, smoothing: float) -
 
 
 def _precision_at_1(x: Rows, y: Rows, base: NaiveBayes, n_features: int) -> NDArray[np.float64]:
-    """Return 1 where a label of the example ranks first among all labels by the base scorer, 0 elsewhere."""
+    """Return 1 where a label of the example ranks first among all labels by the base scorer, 0
+    elsewhere.
+    """
     stored = base.weights
-    by_label = sparse.csr_array((stored.values, stored.columns, stored.starts), shape=(len(base.prior), n_features))
+    by_label = sparse.csr_array(
+        (stored.values, stored.columns, stored.starts), shape=(len(base.prior), n_features)
+    )
     by_feature = as_rows(by_label.T.tocsr())
     hit = np.zeros(len(x.starts) - 1)
-    for_each(lambda a, b: _hits(a, b, x, y, base.prior, base.slope, by_feature, hit), row_blocks(len(hit)))
+    for_each(
+        lambda a, b: _hits(a, b, x, y, base.prior, base.slope, by_feature, hit),
+        row_blocks(len(hit)),
+    )
     return hit
 
 
 @njit(nogil=True, cache=True)
-def _hits(a: int, b: int, x: Any, y: Any, prior: Any, slope: Any, by_feature: Any, hit: Any) -> None:
+def _hits(
+    a: int, b: int, x: Any, y: Any, prior: Any, slope: Any, by_feature: Any, hit: Any
+) -> None:
     for row in range(a, b):
         span = slice(x.starts[row], x.starts[row + 1])
         scores = prior + slope * x.values[span].sum()
@@ -210,11 +253,20 @@ def _hits(a: int, b: int, x: Any, y: Any, prior: Any, slope: Any, by_feature: An
 
 
 @njit(nogil=True, cache=True)
-def _split(rows: Any, x: Any, y: Any, importance: Any, n_features: int, n_labels: int, limits: Any, rng: Any) -> Any:
+def _split(
+    rows: Any,
+    x: Any,
+    y: Any,
+    importance: Any,
+    n_features: int,
+    n_labels: int,
+    limits: Any,
+    rng: Any,
+) -> Any:
     """Split a node, or assign labels to it.
 
-    Returns the number of positive rows, which are moved to the end (0 in a leaf), and the bias, columns, weights,
-    labels and shares of the node.
+    Returns the number of positive rows, which are moved to the end (0 in a leaf), and the bias,
+    columns, weights, labels and shares of the node.
     """
     max_partition, partition_labels = limits
     if len(rows) > max_partition:
@@ -224,14 +276,23 @@ def _split(rows: Any, x: Any, y: Any, importance: Any, n_features: int, n_labels
             w = _two_means(rows, x, importance, columns, n_features, rng)
             n_positive = divide(rows, x, columns, w, dense)
             if 0 < n_positive < len(rows):
-                return n_positive, w[-1], columns, w[:-1].astype(np.float32), columns[:0], np.zeros(0, np.float32)
+                return (
+                    n_positive,
+                    w[-1],
+                    columns,
+                    w[:-1].astype(np.float32),
+                    columns[:0],
+                    np.zeros(0, np.float32),
+                )
     labels, shares = label_shares(rows, y, np.full(n_labels, -1, np.int32), partition_labels)
     return 0, 0.0, labels[:0], np.zeros(0, np.float32), labels, shares
 
 
 @njit(nogil=True, cache=True)
 def _two_means(rows: Any, x: Any, importance: Any, columns: Any, n_features: int, rng: Any) -> Any:
-    """Return the plane between two weighted means: the weights of ``columns``, followed by the bias."""
+    """Return the plane between two weighted means: the weights of ``columns``, followed by the
+    bias.
+    """
     means = np.zeros((2, n_features))
     chosen = rng.integers(0, len(rows), 2)
     for which in range(2):
@@ -267,7 +328,9 @@ def _two_means(rows: Any, x: Any, importance: Any, columns: Any, n_features: int
 
 
 @njit(nogil=True, cache=True)
-def _score(x: Any, reached: Any, assigned: Any, base: Any, n_features: int, labels: Any, best: Any) -> None:
+def _score(
+    x: Any, reached: Any, assigned: Any, base: Any, n_features: int, labels: Any, best: Any
+) -> None:
     """Rank the labels of the partitions that each row reached."""
     n_trees, n = reached.shape
     scores = np.full(len(base.prior), -np.inf, np.float32)
@@ -279,7 +342,9 @@ def _score(x: Any, reached: Any, assigned: Any, base: Any, n_features: int, labe
         total = x.values[span].sum()
         n_candidates = 0
         for tree in range(n_trees):
-            for p in range(assigned.starts[reached[tree, row]], assigned.starts[reached[tree, row] + 1]):
+            for p in range(
+                assigned.starts[reached[tree, row]], assigned.starts[reached[tree, row] + 1]
+            ):
                 label = assigned.columns[p]
                 if scores[label] > -np.inf:
                     continue

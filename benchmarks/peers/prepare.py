@@ -1,4 +1,6 @@
-"""Features for all programs: computed once for each set and stored as arrays, without pickle, in the user's cache."""
+"""Features for all programs: computed once for each set and stored as arrays, without pickle, in
+the user's cache.
+"""
 
 import hashlib
 import json
@@ -19,7 +21,8 @@ from benchmarks.peers.harness import pairs
 from rembrandt.data import Dataset, catalogue
 from rembrandt.features.text import TextFeatures
 
-# Names of concepts have one or two words, many of them new, so character n-grams work better than words.
+# Names of concepts have one or two words, many of them new, so character n-grams work better than
+# words.
 CHARACTERS = {"mesh"}
 _WORD = re.compile(r"\w+")
 _ROWS = 10_000  # written at a time
@@ -41,7 +44,9 @@ def prepared(name: str, folder: str | Path | None = None) -> Path:
 
 
 def set_folder(name: str, folder: str | Path | None = None) -> Path:
-    """Return the folder for the arrays of a set; its name ends with a digest of everything they depend on."""
+    """Return the folder for the arrays of a set; its name ends with a digest of everything they
+    depend on.
+    """
     return cache_folder() / "sets" / f"{file_name(name)}-{fingerprint(name, folder)}"
 
 
@@ -53,8 +58,9 @@ def file_name(name: str) -> str:
 def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
     """Write features, labels and words of both parts, over the columns of the training part.
 
-    ``train.txt`` has the training part in the format of the Extreme Classification Repository, for programs that read
-    this format. omikuji cannot read rows without features, so that they are left out.
+    ``train.txt`` has the training part in the format of the Extreme Classification Repository, for
+    programs that read this format. omikuji cannot read rows without features, so that they are left
+    out.
     """
     test = test.align_labels(train.label_names)
     if train.texts is not None and test.texts is not None:
@@ -67,7 +73,10 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
         test = test.align_features(train.feature_names) if train.feature_names is not None else test
         X_train, X_test = train.X, test.X
         words = [_numbered(X_train), _numbered(X_test)]
-    for part, X, Y, lines in (("train", X_train, train.Y, words[0]), ("test", X_test, test.Y, words[1])):
+    for part, X, Y, lines in (
+        ("train", X_train, train.Y, words[0]),
+        ("test", X_test, test.Y, words[1]),
+    ):
         sparse.save_npz(folder / f"X_{part}.npz", X, compressed=False)
         sparse.save_npz(folder / f"Y_{part}.npz", Y, compressed=False)
         (folder / f"words_{part}.txt").write_text("\n".join(lines) + "\n")
@@ -90,7 +99,9 @@ def write_text(X: sparse.csr_array, Y: sparse.csr_array, file: Path) -> None:
         for begin in range(0, len(kept), _ROWS):
             rows = kept[begin : begin + _ROWS]
             own = Y[rows]
-            for mine, features in zip(np.split(own.indices, own.indptr[1:-1]), pairs(X[rows]), strict=True):
+            for mine, features in zip(
+                np.split(own.indices, own.indptr[1:-1]), pairs(X[rows]), strict=True
+            ):
                 lines.write(f"{','.join(map(str, mine.tolist()))} {features}\n")
 
 
@@ -126,7 +137,10 @@ def _words(texts: list[str]) -> list[str]:
 
 def _numbered(X: sparse.csr_array) -> list[str]:
     """Return a word for each non-zero feature of a row."""
-    return [" ".join(f"f{column}" for column in row.tolist()) for row in np.split(X.indices, X.indptr[1:-1])]
+    return [
+        " ".join(f"f{column}" for column in row.tolist())
+        for row in np.split(X.indices, X.indptr[1:-1])
+    ]
 
 
 if __name__ == "__main__":  # in a separate process, which frees its memory at its end

@@ -13,7 +13,10 @@ from benchmarks.variants import VARIANTS
 DOCS = Path(__file__).parents[2] / "docs"
 SUMMARY, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
 README = DOCS.parent / "README.md"
-BEGIN, END = "<!-- peers: begin, written by python -m benchmarks.table --write -->", "<!-- peers: end -->"
+BEGIN, END = (
+    "<!-- peers: begin, written by python -m benchmarks.table --write -->",
+    "<!-- peers: end -->",
+)
 
 # Heading, key, factor, digits; higher is better in the first eight.
 COLUMNS = (
@@ -59,8 +62,15 @@ def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
         rows[where] = _rounded({key: row[key] for key in KEPT if key in row})
         if "not_run" not in row and file.with_suffix(".npz").exists():
             files[where] = file.with_suffix(".npz")
-    present = [row | {"what": peer.what} for peer in everyone() for row in rows.values() if row["peer"] == peer.name]
-    present = sorted((row for row in present if row["set"] in ORDER), key=lambda row: ORDER.index(row["set"]))
+    present = [
+        row | {"what": peer.what}
+        for peer in everyone()
+        for row in rows.values()
+        if row["peer"] == peer.name
+    ]
+    present = sorted(
+        (row for row in present if row["set"] in ORDER), key=lambda row: ORDER.index(row["set"])
+    )
     contests.outcomes(present, files)
     return present
 
@@ -68,7 +78,9 @@ def collect(folder: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def render(rows: list[dict[str, Any]]) -> str:
     """Return the generated section of docs/benchmarks.md."""
     peers = {row["peer"]: row["what"] for row in rows}
-    versions = sorted({f"{name} {v}" for row in rows for name, v in row.get("versions", {}).items()})
+    versions = sorted(
+        {f"{name} {v}" for row in rows for name, v in row.get("versions", {}).items()}
+    )
     machines = sorted({described(row["machine"]) for row in rows})
     lines = [
         f"Machine: {'; '.join(machines)}. Versions: {', '.join(versions)}.",
@@ -94,16 +106,24 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 def overview(rows: list[dict[str, Any]]) -> str:
-    """Return the generated section of README.md: our presets, and the programs that were run on every set of it."""
+    """Return the generated section of README.md: our presets, and the programs that were run on
+    every set of it.
+    """
     by_peer: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["set"] in OVERVIEW and "not_run" not in row:
             by_peer.setdefault(row["peer"], {"what": row["what"]})[row["set"]] = row
     shown = {
-        peer: own for peer, own in by_peer.items() if peer.startswith("Rembrandt") or own.keys() >= OVERVIEW.keys()
+        peer: own
+        for peer, own in by_peer.items()
+        if peer.startswith("Rembrandt") or own.keys() >= OVERVIEW.keys()
     }
-    best = {name: max(own[name]["p@1"] for own in shown.values() if name in own) for name in OVERVIEW}
-    lines = ["| |" + "".join(f" {title} | CPU s |" for title in OVERVIEW.values()) + " what it is |"]
+    best = {
+        name: max(own[name]["p@1"] for own in shown.values() if name in own) for name in OVERVIEW
+    }
+    lines = [
+        "| |" + "".join(f" {title} | CPU s |" for title in OVERVIEW.values()) + " what it is |"
+    ]
     lines.append("|---|" + "---|---:|" * len(OVERVIEW) + "---|")
     for peer, own in shown.items():
         cells = []
@@ -117,18 +137,27 @@ def overview(rows: list[dict[str, Any]]) -> str:
 
 
 def table(rows: list[dict[str, Any]], markdown: bool, columns: Any = None) -> list[str]:
-    """Return the table of one set, with the best of each measure in bold; rows that were not run are listed below."""
+    """Return the table of one set, with the best of each measure in bold; rows that were not run
+    are listed below.
+    """
     ran = [row for row in rows if "not_run" not in row]
-    columns = columns or (*COLUMNS, *(more for more in MORE_COLUMNS if any(more[1] in row for row in ran)))
+    columns = columns or (
+        *COLUMNS,
+        *(more for more in MORE_COLUMNS if any(more[1] in row for row in ran)),
+    )
     best = {
-        key: max((_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value)
+        key: max(
+            (_figure(row, key, factor, digits) for row in ran if key in row), default="", key=_value
+        )
         for _, key, factor, digits in columns
         if key in BETTER_HIGH
     }
     cells = [["program", *(heading for heading, *_ in columns)]]
     for row in ran:
         figures = [(key, _figure(row, key, factor, digits)) for _, key, factor, digits in columns]
-        marked = (f"**{text}**" if markdown and text == best.get(key) else text for key, text in figures)
+        marked = (
+            f"**{text}**" if markdown and text == best.get(key) else text for key, text in figures
+        )
         cells.append([row["peer"], *marked])
     if markdown:
         lines = ["| " + " | ".join(line) + " |" for line in cells]
@@ -137,7 +166,9 @@ def table(rows: list[dict[str, Any]], markdown: bool, columns: Any = None) -> li
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [_aligned(line, widths) for line in cells]
     left_out = [f"{row['peer']} was not run: {row['not_run']}." for row in rows if "not_run" in row]
-    return lines + ([""] + ([f"- {line}" for line in left_out] if markdown else left_out) if left_out else [])
+    return lines + (
+        [""] + ([f"- {line}" for line in left_out] if markdown else left_out) if left_out else []
+    )
 
 
 def read_summary(file: Path = SUMMARY) -> list[dict[str, Any]]:
@@ -153,12 +184,16 @@ def write_page(rows: list[dict[str, Any]]) -> None:
         page.write_text(with_section(page.read_text(), rows, make))
 
 
-def with_section(page: str, rows: list[dict[str, Any]], make: Callable[[list[dict[str, Any]]], str] = render) -> str:
+def with_section(
+    page: str, rows: list[dict[str, Any]], make: Callable[[list[dict[str, Any]]], str] = render
+) -> str:
     """Return the page with the section between its two marks replaced."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"a page has no marks for the generated section; add these two lines:\n{BEGIN}\n{END}")
+        raise ValueError(
+            f"a page has no marks for the generated section; add these two lines:\n{BEGIN}\n{END}"
+        )
     return f"{before}{BEGIN}\n\n{make(rows)}\n\n{END}{after}"
 
 
@@ -171,7 +206,9 @@ def _value(text: str) -> float:
 
 
 def _aligned(line: list[str], widths: list[int]) -> str:
-    return line[0].ljust(widths[0]) + "".join(cell.rjust(w + 2) for cell, w in zip(line[1:], widths[1:], strict=True))
+    return line[0].ljust(widths[0]) + "".join(
+        cell.rjust(w + 2) for cell, w in zip(line[1:], widths[1:], strict=True)
+    )
 
 
 def _rounded(value: Any) -> Any:

@@ -3,12 +3,23 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-SETS = ("bibtex", "delicious", "cooking", "gutenberg", "nvd-products", "pubmed-mesh", "nvd-versions", "mesh")
+SETS = (
+    "bibtex",
+    "delicious",
+    "cooking",
+    "gutenberg",
+    "nvd-products",
+    "pubmed-mesh",
+    "nvd-versions",
+    "mesh",
+)
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The requirements of a virtual environment; those in ``alone`` are installed without their dependencies."""
+    """The requirements of a virtual environment; those in ``alone`` are installed without their
+    dependencies.
+    """
 
     name: str
     requirements: tuple[str, ...]
@@ -18,7 +29,9 @@ class Environment:
 
 @dataclass(frozen=True)
 class Peer:
-    """A row of the table: an adapter with settings. Without an environment it runs in that of this project."""
+    """A row of the table: an adapter with settings. Without an environment it runs in that of this
+    project.
+    """
 
     name: str
     adapter: str
@@ -32,12 +45,19 @@ class Peer:
 
 
 OMIKUJI = Environment("omikuji", ("omikuji==0.5.2", "numpy", "scipy"), measured=("omikuji",))
-# XR-Linear does not need torch, transformers, peft, datasets and sentencepiece, which libpecos requires.
-PECOS = Environment("libpecos", ("numpy<2", "scipy<1.14", "scikit-learn<1.7"), ("libpecos==1.2.8",), ("libpecos",))
+# XR-Linear does not need torch, transformers, peft, datasets and sentencepiece, which libpecos
+# requires.
+PECOS = Environment(
+    "libpecos", ("numpy<2", "scipy<1.14", "scikit-learn<1.7"), ("libpecos==1.2.8",), ("libpecos",)
+)
 NAPKINXC = Environment("napkinxc", ("napkinxc==0.7.2", "numpy", "scipy"), measured=("napkinxc",))
 # This build of fastText requires NumPy 1; the package fasttext has no wheels and needs a compiler.
-FASTTEXT = Environment("fasttext", ("fasttext-wheel==0.9.2", "numpy<2", "scipy<1.14"), measured=("fasttext-wheel",))
-VW = Environment("vowpalwabbit", ("vowpalwabbit==9.11.9", "numpy", "scipy"), measured=("vowpalwabbit",))
+FASTTEXT = Environment(
+    "fasttext", ("fasttext-wheel==0.9.2", "numpy<2", "scipy<1.14"), measured=("fasttext-wheel",)
+)
+VW = Environment(
+    "vowpalwabbit", ("vowpalwabbit==9.11.9", "numpy", "scipy"), measured=("vowpalwabbit",)
+)
 
 # The settings of the demonstration of label trees in Vowpal Wabbit.
 _VW = {"passes": 5, "first_label": 0, "one_label": False, "options": ["-l", "0.5"]}
@@ -56,7 +76,8 @@ PEERS = (
     Peer(
         "fastText",
         "fasttext",
-        "word vectors, from words without weights; one output per label up to 2,000 labels, a tree of outputs for more",
+        "word vectors, from words without weights; one output per label up to 2,000 labels, a tree "
+        "of outputs for more",
         {"lr": 0.5, "epoch": 25, "dim": 100},
         FASTTEXT,
     ),
@@ -64,7 +85,8 @@ PEERS = (
     Peer(
         "VW LOMtree",
         "vw",
-        "online multiclass tree with one training example for each label of an example; it predicts one label",
+        "online multiclass tree with one training example for each label of an example; it "
+        "predicts one label",
         {**_VW, "reduction": "log_multi", "first_label": 1, "one_label": True},
         VW,
     ),
@@ -84,7 +106,9 @@ PEERS = (
 def presets() -> tuple[Peer, ...]:
     """Return the rows of Rembrandt."""
     names = ("fast", "balanced", "best")
-    return tuple(Peer(f"Rembrandt {name}", "rembrandt", f"preset {name}", {"preset": name}) for name in names)
+    return tuple(
+        Peer(f"Rembrandt {name}", "rembrandt", f"preset {name}", {"preset": name}) for name in names
+    )
 
 
 def everyone() -> tuple[Peer, ...]:

@@ -54,12 +54,19 @@ def key_of(peer: Peer, data: Path) -> str:
     """Return a digest of everything that a result depends on."""
     needs = repr((peer.settings, peer.environment, data.name.rpartition("-")[2]))
     own = ("harness.py", "scoring.py")
-    files = [*(Path(__file__).parent / file for file in own), Path(__file__).parent / "adapters" / f"{peer.adapter}.py"]
-    code = b"".join(file.read_bytes() for file in files) + (sources() if peer.adapter == "rembrandt" else b"")
+    files = [
+        *(Path(__file__).parent / file for file in own),
+        Path(__file__).parent / "adapters" / f"{peer.adapter}.py",
+    ]
+    code = b"".join(file.read_bytes() for file in files) + (
+        sources() if peer.adapter == "rembrandt" else b""
+    )
     return hashlib.sha256(needs.encode() + code).hexdigest()[:16]
 
 
-def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeout: float) -> dict[str, Any]:
+def measure(
+    peer: Peer, name: str, data: Path, folder: Path, limit: float, timeout: float
+) -> dict[str, Any]:
     """Train and score one program on one prepared set, and store the result in ``folder``."""
     python = python_of(peer.environment)
     if python is None:
@@ -88,14 +95,23 @@ def measure(peer: Peer, name: str, data: Path, folder: Path, limit: float, timeo
     finally:
         shutil.rmtree(work)
     facts = json.loads((data / "facts.json").read_text())
-    result = {"peer": peer.name, "set": name, "key": key_of(peer, data), "machine": machine(), "facts": facts, **result}
+    result = {
+        "peer": peer.name,
+        "set": name,
+        "key": key_of(peer, data),
+        "machine": machine(),
+        "facts": facts,
+        **result,
+    }
     target = stored_file(folder, peer, name)
     scoring.write_terms(target.with_suffix(".npz"), terms)
     write_json(target, result)
     return result
 
 
-def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float) -> dict[str, Any]:
+def _run(
+    peer: Peer, name: str, data: Path, python: Path, work: Path, limit: float, timeout: float
+) -> dict[str, Any]:
     """Run the adapter in a process, for ``timeout`` seconds at most."""
     distributions = peer.environment.measured if peer.environment else ("rembrandt", "scikit-learn")
     job = {
@@ -114,15 +130,24 @@ def _run(peer: Peer, name: str, data: Path, python: Path, work: Path, limit: flo
     if code is None:
         return {"not_run": f"stopped after {timeout:,.0f} s"}
     if code:
-        raise FailedError(f"{peer.name} failed on {name}:\n{log.read_text(errors='replace')[-4000:]}")
+        raise FailedError(
+            f"{peer.name} failed on {name}:\n{log.read_text(errors='replace')[-4000:]}"
+        )
     result: dict[str, Any] = json.loads((work / "result.json").read_text())
     return result
 
 
 def _ended(command: list[str], output: TextIO, timeout: float) -> int | None:
-    """Return the exit code of a command, or None after a timeout; processes that it started are killed."""
+    """Return the exit code of a command, or None after a timeout; processes that it started are
+    killed.
+    """
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     try:
         return process.wait(timeout)

@@ -12,7 +12,9 @@ from benchmarks.peers.arrays import Rows, room_for
 class Tree(NamedTuple):
     """Nodes in the order of their creation. A leaf has no children, an inner node no labels."""
 
-    child: NDArray[np.int32]  # (nodes, 2): children of the negative and the positive side, -1 in a leaf
+    child: NDArray[
+        np.int32
+    ]  # (nodes, 2): children of the negative and the positive side, -1 in a leaf
     bias: NDArray[np.float32]
     weight_starts: NDArray[np.int64]
     weight_columns: NDArray[np.int32]
@@ -33,7 +35,9 @@ def join(trees: list[Tree]) -> tuple[Rows, NDArray[np.int64]]:
 
 @njit(nogil=True, cache=True)
 def number(rows: Any, table: Any, number_of: Any) -> Any:
-    """Number the columns that occur in these rows: fills ``number_of`` and returns the columns by number."""
+    """Number the columns that occur in these rows: fills ``number_of`` and returns the columns by
+    number.
+    """
     found, n_found = np.empty(256, np.int32), 0
     for row in rows:
         for p in range(table.starts[row], table.starts[row + 1]):
@@ -47,7 +51,9 @@ def number(rows: Any, table: Any, number_of: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def divide(rows: Any, x: Any, columns: Any, w: Any, dense: Any) -> int:
-    """Move the rows on the positive side of the separator to the end, in place; return their number."""
+    """Move the rows on the positive side of the separator to the end, in place; return their
+    number.
+    """
     dense[columns] = w[:-1]
     low, high = 0, len(rows)
     while low < high:
@@ -66,7 +72,9 @@ def divide(rows: Any, x: Any, columns: Any, w: Any, dense: Any) -> int:
 
 @njit(nogil=True, cache=True)
 def label_shares(rows: Any, y: Any, label_of: Any, limit: int) -> Any:
-    """Return the most frequent labels of these rows, and the fraction of the rows that have each."""
+    """Return the most frequent labels of these rows, and the fraction of the rows that have
+    each.
+    """
     present = number(rows, y, label_of)
     share = np.zeros(len(present), np.float32)
     for row in rows:

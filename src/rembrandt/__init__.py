@@ -4,8 +4,9 @@ import importlib
 import os
 from typing import Any
 
-# OpenBLAS keeps its idle threads spinning for about 20 ms, on the cores that our own threads then want: with this
-# a fit takes half the processor time on a busy machine. It counts only where NumPy is not loaded yet.
+# OpenBLAS keeps its idle threads spinning for about 20 ms, on the cores that our own threads then
+# want: with this a fit takes half the processor time on a busy machine. It counts only where NumPy
+# is not loaded yet.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "12")
 
 __version__ = "0.1.0"

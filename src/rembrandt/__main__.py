@@ -13,7 +13,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given == ["--version"]:  # answered before slow imports
         print(f"rembrandt {__version__}")
         return
-    if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal cannot show are escaped
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # characters that a terminal cannot show are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from rembrandt.cli.app import app

@@ -1,4 +1,6 @@
-"""Exceptions and warnings. Messages say what was found, where, what was expected, and what to do."""
+"""Exceptions and warnings. Messages say what was found, where, what was expected, and what to
+do.
+"""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +17,9 @@ def printable(text: str) -> str:
 
 
 def bounded(message: str) -> str:
-    """Return a message as one printable line; a long one keeps its beginning and its end, which has the remedy."""
+    """Return a message as one printable line; a long one keeps its beginning and its end, which has
+    the remedy.
+    """
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST * 2 // 3]} … {message[-_LONGEST // 3 :]}"
     return printable(message)
@@ -24,8 +28,8 @@ def bounded(message: str) -> str:
 class RembrandtError(Exception):
     """Base class of all errors raised on purpose.
 
-    ``parameters`` are the names of the parameters that the message is about, for example ``("n_components",)``.
-    The command line shows them as options.
+    ``parameters`` are the names of the parameters that the message is about, for example
+    ``("n_components",)``. The command line shows them as options.
     """
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
@@ -72,7 +76,9 @@ class MemoryEstimateError(RembrandtError, MemoryError):
 
 
 class RembrandtWarning(UserWarning):
-    """A result that is poor, or a setting that was changed; ``parameters`` as in `RembrandtError`."""
+    """A result that is poor, or a setting that was changed; ``parameters`` as in
+    `RembrandtError`.
+    """
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
         super().__init__(bounded(message))

@@ -13,7 +13,14 @@ from rembrandt.data import Dataset
 from rembrandt.data.separators import SEPARATORS
 from rembrandt.errors import RembrandtWarning
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.metrics import Decile, coverage_by_decile, evaluate, f1_scores, largest_precision, most_popular
+from rembrandt.metrics import (
+    Decile,
+    coverage_by_decile,
+    evaluate,
+    f1_scores,
+    largest_precision,
+    most_popular,
+)
 from rembrandt.model.ranked import predicted_sets, ranked_labels
 from rembrandt.progress import Report, silent
 
@@ -39,7 +46,8 @@ class Measured:
     deciles : list of Decile
         Recall and precision by the frequency of labels.
     largest : dict of str to float
-        The P@k that a perfect prediction would reach: less than 1 where examples have fewer than k labels.
+        The P@k that a perfect prediction would reach: less than 1 where examples have fewer than k
+        labels.
     """
 
     data: Dataset
@@ -116,10 +124,14 @@ def measure(
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     rankings = labels, most_popular(counts, known.n_examples, k)
     own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
-    own |= f1_scores(known.Y, predicted_sets(model, rows)[0], known.dropped_labels, known.notes.unseen_labels)
+    own |= f1_scores(
+        known.Y, predicted_sets(model, rows)[0], known.dropped_labels, known.notes.unseen_labels
+    )
     largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}
     deciles = coverage_by_decile(known.Y, labels, counts)
-    return Measured(known, labels, probabilities, own, popular, known.n_examples / seconds, deciles, largest)
+    return Measured(
+        known, labels, probabilities, own, popular, known.n_examples / seconds, deciles, largest
+    )
 
 
 def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Dataset) -> None:
@@ -133,13 +145,23 @@ def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Datas
     unknown = [data.label_names[i] for i in used.tolist() if data.label_names[i] not in own]
     reason, parameters = "is this the column of the labels?", ["labels"]
     for separator in SEPARATORS:
-        split = [{part.strip() for part in name.split(separator)} for name in unknown if separator in name]
+        split = [
+            {part.strip() for part in name.split(separator)}
+            for name in unknown
+            if separator in name
+        ]
         if 2 * sum(bool(parts & own) for parts in split) > len(unknown):
-            reason, parameters = f"their parts are known when they are split at {separator!r}", ["label_separator"]
+            reason, parameters = (
+                f"their parts are known when they are split at {separator!r}",
+                ["label_separator"],
+            )
             break
     else:
         if 2 * sum(index.find(name) is not None for name in unknown) > len(unknown):
-            reason = "they are names of labels, and the model was fitted to their identifiers, or in another case"
+            reason = (
+                "they are names of labels, and the model was fitted to their identifiers, or in "
+                "another case"
+            )
     found = f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model"
     message = f"{found}, so the measures say little: {reason}, such as {unknown[0][:60]!r}"
     warnings.warn(RembrandtWarning(message, parameters), stacklevel=3)

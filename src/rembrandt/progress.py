@@ -1,7 +1,8 @@
 """Progress of long work.
 
-Long functions take ``report: Report = silent`` and call ``report(stage, done, total)`` as they go, with ``total=None``
-if it is not known. The library logs stages by default, under the name ``rembrandt``; the command line draws bars.
+Long functions take ``report: Report = silent`` and call ``report(stage, done, total)`` as they go,
+with ``total=None`` if it is not known. The library logs stages by default, under the name
+``rembrandt``; the command line draws bars.
 """
 
 import logging
@@ -24,9 +25,15 @@ def silent(stage: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def bars(enabled: bool = True) -> Iterator[Report]:
-    """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a stage starts."""
+    """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a
+    stage starts.
+    """
     if not enabled:
-        yield _on_start(lambda stage: logger.info("%s", stage)) if logger.isEnabledFor(logging.INFO) else silent
+        yield (
+            _on_start(lambda stage: logger.info("%s", stage))
+            if logger.isEnabledFor(logging.INFO)
+            else silent
+        )
     elif sys.stderr.isatty():
         with _drawn() as report:
             yield report
@@ -52,10 +59,18 @@ def _drawn() -> Iterator[Report]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     # No markup: stages contain file names, which may contain square brackets.
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     tasks: dict[str, Any] = {}
-    # Without redirection, because rich would send what is printed to standard output to standard error.
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as display:
+    # Without redirection, because rich would send what is printed to standard output to standard
+    # error.
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+    ) as display:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:

@@ -1,4 +1,6 @@
-"""Every setting of a fit: the parameters, the presets, and the values that presets and rules give to open ones."""
+"""Every setting of a fit: the parameters, the presets, and the values that presets and rules give
+to open ones.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -26,7 +28,10 @@ Open = Any  # a value, or "auto" until it is chosen
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)  # the order in which they are fitted
 METHODS: tuple[Method, ...] = get_args(Method)
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
-LINEAR: tuple[DecoderName, ...] = ("transpose", "candidates")  # decoders without a kernel and a penalty
+LINEAR: tuple[DecoderName, ...] = (
+    "transpose",
+    "candidates",
+)  # decoders without a kernel and a penalty
 
 
 @dataclass(frozen=True)
@@ -38,24 +43,30 @@ class EmbeddingSettings:
     kernel_scale : float or "auto", default="auto"
         Bandwidth of the kernel, in units of the median distance between projected examples.
     n_random_features : int, default=None
-        Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples and the preset.
+        Number of random Fourier features. None chooses 1,000 to 4,000 by the number of examples and
+        the preset.
     label_power : float or "auto", default=0.0
-        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
-        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses on held-out examples.
+        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided
+        before the labels are embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
+        "auto" chooses on held-out examples.
     row_power : float or "auto", default=0.0
-        The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
+        The same for an example's number of labels: ½ keeps examples with many labels from
+        dominating the embedding.
     label_ridge : float, default=None
-        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared length of a label; None
-        is that of the features. Near 0 rare labels count as much as frequent ones.
+        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared
+        length of a label; None is that of the features. Near 0 rare labels count as much as
+        frequent ones.
     projection_ridge : float, default=None
-        Ridge of the projection of the features on a finished embedding; None is that of the embedding. The authors'
-        code uses a millionth of it.
+        Ridge of the projection of the features on a finished embedding; None is that of the
+        embedding. The authors' code uses a millionth of it.
     leave_out : float or "auto", default="auto"
-        Fraction, from 0 to 1, of an example's own labels that is removed from its projection before the decoder is
-        fitted. A regression on many features fits its training examples too well; the decoder should not rely on it.
+        Fraction, from 0 to 1, of an example's own labels that is removed from its projection before
+        the decoder is fitted. A regression on many features fits its training examples too well;
+        the decoder should not rely on it.
     proposes : bool or "auto", default="auto"
-        Search all labels for the best; otherwise the embedding scores the labels that other scorers propose, which is
-        much faster with many labels. "auto" searches up to some ten thousand labels.
+        Search all labels for the best; otherwise the embedding scores the labels that other scorers
+        propose, which is much faster with many labels. "auto" searches up to some ten thousand
+        labels.
     n_oversamples : int, default=20
         Additional columns of the randomized eigensolver.
     n_iter : int, default=1
@@ -96,24 +107,26 @@ class TreeSettings:
     Parameters
     ----------
     n_trees : int or "auto", default="auto"
-        Number of trees, each with its own clusters of labels. Their scores are averaged. "auto" is that of the preset,
-        3, 5 or 8; fewer for a large store, whose trees would not fit in memory.
+        Number of trees, each with its own clusters of labels. Their scores are averaged. "auto" is
+        that of the preset, 3, 5 or 8; fewer for a large store, whose trees would not fit in memory.
     pairs : float or "auto", default="auto"
-        Budget of the first level, in pairs of examples and nodes: larger is slower and more accurate. Where all
-        examples × labels fit into it, there are no clusters and each label is learned against all examples. "auto" is
-        that of the preset; "fast" lowers it for rows with many non-zero features.
+        Budget of the first level, in pairs of examples and nodes: larger is slower and more
+        accurate. Where all examples × labels fit into it, there are no clusters and each label is
+        learned against all examples. "auto" is that of the preset; "fast" lowers it for rows with
+        many non-zero features.
     cost : float or "auto", default="auto"
         Weight C of the squared hinge loss against the penalty on the weights.
     power : float, default=3.0
         Power of the hinge in the probability of a node.
     threshold : float, default=0.1
-        Weights smaller than this are dropped, and with a cost below 1 those smaller than this times the cost.
+        Weights smaller than this are dropped, and with a cost below 1 those smaller than this times
+        the cost.
     tolerance : float, default=0.2
         Projected gradient at which coordinate descent stops.
     passes : int or "auto", default="auto"
-        Maximum number of passes over the examples of a node. Few passes stop early, which helps where labels have few
-        examples. "auto" tries 6 and 12 on held-out examples where labels are clustered, and is 6 where they are not; 10
-        where the cost is given.
+        Maximum number of passes over the examples of a node. Few passes stop early, which helps
+        where labels have few examples. "auto" tries 6 and 12 on held-out examples where labels are
+        clustered, and is 6 where they are not; 10 where the cost is given.
     beam : int, default=10
         Number of clusters that prediction visits for each row.
     """
@@ -130,7 +143,8 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every setting that a fit depends on. "auto" marks what is still to be chosen on held-out examples.
+    """Every setting that a fit depends on. "auto" marks what is still to be chosen on held-out
+    examples.
 
     The fields have the names of the parameters of `RembrandtClassifier`.
     """
@@ -165,7 +179,9 @@ class Recipe:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Recipe":
-        """Rebuild the recipe that `to_json` returned, and check it. Keys that are no fields are ignored."""
+        """Rebuild the recipe that `to_json` returned, and check it. Keys that are no fields are
+        ignored.
+        """
         try:
             known = {f.name: facts[f.name] for f in fields(cls) if f.name in facts}
             known["embedding"] = EmbeddingSettings(**facts["embedding"])
@@ -175,42 +191,54 @@ class Recipe:
             raise SettingsError(f"these are not the settings of a fit: {cause}") from cause
         if known.get("regressor") is not None:
             raise SettingsError(
-                f"the regressor {known['regressor']} cannot be rebuilt from JSON; pass the object", "regressor"
+                f"the regressor {known['regressor']} cannot be rebuilt from JSON; pass the object",
+                "regressor",
             )
         recipe = cls(**known)
         _check_values(vars(recipe))
         check_whole("seed", recipe.seed, 0)
         if not recipe.scorers or any(name not in SCORERS for name in recipe.scorers):
-            raise SettingsError(f"scorers={recipe.scorers!r} are not the scorers of a fit", "scorers")
+            raise SettingsError(
+                f"scorers={recipe.scorers!r} are not the scorers of a fit", "scorers"
+            )
         return recipe
 
 
 RANDOM_FEATURES = 1000, 4000  # the fewest and the most: with fewer, a kernel is no better than none
-STORED_WEIGHTS = 1.5e8  # of all trees that a preset fits to a store, at most: they are in memory, the store is not
-FAST_ENTRIES = 8e8  # nodes × non-zero features on the first level of a tree of the preset fast, at most
+# Of all trees that a preset fits to a store, at most: they are in memory, the store is not
+STORED_WEIGHTS = 1.5e8
+FAST_ENTRIES = (
+    8e8  # nodes × non-zero features on the first level of a tree of the preset fast, at most
+)
 CHEAP_TREES = 1e8  # non-zero features × labels below which trees take a second
 SEARCHED = 3e7  # labels × random features, up to which the embedding proposes labels itself
-# Operations that a ridge regression on random features may take: at least so many, and more for each non-zero feature
-# and label, as the other parts of a fit do.
+# Operations that a ridge regression on random features may take: at least so many, and more for
+# each non-zero feature and label, as the other parts of a fit do.
 RIDGE_FLOPS = {"fast": (7e9, 2e4), "balanced": (1.5e10, 1.5e4), "best": (4e10, 1.5e5)}
-_OPEN = EmbeddingSettings(label_power="auto", row_power="auto", tol=0.25)  # as good in a blend, in half the time
+_OPEN = EmbeddingSettings(
+    label_power="auto", row_power="auto", tol=0.25
+)  # as good in a blend, in half the time
 _TREES = TreeSettings(n_trees=5, pairs=3e7)
 PASSES = 10  # of trees whose cost is given, so that there is nothing to choose
-# The scorers of each preset and the size of their parts. Held-out rows decide which of them a model keeps.
+# The scorers of each preset and the size of their parts. Held-out rows decide which of them a model
+# keeps.
 PRESETS = {
     "fast": Recipe(("trees", "centroids"), embedding=_OPEN, trees=replace(_TREES, n_trees=3)),
     "balanced": Recipe(SCORERS, embedding=_OPEN, trees=_TREES),
     "best": Recipe(SCORERS, embedding=_OPEN, trees=replace(_TREES, n_trees=8, pairs=3e8)),
 }
 EMBEDDING_PARAMETERS: dict[str, Any] = {  # with their defaults
-    **dict.fromkeys(("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"),
+    **dict.fromkeys(
+        ("n_components", "ridge", "decoder", "decoder_ridge", "kernel", "normalize"), "auto"
+    ),
     **dict.fromkeys(("embedding", "regressor")),
     "method": "rembrandt",
 }
 
 
 def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
-    """Check a classifier's parameters and fill in what the preset and the data decide; the rest stays "auto".
+    """Check a classifier's parameters and fill in what the preset and the data decide; the rest
+    stays "auto".
 
     Parameters
     ----------
@@ -234,7 +262,9 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
     if trees.cost != "auto" and trees.passes == "auto":
         sizes["passes"] = PASSES
     if trees.n_trees == "auto" and data.X.resident()[0] < data.n:
-        sizes["n_trees"] = int(np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees))
+        sizes["n_trees"] = int(
+            np.clip(STORED_WEIGHTS // max(1, label_feature_pairs(data.X, data.Y)), 1, own.n_trees)
+        )
     embedding = params["embedding"] or PRESETS[params["preset"]].embedding
     kernel = params["kernel"]
     if embedding.n_random_features is None:
@@ -251,16 +281,22 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         embedding = replace(embedding, proposes=scorers == ("embedding",) or searched)
     if params["decoder"] == "candidates" and embedding.proposes:
         raise SettingsError(
-            "decoder='candidates' scores labels that other scorers propose; add scorers, and leave proposes=False",
+            "decoder='candidates' scores labels that other scorers propose; add scorers, and leave "
+            "proposes=False",
             "decoder",
         )
     if not embedding.proposes and scorers == ("embedding",):
-        raise SettingsError("proposes=False needs another scorer, whose labels the embedding scores", "proposes")
+        raise SettingsError(
+            "proposes=False needs another scorer, whose labels the embedding scores", "proposes"
+        )
     # With one label a row the best label is predicted, and there is no threshold to choose.
-    threshold: Any = 0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
+    threshold: Any = (
+        0.5 if data.multiclass and isinstance(params["threshold"], str) else params["threshold"]
+    )
     recipe = Recipe(
         scorers=scorers,
-        **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"} | {"kernel": kernel},
+        **{name: params[name] for name in EMBEDDING_PARAMETERS if name != "embedding"}
+        | {"kernel": kernel},
         embedding=embedding,
         trees=replace(trees, **sizes),
         growable=bool(params["growable"]),
@@ -271,19 +307,38 @@ def resolve(params: Mapping[str, Any], data: Examples) -> Recipe:
         recipe = replace(recipe, decoder="ridge")  # more examples can be added to it in closed form
     if recipe.decoder in LINEAR and recipe.kernel == "auto":
         recipe = replace(recipe, kernel=None)
-    plain = Recipe.from_json(replace(recipe, regressor=None).to_json())  # without the numbers of NumPy
+    plain = Recipe.from_json(
+        replace(recipe, regressor=None).to_json()
+    )  # without the numbers of NumPy
     return replace(plain, regressor=recipe.regressor)
 
 
-_WHOLE = {"n_components": 1, "n_random_features": 1, "n_oversamples": 0, "n_iter": 0, "max_iter": 1, "max_epochs": 1}
+_WHOLE = {
+    "n_components": 1,
+    "n_random_features": 1,
+    "n_oversamples": 0,
+    "n_iter": 0,
+    "max_iter": 1,
+    "max_epochs": 1,
+}
 _WHOLE |= {"n_trees": 1, "passes": 1, "beam": 1}  # with the smallest value
 _POSITIVE = ("kernel_scale", "pairs", "cost", "power", "tolerance", "budget")
-_NUMBERS = {"ridge": inf, "decoder_ridge": inf, "leave_out": 1.0, "tol": inf}  # from 0, with the largest value
+_NUMBERS = {
+    "ridge": inf,
+    "decoder_ridge": inf,
+    "leave_out": 1.0,
+    "tol": inf,
+}  # from 0, with the largest value
 _NUMBERS |= {"label_power": 1.0, "row_power": 1.0, "label_ridge": inf, "projection_ridge": inf}
 _OPTIONAL = ("n_random_features", "budget", "label_ridge", "projection_ridge")
 _SWITCHES = ("normalize", "center", "growable", "proposes")
 _NAMES: dict[str, tuple[Any, ...]] = dict.fromkeys(_SWITCHES, (True, False))
-_NAMES |= {"preset": tuple(PRESETS), "method": METHODS, "decoder": DECODERS, "kernel": (None, *KERNELS)}
+_NAMES |= {
+    "preset": tuple(PRESETS),
+    "method": METHODS,
+    "decoder": DECODERS,
+    "kernel": (None, *KERNELS),
+}
 _NAMES["solver"] = get_args(SolverName)
 
 
@@ -291,22 +346,32 @@ def check(params: Mapping[str, Any]) -> None:
     """Raise SettingsError for parameters that are out of range or do not go together."""
     _check_values(params)
     if params.get("decoder") in LINEAR and params["kernel"] not in (None, "auto"):
-        raise SettingsError(f"decoder={params['decoder']!r} does not use a kernel; set kernel=None", "kernel")
+        raise SettingsError(
+            f"decoder={params['decoder']!r} does not use a kernel; set kernel=None", "kernel"
+        )
     if params.get("growable") and params["decoder"] not in ("auto", "ridge"):
-        raise SettingsError("growable=True needs decoder='ridge', which can be updated in closed form", "decoder")
+        raise SettingsError(
+            "growable=True needs decoder='ridge', which can be updated in closed form", "decoder"
+        )
     regressor, method = params.get("regressor"), params.get("method")
     settings = vars(params.get("embedding") or EmbeddingSettings()) | dict(params)
     for name in ("label_power", "row_power"):
         if method == "pca" and settings[name] not in (0, "auto"):
             raise SettingsError(
-                f"{name}={settings[name]!r} scales labels, and method='pca' embeds the features; use {name}=0", name
+                f"{name}={settings[name]!r} scales labels, and method='pca' embeds the features; "
+                f"use {name}=0",
+                name,
             )
     missing = [name for name in ("fit", "predict") if not callable(getattr(regressor, name, None))]
     if regressor is not None and (missing or isinstance(regressor, type)):
-        raise SettingsError(f"regressor={regressor!r} must be None or an object with fit and predict", "regressor")
+        raise SettingsError(
+            f"regressor={regressor!r} must be None or an object with fit and predict", "regressor"
+        )
     if regressor is not None and method != "rembrandt":
         raise SettingsError(
-            f"method={method!r} has no regression step that a regressor replaces; use method='rembrandt'", "regressor"
+            f"method={method!r} has no regression step that a regressor replaces; use "
+            "method='rembrandt'",
+            "regressor",
         )
 
 
@@ -337,7 +402,9 @@ def _check_values(params: Mapping[str, Any]) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a parameter as JSON: settings and mappings as dicts, numbers of NumPy as those of Python."""
+    """Return a parameter as JSON: settings and mappings as dicts, numbers of NumPy as those of
+    Python.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
@@ -355,24 +422,32 @@ def _scorers(params: Mapping[str, Any], data: Examples) -> tuple[ScorerName, ...
             wanted = {"embedding"}  # the scorer that more examples can be added to
         elif params["preset"] == "fast" and not _trees_are_cheap(data):
             wanted = {"centroids", "embedding"}
-        wanted |= ({"embedding"} if tuned else set()) | ({"trees"} if params["trees"] is not None else set())
+        wanted |= ({"embedding"} if tuned else set()) | (
+            {"trees"} if params["trees"] is not None else set()
+        )
     else:
         wanted = {given} if isinstance(given, str) else set(given)
         if not wanted or wanted - set(SCORERS):
             raise SettingsError(
-                f"scorers={given!r} must be 'auto' or names among {', '.join(map(repr, SCORERS))}", "scorers"
+                f"scorers={given!r} must be 'auto' or names among {', '.join(map(repr, SCORERS))}",
+                "scorers",
             )
     if params["growable"] and wanted != {"embedding"}:
         raise SettingsError(
-            "growable=True needs scorers=('embedding',): other scorers cannot be updated without the training examples",
+            "growable=True needs scorers=('embedding',): other scorers cannot be updated without "
+            "the training examples",
             "growable",
         )
     return tuple(name for name in SCORERS if name in wanted)
 
 
 def _trees_are_cheap(data: Examples) -> bool:
-    """Whether trees take less time than the embedding, or little: they skip zeros, and it factors a d × d matrix."""
-    return _is_sparse(data) and data.X.nnz * data.n_labels < max(CHEAP_TREES, float(data.X.shape[1]) ** 3)
+    """Whether trees take less time than the embedding, or little: they skip zeros, and it factors a
+    d × d matrix.
+    """
+    return _is_sparse(data) and data.X.nnz * data.n_labels < max(
+        CHEAP_TREES, float(data.X.shape[1]) ** 3
+    )
 
 
 def _is_sparse(data: Examples) -> bool:

@@ -58,7 +58,9 @@ def documents() -> tuple[Dataset, Dataset]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, documents: tuple[Dataset, Dataset]) -> Path:
-    """Projects, a vocabulary with one subject that no document has, and documents with labels as URIs."""
+    """Projects, a vocabulary with one subject that no document has, and documents with labels as
+    URIs.
+    """
     path = tmp_path_factory.mktemp("annif")
     train, test = documents
     (path / "projects.cfg").write_text(PROJECTS)
@@ -77,7 +79,9 @@ def run(python: Path, folder: Path) -> Run:
     """Annif's commands in that folder: through rembrandt annif, or without it."""
 
     def call(*arguments: str, stock: bool = False, code: int = 0, text: str | None = None) -> Run:
-        start = [str(python.parent / "annif")] if stock else [str(python), "-m", "rembrandt", "annif"]
+        start = (
+            [str(python.parent / "annif")] if stock else [str(python), "-m", "rembrandt", "annif"]
+        )
         done = subprocess.run(
             [*start, *arguments],
             cwd=folder,
@@ -105,12 +109,21 @@ def trained(run: Run, folder: Path) -> Path:
 
 def suggestions(run: Run, project: str, limit: int) -> list[list[tuple[str, float]]]:
     """What Annif suggests for the test documents."""
-    said = run("index", project, "test.tsv", "--limit", str(limit), "--output", "-", "--no-include-doc").stdout
-    return [[(each["uri"], each["score"]) for each in json.loads(line)["results"]] for line in said.splitlines()]
+    said = run(
+        "index", project, "test.tsv", "--limit", str(limit), "--output", "-", "--no-include-doc"
+    ).stdout
+    return [
+        [(each["uri"], each["score"]) for each in json.loads(line)["results"]]
+        for line in said.splitlines()
+    ]
 
 
-def test_annif_suggests_what_the_model_predicts(run: Run, trained: Path, documents: tuple[Dataset, Dataset]) -> None:
-    model = rembrandt.load(trained)  # here, with other versions of NumPy and scikit-learn than it was fitted with
+def test_annif_suggests_what_the_model_predicts(
+    run: Run, trained: Path, documents: tuple[Dataset, Dataset]
+) -> None:
+    model = rembrandt.load(
+        trained
+    )  # here, with other versions of NumPy and scikit-learn than it was fitted with
     labels, _ = model.predict_topk(documents[1].texts, 5)
     best, _ = model.top_columns(documents[1].texts, 5)
     chances = np.take_along_axis(model.predict_proba(documents[1].texts), best, axis=1)
@@ -123,12 +136,24 @@ def test_annif_suggests_what_the_model_predicts(run: Run, trained: Path, documen
 def test_eval_in_two_processes_measures_what_we_measure(
     run: Run, trained: Path, folder: Path, documents: tuple[Dataset, Dataset]
 ) -> None:
-    run("eval", "ours", "test.tsv", "--jobs", "2", "--metric", "NDCG@5", "--metrics-file", "measured.json")
+    run(
+        "eval",
+        "ours",
+        "test.tsv",
+        "--jobs",
+        "2",
+        "--metric",
+        "NDCG@5",
+        "--metrics-file",
+        "measured.json",
+    )
     model = rembrandt.load(trained)
     test = documents[1]
     names = [str(label).rpartition("example/")[2] for label in model.classes_]
     ours = ndcg_at_k(test.align_labels(names).Y, model.top_columns(test.texts, 5)[0], 5)
-    assert json.loads((folder / "measured.json").read_text())["NDCG@5"] == pytest.approx(ours, abs=1e-3)
+    assert json.loads((folder / "measured.json").read_text())["NDCG@5"] == pytest.approx(
+        ours, abs=1e-3
+    )
     assert ours > 0.5
 
 
@@ -140,23 +165,33 @@ def test_a_stock_annif_asks_the_service(
     with served({"subjects": trained}) as address:
         section = PROJECTS[: PROJECTS.index("backend=")].replace("ours", "asked")
         endpoint = f"{address}/v1/projects/subjects/suggest"
-        (folder / "http.cfg").write_text(f"{section}backend=http\nvocab=words\nendpoint={endpoint}\nlimit=100\n")
-        asked = run("suggest", "asked", "--projects", "http.cfg", "--limit", "5", stock=True, text=text).stdout
+        (folder / "http.cfg").write_text(
+            f"{section}backend=http\nvocab=words\nendpoint={endpoint}\nlimit=100\n"
+        )
+        asked = run(
+            "suggest", "asked", "--projects", "http.cfg", "--limit", "5", stock=True, text=text
+        ).stdout
     assert asked == run("suggest", "ours", "--limit", "5", text=text).stdout
     assert asked.count("\n") == 5
 
 
 def test_learn_adds_documents_and_subjects(run: Run, trained: Path, folder: Path) -> None:
     before = rembrandt.load(trained)
-    lines = "".join(f"quokka wallaby {word}\t{uri('new')}\n" for word in ("one", "two", "three", "four"))
+    lines = "".join(
+        f"quokka wallaby {word}\t{uri('new')}\n" for word in ("one", "two", "three", "four")
+    )
     (folder / "more.tsv").write_text(lines)
     run("learn", "ours", "more.tsv")
     after = rembrandt.load(trained)
-    assert after.n_train_ == before.n_train_ + 4 and {*after.classes_} - {*before.classes_} == {uri("new")[1:-1]}
+    assert after.n_train_ == before.n_train_ + 4 and {*after.classes_} - {*before.classes_} == {
+        uri("new")[1:-1]
+    }
     assert after.settings_["decoder_ridge"] == before.settings_["decoder_ridge"] == 0.01
     said = run("suggest", "ours", "--limit", "1", text="a wallaby, a quokka").stdout
     assert said.startswith(f"{uri('new')}\tThe new\t")
-    assert run("suggest", "ours", text="xyzzy").stdout == ""  # a text without a known word gets no suggestions
+    assert (
+        run("suggest", "ours", text="xyzzy").stdout == ""
+    )  # a text without a known word gets no suggestions
 
 
 def test_subjects_that_left_the_vocabulary_are_not_suggested(
@@ -180,7 +215,9 @@ def test_the_analyzer_of_a_project_is_used(run: Run, trained: Path, folder: Path
     (folder / "english.tsv").write_text((folder / "train.tsv").read_text() + lines)
     said = run("train", "stemmed", "english.tsv", "--jobs", "1").stderr
     assert "unknown setting 'n_component' is ignored" in said
-    terms = rembrandt.load(folder / "data" / "projects" / "stemmed" / "rembrandt-model").text_.terms_
+    terms = rembrandt.load(
+        folder / "data" / "projects" / "stemmed" / "rembrandt-model"
+    ).text_.terms_
     assert "citi" in terms and "cities" not in terms
     assert "new" in run("suggest", "stemmed", "--limit", "1", text="A city.").stdout
 
@@ -193,7 +230,12 @@ def test_the_web_application_knows_the_backend(python: Path, trained: Path, fold
         "print({each: project.is_trained for each, project in projects.items()})"
     )
     said = subprocess.run(
-        [str(python), "-c", code], cwd=folder, env=variables(python), capture_output=True, text=True, check=True
+        [str(python), "-c", code],
+        cwd=folder,
+        env=variables(python),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "'ours': True" in said.stdout and "'fresh': False" in said.stdout
 
@@ -201,7 +243,10 @@ def test_the_web_application_knows_the_backend(python: Path, trained: Path, fold
 def test_errors_are_one_message(run: Run, trained: Path) -> None:
     for arguments, sentence in (
         (("suggest", "fresh"), "not trained"),
-        (("train", "ours", "train.tsv", "-b", "rembrandt.n_components=many"), "n_components=many is not valid"),
+        (
+            ("train", "ours", "train.tsv", "-b", "rembrandt.n_components=many"),
+            "n_components=many is not valid",
+        ),
         (("train", "fresh", "--cached"), "no documents are stored"),
     ):
         said = run(*arguments, code=1, text="").stderr

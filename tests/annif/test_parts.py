@@ -1,4 +1,6 @@
-"""The parts of the backend that do not need Annif: settings, stored documents, and the error without Annif."""
+"""The parts of the backend that do not need Annif: settings, stored documents, and the error
+without Annif.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -28,15 +30,28 @@ def test_settings_are_read_from_strings_and_from_toml() -> None:
     assert (classifier.n_components, classifier.decoder_ridge, classifier.kernel) == (50, 0.1, None)
     assert classifier.random_state == 3
     text = classifier.text
-    assert (text.analyzer, text.ngram_range, text.weighting, text.min_df) == ("char", (3, 5), "hashed", 1)
-    typed = classifier_from(OURS | {"n_components": 50, "decoder_ridge": 0.1, "seed": 3, "hashed": True, "min_df": 1})
+    assert (text.analyzer, text.ngram_range, text.weighting, text.min_df) == (
+        "char",
+        (3, 5),
+        "hashed",
+        1,
+    )
+    typed = classifier_from(
+        OURS | {"n_components": 50, "decoder_ridge": 0.1, "seed": 3, "hashed": True, "min_df": 1}
+    )
     assert typed.get_params() | {"text": None} == classifier.get_params() | {"text": None}
     assert typed.text.get_params() == text.get_params()
     plain = classifier_from({"ngrams": "2", "hashed": False, "n_components": "auto"})
-    assert plain.random_state == 0 and plain.text.ngram_range == (2, 2) and plain.text.weighting == "tfidf"
+    assert (
+        plain.random_state == 0
+        and plain.text.ngram_range == (2, 2)
+        and plain.text.weighting == "tfidf"
+    )
 
 
-@pytest.mark.parametrize(("name", "value"), [("n_components", "many"), ("hashed", "perhaps"), ("ngrams", "1-x")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_components", "many"), ("hashed", "perhaps"), ("ngrams", "1-x")]
+)
 def test_an_invalid_setting_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"{name}={value}"):
         classifier_from({name: value})
@@ -64,4 +79,8 @@ def test_stored_documents_are_loaded(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("annif") is not None, reason="annif is installed here")
 def test_without_annif_the_error_says_what_to_install() -> None:
     said = CliRunner().invoke(app, ["annif", "train", "project", "--help"])
-    assert said.exit_code == 1 and "pip install 'rembrandt[annif]'" in said.stderr and said.stderr.count("\n") == 1
+    assert (
+        said.exit_code == 1
+        and "pip install 'rembrandt[annif]'" in said.stderr
+        and said.stderr.count("\n") == 1
+    )

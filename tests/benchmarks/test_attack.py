@@ -25,7 +25,9 @@ def test_a_killed_process_loses_nothing():
 
 
 def test_hostile_clients_harm_nobody():
-    given = service.parser().parse_args(["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2"])
+    given = service.parser().parse_args(
+        ["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2"]
+    )
     line, failures = service.run(given)
     assert failures == []
     assert "2 swaps: " in line and " requests: good " in line and "0 failures" in line
@@ -33,7 +35,9 @@ def test_hostile_clients_harm_nobody():
 
 
 def test_the_latency_of_a_late_request_counts_from_when_it_was_due():
-    """Requests are due at 1,000 a second and answered at 50; the last one is answered almost two seconds late."""
+    """Requests are due at 1,000 a second and answered at 50; the last one is answered almost two
+    seconds late.
+    """
 
     async def answer(reader, writer):
         for _ in range(100):

@@ -6,7 +6,15 @@ from benchmarks import compare
 
 
 def run(tree, cpu, *precisions, name="bibtex"):
-    return {"set": name, "preset": "fast", "tree": tree, "cpu": cpu, "p@1": precisions[0], "p@3": 0.4, "p@5": 0.3}
+    return {
+        "set": name,
+        "preset": "fast",
+        "tree": tree,
+        "cpu": cpu,
+        "p@1": precisions[0],
+        "p@3": 0.4,
+        "p@5": 0.3,
+    }
 
 
 @pytest.fixture
@@ -23,7 +31,9 @@ def runs():
 def test_precisions_are_means_and_cpu_seconds_minima(runs):
     (row,) = compare.comparison(runs)  # the other set has no run of the working tree yet
     assert (row["set"], row["preset"]) == ("bibtex", "fast")
-    assert row["before"]["p@1"] == pytest.approx(0.60) and row["after"]["p@1"] == pytest.approx(0.62)
+    assert row["before"]["p@1"] == pytest.approx(0.60) and row["after"]["p@1"] == pytest.approx(
+        0.62
+    )
     assert row["before"]["cpu"] == 2.0 and row["after"]["cpu"] == 3.0
     assert row["change"] == pytest.approx({"p@1": 0.02, "p@3": 0.0, "p@5": 0.0, "cpu_ratio": 1.5})
 

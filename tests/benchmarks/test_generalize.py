@@ -1,4 +1,6 @@
-"""Comparison of programs on test rows, the leave-one-set-out check, and the parts that it is made of."""
+"""Comparison of programs on test rows, the leave-one-set-out check, and the parts that it is made
+of.
+"""
 
 import json
 import math
@@ -32,7 +34,12 @@ def test_a_difference_inside_the_interval_is_a_tie():
     ours = rng.random(2000) < 0.5
     worse, level = ours & (rng.random(2000) < 0.9), ours.copy()
     level[:20], level[20:40] = 1 - ours[:20], ours[20:40]
-    others = {"worse": terms(worse), "level": terms(level), "better": terms(np.ones(2000)), "same": terms(ours)}
+    others = {
+        "worse": terms(worse),
+        "level": terms(level),
+        "better": terms(np.ones(2000)),
+        "same": terms(ours),
+    }
     found = contests.compare(terms(ours), others)
     assert found == {
         "worse": {"p@1": "win"},
@@ -65,7 +72,14 @@ def test_limits_of_the_cpu_time():
 
 
 def test_the_summary_names_what_was_lost_and_exceeded():
-    ours = {"peer": "Rembrandt fast", "set": "bibtex", "p@1": 0.5, "p@3": 0.3, "p@5": 0.2, "train_cpu": 7.0}
+    ours = {
+        "peer": "Rembrandt fast",
+        "set": "bibtex",
+        "p@1": 0.5,
+        "p@3": 0.3,
+        "p@5": 0.2,
+        "train_cpu": 7.0,
+    }
     ours |= {"calibration_error": 0.05, "f1_share": 0.9}
     ours["against"] = {"omikuji": {"p@1": "win", "p@3": "loss", "p@5": "loss"}}
     other = ours | {"peer": "omikuji", "p@1": 0.4, "p@3": 0.31, "train_cpu": 4.0}
@@ -81,7 +95,9 @@ def test_stored_terms_become_outcomes(tmp_path):
         slug = peer.lower().replace(" ", "-")
         row = {"peer": peer, "set": "bibtex, half", "p@1": right, "train_cpu": 2.0}
         (tmp_path / f"{slug}--bibtex-half.json").write_text(json.dumps(row))
-        scoring.write_terms(tmp_path / f"{slug}--bibtex-half.npz", terms(np.arange(100) < 100 * right))
+        scoring.write_terms(
+            tmp_path / f"{slug}--bibtex-half.npz", terms(np.arange(100) < 100 * right)
+        )
     rows = generalize.stored(tmp_path)
     assert [row["peer"] for row in rows] == ["Rembrandt fast", "omikuji"]
     assert rows[0]["against"] == {"omikuji": {"p@1": "win"}} and rows[0]["times"] == 1
@@ -92,19 +108,34 @@ def test_the_best_f1_agrees_with_trying_every_threshold():
     rng = np.random.default_rng(1)
     likely, right = rng.integers(0, 20, 300) / 20, rng.random(300) < 0.3
     n_true = int(right.sum()) + 7
-    tried = [2 * (right & (likely >= t)).sum() / ((likely >= t).sum() + n_true) for t in np.unique(likely)]
+    tried = [
+        2 * (right & (likely >= t)).sum() / ((likely >= t).sum() + n_true)
+        for t in np.unique(likely)
+    ]
     assert best_f1(likely, right, n_true) == pytest.approx(max(tried))
 
 
 def test_calibration_and_threshold_of_known_predictions():
-    truth = Truth(sparse.csr_array(np.array([[1, 0, 0], [0, 1, 0]])), np.array([0, 1]), np.array([9, 5, 1]), 10)
-    found = {"long": np.array([[0, 1], [1, 2]]), "probabilities": np.array([[1.0, 0.0], [1.0, 0.5]])}
+    truth = Truth(
+        sparse.csr_array(np.array([[1, 0, 0], [0, 1, 0]])),
+        np.array([0, 1]),
+        np.array([9, 5, 1]),
+        10,
+    )
+    found = {
+        "long": np.array([[0, 1], [1, 2]]),
+        "probabilities": np.array([[1.0, 0.0], [1.0, 0.5]]),
+    }
     found |= {"set_starts": np.array([0, 1, 3]), "set_labels": np.array([0, 1, 2])}
     result = truth.more(found)
     assert result["calibration_error"] == pytest.approx(0.5 / 4)
-    assert result["f1"] == pytest.approx(4 / 6)  # two of three sets' labels; three true labels, one without a column
+    assert result["f1"] == pytest.approx(
+        4 / 6
+    )  # two of three sets' labels; three true labels, one without a column
     assert result["f1_share"] == pytest.approx((4 / 6) / (4 / 5))
-    assert truth.rare_recall(np.array([[0], [1]])) == {}  # three labels do not reach the rarest deciles
+    assert (
+        truth.rare_recall(np.array([[0], [1]])) == {}
+    )  # three labels do not reach the rarest deciles
 
 
 def test_the_chosen_row_prefers_fewer_scorers_within_chance():
@@ -122,14 +153,29 @@ def test_constants_of_a_set_come_from_sets_with_other_files(monkeypatch):
 
     def result(name, at_10, at_15):
         rows = [
-            {"length": length, "penalty": 1.0, "scorers": ["trees"], "quality": 0.5, "p@1": p, "p@3": p, "p@5": p}
+            {
+                "length": length,
+                "penalty": 1.0,
+                "scorers": ["trees"],
+                "quality": 0.5,
+                "p@1": p,
+                "p@3": p,
+                "p@5": p,
+            }
             for length, p in ((10, at_10), (15, at_15))
         ]
         return {"set": name, "present": [10, 1.0, 0.0], "rows": rows}
 
-    found = [result("bibtex", 0.5, 0.4), result("bibtex, half", 0.9, 0.1), result("cooking", 0.3, 0.35)]
+    found = [
+        result("bibtex", 0.5, 0.4),
+        result("bibtex, half", 0.9, 0.1),
+        result("cooking", 0.3, 0.35),
+    ]
     rows = {row["set"]: row for row in generalize.left_out(found)}
-    assert rows["bibtex"]["left out"]["constants"] == (15, 1.0, 0.0) and rows["bibtex"]["left out"]["p@1"] == 0.4
+    assert (
+        rows["bibtex"]["left out"]["constants"] == (15, 1.0, 0.0)
+        and rows["bibtex"]["left out"]["p@1"] == 0.4
+    )
     assert rows["bibtex, half"]["left out"]["p@1"] == 0.1
     assert rows["cooking"]["left out"]["p@1"] == 0.3 and rows["cooking"]["own best"]["p@1"] == 0.35
     assert generalize.left_out(found[:1])[0]["left out"]["constants"] == (10, 1.0, 0.0)
@@ -150,4 +196,8 @@ def test_the_present_constants_give_what_a_fit_gives(data, monkeypatch):
     assert all(row[f"p@{k}"] == pytest.approx(expected[f"p@{k}"], abs=1e-12) for k in (1, 3, 5))
     assert all(math.isfinite(cost) for cost in [result["search_cpu"], *result["cpu"].values()])
     line = ablation.line(json.loads(json.dumps(result)), markdown=True)
-    assert line.count("|") == ablation.heading(True)[0].count("|") and line.count("*") == 1 and "–" in line
+    assert (
+        line.count("|") == ablation.heading(True)[0].count("|")
+        and line.count("*") == 1
+        and "–" in line
+    )

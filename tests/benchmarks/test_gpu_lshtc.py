@@ -15,7 +15,9 @@ def test_the_data_has_the_shape_of_lshtc_and_learnable_labels():
     data = generate(0.004, torch.device("cpu"))
     n, d = data.X.shape
     assert (n, d, data.Y.shape[1]) == (7120, 6480, 1300)
-    assert data.X.nnz / n == pytest.approx(68e6 / 1.78e6, rel=0.2) and data.Y.nnz / n == pytest.approx(3, rel=0.02)
+    assert data.X.nnz / n == pytest.approx(
+        68e6 / 1.78e6, rel=0.2
+    ) and data.Y.nnz / n == pytest.approx(3, rel=0.02)
     np.testing.assert_allclose(np.sqrt(data.X.multiply(data.X).sum(axis=1)), 1, atol=1e-5)
     counts = np.sort(np.bincount(data.X.indices, minlength=d))[::-1]
     assert counts[0] > 100 * np.median(counts), "head words and a long tail"
@@ -28,7 +30,18 @@ def test_every_part_runs(tmp_path):
     output = tmp_path / "results.json"
     parts = "embed,epoch,job,inference,precision"
     gpu_lshtc.main(
-        ["--device", "cpu,cpu", "--scale", "0.0004", "--epochs", "2", "--only", parts, "--output", str(output)]
+        [
+            "--device",
+            "cpu,cpu",
+            "--scale",
+            "0.0004",
+            "--epochs",
+            "2",
+            "--only",
+            parts,
+            "--output",
+            str(output),
+        ]
     )
     found = json.loads(output.read_text())
     assert set(parts.split(",")) <= set(found)

@@ -18,7 +18,9 @@ PEERS = {
 
 
 def topics(n, rng, n_topics=8, words_each=12):
-    """Return rows with words of one topic and some noise; every topic has two labels that always occur together."""
+    """Return rows with words of one topic and some noise; every topic has two labels that always
+    occur together.
+    """
     topic = rng.integers(0, n_topics, n)
     X = rng.random((n, n_topics * words_each)) < 0.02
     for i, t in enumerate(topic):
@@ -86,7 +88,9 @@ def test_prediction_does_not_depend_on_the_other_rows(peer, problem):
 
 
 def test_one_example_and_more_labels_requested_than_known(peer):
-    labels, scores = peer().fit(np.ones((1, 2)), np.array([[0.0, 1.0, 0.0]])).top_k(np.ones((1, 2)), 3)
+    labels, scores = (
+        peer().fit(np.ones((1, 2)), np.array([[0.0, 1.0, 0.0]])).top_k(np.ones((1, 2)), 3)
+    )
     assert labels.tolist() == [[1, -1, -1]]
     assert scores[0, 0] > -np.inf and (scores[0, 1:] == -np.inf).all()
 
@@ -103,7 +107,9 @@ def test_naive_bayes_refuses_negative_counts():
 
 
 def test_naive_bayes_agrees_with_a_dense_computation(problem):
-    """With one partition that has all labels, LPSR is naive Bayes of each label against the rest."""
+    """With one partition that has all labels, LPSR is naive Bayes of each label against the
+    rest.
+    """
     X, Y, X_new, _ = problem
     labels, scores = LPSR(max_partition=10**6).fit(X, Y).top_k(X_new, Y.shape[1])
     held, total = Y.sum(axis=0), X.sum(axis=0)
@@ -115,7 +121,9 @@ def test_naive_bayes_agrees_with_a_dense_computation(problem):
     expected = X_new @ weights.T + np.log((held + 0.5) / (Y.shape[0] - held + 0.5))
     got = np.take_along_axis(scores, np.argsort(labels, axis=1), axis=1)
     difference = got - expected  # up to a term that all labels of a row share
-    np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape), atol=1e-3)
+    np.testing.assert_allclose(
+        difference, np.broadcast_to(difference[:, :1], difference.shape), atol=1e-3
+    )
 
 
 def test_l1_logistic_reaches_a_stationary_point():
@@ -123,7 +131,9 @@ def test_l1_logistic_reaches_a_stationary_point():
     X = sparse.random_array((300, 40), density=0.2, rng=rng, format="csc", dtype=np.float32)
     sign = np.where(X @ rng.standard_normal(40) + 2 * rng.standard_normal(300) > 0, 1.0, -1.0)
     cost = np.where(sign > 0, 2.0, 0.5)
-    w = l1_fit(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, sign, cost, 200, 1e-6, rng)
+    w = l1_fit(
+        X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, sign, cost, 200, 1e-6, rng
+    )
     gradient = -X.T @ (cost * sign / (1 + np.exp(sign * (X @ w))))
     assert 0 < np.count_nonzero(w) < len(w)
     np.testing.assert_allclose(gradient[w != 0], -np.sign(w[w != 0]), atol=1e-3)

@@ -1,4 +1,6 @@
-"""The benchmarks of scale run at a small size, and the simulation depends on its inputs as it should."""
+"""The benchmarks of scale run at a small size, and the simulation depends on its inputs as it
+should.
+"""
 
 import math
 from dataclasses import replace
@@ -30,7 +32,10 @@ def test_costs_are_measured_and_every_cluster_is_planned():
 
 
 def test_costs_grow_with_the_width_of_a_block():
-    wide, narrow = (simulate(COSTS, replace(Problem(), width=width), CLUSTERS[1])["compute"] for width in (120, 12))
+    wide, narrow = (
+        simulate(COSTS, replace(Problem(), width=width), CLUSTERS[1])["compute"]
+        for width in (120, 12)
+    )
     assert narrow < wide < 10 * narrow
 
 

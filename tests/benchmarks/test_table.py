@@ -1,4 +1,6 @@
-"""The table of programs: its page agrees with the stored results, and every adapter keeps the contract."""
+"""The table of programs: its page agrees with the stored results, and every adapter keeps the
+contract.
+"""
 
 import json
 import time
@@ -31,9 +33,13 @@ def data(tmp_path_factory):
 
 def test_the_page_agrees_with_the_stored_results():
     rows, page = report.read_summary(), report.PAGE.read_text()
-    assert rows and report.with_section(page, rows) == page, "run python -m benchmarks.table --write"
+    assert rows and report.with_section(page, rows) == page, (
+        "run python -m benchmarks.table --write"
+    )
     short = report.README.read_text()
-    assert report.with_section(short, rows, report.overview) == short, "run python -m benchmarks.table --write"
+    assert report.with_section(short, rows, report.overview) == short, (
+        "run python -m benchmarks.table --write"
+    )
 
 
 def test_every_row_has_a_unique_name_and_an_adapter():
@@ -46,25 +52,41 @@ def test_every_row_has_a_unique_name_and_an_adapter():
 def test_each_peer_learns_and_is_measured(slug, data, tmp_path):
     peer = PEERS[slug]
     if python_of(peer.environment) is None:
-        pytest.skip(f"{peer.name} is not installed; python -m benchmarks.table --install creates its environment")
+        pytest.skip(
+            f"{peer.name} is not installed; python -m benchmarks.table --install creates its "
+            "environment"
+        )
     result = runner.measure(peer, "tiny", data, tmp_path, limit=60, timeout=120)
     Y = sparse.load_npz(data / "Y_train.npz")
     popular = np.bincount(Y.indices).max() / Y.shape[0]
     assert result["p@1"] > popular + 0.2
-    assert result["train_cpu"] > 0 and result["train_wall"] > 0 and result["examples_per_second"] > 0
+    assert (
+        result["train_cpu"] > 0 and result["train_wall"] > 0 and result["examples_per_second"] > 0
+    )
     assert result["gigabytes"] > 0.01 and result["model_megabytes"] > 0 and result["versions"]
     assert runner.stored(tmp_path, peer, "tiny", data) == json.loads(json.dumps(result))
     terms = scoring.read_terms(runner.stored_file(tmp_path, peer, "tiny").with_suffix(".npz"))
-    assert all(scoring.means(terms)[name] == pytest.approx(result[name], rel=1e-5) for name in terms)
+    assert all(
+        scoring.means(terms)[name] == pytest.approx(result[name], rel=1e-5) for name in terms
+    )
     if peer.adapter == "rembrandt":
-        assert 0 <= result["calibration_error"] < 0.2 and result["f1_share"] > 0.8 and "tail psp@5" in terms
-    other_settings, other_features = replace(peer, settings={"some": 3}), data.with_name("tiny-4567")
+        assert (
+            0 <= result["calibration_error"] < 0.2
+            and result["f1_share"] > 0.8
+            and "tail psp@5" in terms
+        )
+    other_settings, other_features = (
+        replace(peer, settings={"some": 3}),
+        data.with_name("tiny-4567"),
+    )
     assert runner.stored(tmp_path, other_settings, "tiny", data) is None
     assert runner.stored(tmp_path, peer, "tiny", other_features) is None
 
 
 def test_a_fit_that_takes_too_long_is_not_run(data, tmp_path):
-    result = runner.measure(PEERS["scikit-learn-one-vs-rest"], SETS[0], data, tmp_path, limit=0, timeout=120)
+    result = runner.measure(
+        PEERS["scikit-learn-one-vs-rest"], SETS[0], data, tmp_path, limit=0, timeout=120
+    )
     assert "estimated" in result["not_run"] and "p@1" not in result
     (line,) = report.collect(tmp_path, [])
     assert "p@1" not in line and "not_run" in line
@@ -93,7 +115,11 @@ def test_processes_of_a_program_end_with_its_timeout(tmp_path):
 
 
 def test_two_measurements_at_once_are_refused(tmp_path):
-    with runner.alone(tmp_path), pytest.raises(SystemExit, match="another measurement"), runner.alone(tmp_path):
+    with (
+        runner.alone(tmp_path),
+        pytest.raises(SystemExit, match="another measurement"),
+        runner.alone(tmp_path),
+    ):
         pass
 
 
@@ -101,14 +127,23 @@ def test_with_one_prediction_per_row_only_precision_at_one_is_measured(data):
     n, c = sparse.load_npz(data / "Y_test.npz").shape
     one = np.full((n, 5), -1)
     one[:, 0] = np.arange(n) % c
-    assert set(scoring.means(scoring.Truth.load(data).terms(one))) == {"error", "p@1", "r@1", "f1@1", "ndcg@1", "psp@1"}
+    assert set(scoring.means(scoring.Truth.load(data).terms(one))) == {
+        "error",
+        "p@1",
+        "r@1",
+        "f1@1",
+        "ndcg@1",
+        "psp@1",
+    }
 
 
 def test_tables_show_the_best_in_bold_and_a_dash_for_missing_values():
     facts = {"peer": "A", "set": SETS[0], "train_cpu": 1.0}
     rows = [facts | {"p@1": 0.5, "p@3": 0.25}, facts | {"peer": "B", "p@1": 0.75}]
     text = report.table(rows, markdown=True)
-    assert text[2].startswith("| A | 50.00 | **25.00** | –") and text[3].startswith("| B | **75.00** | – | –")
+    assert text[2].startswith("| A | 50.00 | **25.00** | –") and text[3].startswith(
+        "| B | **75.00** | – | –"
+    )
 
 
 def test_words_and_text_formats_agree_with_the_arrays(data):

@@ -35,7 +35,9 @@ def nvd(tmp_path):
 
 def test_every_variant_has_a_set_and_a_kind():
     assert len(set(VARIANTS)) == len(VARIANTS)
-    assert {parts_of(name) for name in VARIANTS} == {(s, kind) for s, kinds in variants.KINDS.items() for kind in kinds}
+    assert {parts_of(name) for name in VARIANTS} == {
+        (s, kind) for s, kinds in variants.KINDS.items() for kind in kinds
+    }
     assert parts_of("bibtex") == ("bibtex", "")
 
 
@@ -62,7 +64,9 @@ def test_rare_labels_alone_and_the_rows_that_have_one(documents):
     assert counts.min() > 0 and counts.max() < variants.RARE
     assert train.label_names == test.label_names
     assert np.diff(train.Y.indptr).min() > 0 and np.diff(test.Y.indptr).min() > 0
-    before = dict(zip(whole.label_names, np.bincount(whole.Y.indices, minlength=whole.n_labels), strict=True))
+    before = dict(
+        zip(whole.label_names, np.bincount(whole.Y.indices, minlength=whole.n_labels), strict=True)
+    )
     assert [before[name] for name in train.label_names] == counts.tolist()
     assert sum(1 <= count < variants.RARE for count in before.values()) == train.n_labels
     assert not test.align_labels(train.label_names).dropped_labels.any()
@@ -80,10 +84,15 @@ def test_some_labels_and_the_rows_that_have_one(documents):
 def test_a_split_by_year_divides_the_rows_of_both_parts():
     def part(names, n):
         Y = sparse.csr_array(np.eye(n, len(names), dtype=np.float32))
-        return Dataset.build(Y, texts=[f"{names[0]} {i}" for i in range(n)], label_names=names, task="multilabel")
+        return Dataset.build(
+            Y, texts=[f"{names[0]} {i}" for i in range(n)], label_names=names, task="multilabel"
+        )
 
     train, test = split_by_year(
-        part(["a", "b", "c"], 3), part(["c", "d"], 2), np.array([2015, 2016, 2003]), np.array([2014, 2018])
+        part(["a", "b", "c"], 3),
+        part(["c", "d"], 2),
+        np.array([2015, 2016, 2003]),
+        np.array([2014, 2018]),
     )
     assert train.texts == ["a 0", "a 2", "c 0"] and test.texts == ["a 1", "c 1"]
     assert [train.label_names[i] for i in train.Y.indices] == ["a", "c", "c"]
@@ -94,13 +103,17 @@ def test_a_split_by_year_divides_the_rows_of_both_parts():
 def test_variants_of_files_are_prepared(nvd, monkeypatch):
     monkeypatch.setenv("REMBRANDT_BENCH_CACHE", str(nvd / "cache"))
     train, test = variants.load("nvd-products, time", nvd)
-    assert train.n_examples == 6 and test.n_examples == 10 and {"p0", "q5"} <= set(train.label_names)
+    assert (
+        train.n_examples == 6 and test.n_examples == 10 and {"p0", "q5"} <= set(train.label_names)
+    )
     names = ("nvd-products", "nvd-products, half", "nvd-products, time")
     folders = [prepare.prepared(name, nvd) for name in names]
     assert len(set(folders)) == 3 and all(", " not in folder.name for folder in folders)
     sizes = [sparse.load_npz(folder / "Y_train.npz").shape[0] for folder in folders]
     assert sizes == [8, 4, 6]
-    assert (np.load(folders[2] / "missing_test.npy") == 1).all()  # every later row has a new product
+    assert (
+        np.load(folders[2] / "missing_test.npy") == 1
+    ).all()  # every later row has a new product
 
 
 def test_rows_without_a_date_are_refused():

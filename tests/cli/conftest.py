@@ -1,4 +1,6 @@
-"""Small data on disk, and the command line called as a user calls it, in an environment that is always the same."""
+"""Small data on disk, and the command line called as a user calls it, in an environment that is
+always the same.
+"""
 
 import json
 import os
@@ -26,7 +28,16 @@ FAST = (
 )
 
 # Variables that change what terminal libraries write; the width of help texts is fixed.
-TERMINAL = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PY_COLORS")
+TERMINAL = (
+    "COLUMNS",
+    "LINES",
+    "TERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR_FORCE",
+    "TTY_COMPATIBLE",
+    "PY_COLORS",
+)
 ENVIRONMENT: dict[str, str | None] = {**dict.fromkeys(TERMINAL), "COLUMNS": "200"}
 START = """
 import signal, sys
@@ -65,7 +76,9 @@ Run = Callable[..., Ran]
 def run() -> Run:
     """Call the command line in this process."""
 
-    def call(*arguments: Any, code: int = 0, input: str | None = None, env: dict[str, str] | None = None) -> Ran:
+    def call(
+        *arguments: Any, code: int = 0, input: str | None = None, env: dict[str, str] | None = None
+    ) -> Ran:
         words = [str(argument) for argument in arguments]
         result = CliRunner().invoke(app, words, input=input, env=ENVIRONMENT | (env or {}))
         if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -78,9 +91,13 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def shell() -> Callable[..., subprocess.Popen[str]]:
-    """Start the command line in a new process, with Ctrl-C enabled also where the parent ignores it."""
+    """Start the command line in a new process, with Ctrl-C enabled also where the parent ignores
+    it.
+    """
 
-    def start(*arguments: Any, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        *arguments: Any, cwd: Path | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", START, *map(str, arguments)]
         environment = {name: value for name, value in os.environ.items() if name not in TERMINAL}
         environment |= {"PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"} | (env or {})
@@ -94,7 +111,9 @@ def shell() -> Callable[..., subprocess.Popen[str]]:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one problem twice, as tables of texts (``.tsv``) and as features (``.txt``): train and test."""
+    """A folder with one problem twice, as tables of texts (``.tsv``) and as features (``.txt``):
+    train and test.
+    """
     folder = tmp_path_factory.mktemp("data")
     train, test = labelled_documents(1000, n_topics=5, labels_per_topic=8)
     for name, part in (("train", train), ("test", test)):
@@ -136,7 +155,10 @@ def repository(data: Dataset, n_features: int = 800) -> str:
     """Words counted under numbers that depend on their spelling alone."""
     lines = [f"{data.n_examples} {n_features} {data.n_labels}"]
     for words, labels in rows(data):
-        numbers = [sum(ord(letter) * 31**place for place, letter in enumerate(word)) % n_features for word in words]
+        numbers = [
+            sum(ord(letter) * 31**place for place, letter in enumerate(word)) % n_features
+            for word in words
+        ]
         counts = " ".join(f"{number}:{numbers.count(number)}" for number in sorted(set(numbers)))
         lines.append(f"{','.join(map(str, labels))} {counts}")
     return "\n".join(lines) + "\n"

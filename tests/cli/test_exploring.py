@@ -11,13 +11,17 @@ from tests.cli.conftest import TABLE, Run
 
 
 def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -> None:
-    answer = run("explain", model, data / "test.tsv", "-k", 2, "--rows", 3, "--json").json["explanations"]
+    answer = run("explain", model, data / "test.tsv", "-k", 2, "--rows", 3, "--json").json[
+        "explanations"
+    ]
     assert [len(each) for each in answer] == [2, 2, 2]
     predicted = run("predict", model, data / "test.tsv", "-k", 2, "--json").rows
     for explained, wanted in zip(answer, predicted, strict=False):
         for entry, label in zip(explained, wanted["labels"], strict=True):
             assert entry["label"] == label["label"]
-            assert 1 / (1 + math.exp(-entry["score"])) == pytest.approx(label["probability"], abs=1e-4)
+            assert 1 / (1 + math.exp(-entry["score"])) == pytest.approx(
+                label["probability"], abs=1e-4
+            )
             words = sum(word["contribution"] for word in entry["words"])
             total = entry["base"] + words + entry["rest"] + entry["comparison"]
             assert total == pytest.approx(entry["score"], abs=1e-9)
@@ -27,21 +31,31 @@ def test_explain_takes_a_label_and_standard_input(data: Path, model: Path, run: 
     text = (data / "test.tsv").read_text().splitlines()[1].split("\t")[1]
     said = run("explain", model, "-", "--label", "topic-00/label-000", input=text + "\n").out
     assert "topic-00/label-000: " in said and text.split()[0].lower() in said and "the rest" in said
-    assert "has no label" in run("explain", model, "-", "--label", "no such", input="x\n", code=1).err
+    assert (
+        "has no label" in run("explain", model, "-", "--label", "no such", input="x\n", code=1).err
+    )
 
 
 def test_explain_names_features_by_number(data: Path, feature_model: Path, run: Run) -> None:
-    answer = run("explain", feature_model, data / "test.txt", "--rows", 1, "--json").json["explanations"][0][0]
+    answer = run("explain", feature_model, data / "test.txt", "--rows", 1, "--json").json[
+        "explanations"
+    ][0][0]
     first = (data / "test.txt").read_text().splitlines()[1].split(" ", 1)[1]
     numbers = {part.split(":")[0] for part in first.split()}
     assert {word["word"] for word in answer["words"]} <= numbers
 
 
 def test_confusions_come_with_counts_and_examples(data: Path, model: Path, run: Run) -> None:
-    answer = run("confusions", model, data / "test.tsv", "--json", "--pairs", 5, "--examples", 2).json
+    answer = run(
+        "confusions", model, data / "test.tsv", "--json", "--pairs", 5, "--examples", 2
+    ).json
     assert answer["top_k"] == 5 and 0 < len(answer["confusions"]) <= 5
     for pair in answer["confusions"]:
-        assert pair["true"] != pair["predicted"] and pair["count"] >= pair["reverse"] >= 0 and 0 < pair["rate"] <= 1
+        assert (
+            pair["true"] != pair["predicted"]
+            and pair["count"] >= pair["reverse"] >= 0
+            and 0 < pair["rate"] <= 1
+        )
         assert 1 <= len(pair["texts"]) == len(pair["examples"]) <= 2
     said = run("confusions", model, data / "test.tsv", "--top-k", 3).out
     assert "predicted instead" in said and "predicted as" in said
@@ -79,7 +93,10 @@ def test_a_missing_package_is_named_with_its_remedy(
     failed = run("map", model, "-o", tmp_path / "map.csv", code=1).err
     assert "pip install 'rembrandt[report]'" in failed
     run("report", model, data / "test.tsv", "-o", tmp_path / "page.html", "--no-map", "-q")
-    assert "pip install" in run("report", model, data / "test.tsv", "-o", tmp_path / "other.html", code=1).err
+    assert (
+        "pip install"
+        in run("report", model, data / "test.tsv", "-o", tmp_path / "other.html", code=1).err
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +106,20 @@ def trees(data: Path, run: Run) -> Path:
     return data / "trees"
 
 
-def test_models_without_an_embedding_can_be_explored(data: Path, trees: Path, run: Run, tmp_path: Path) -> None:
+def test_models_without_an_embedding_can_be_explored(
+    data: Path, trees: Path, run: Run, tmp_path: Path
+) -> None:
     spectrum = run("spectrum", trees, "--json").json
-    assert spectrum["rank"] == len(spectrum["singular_values"]) and "trees" in spectrum["rank_reason"]
+    assert (
+        spectrum["rank"] == len(spectrum["singular_values"]) and "trees" in spectrum["rank_reason"]
+    )
     assert "█" in run("spectrum", trees).out
     nearest = run("neighbors", trees, "topic-01/label-000", "-k", 3, "--json").json["neighbors"]
     assert [one["label"].split("/")[0] for one in nearest] == ["topic-01"] * 3
     run("map", trees, "-o", tmp_path / "map.csv")
-    explained = run("explain", trees, data / "test.tsv", "--rows", 1, "-k", 1, "--json").json["explanations"][0][0]
+    explained = run("explain", trees, data / "test.tsv", "--rows", 1, "-k", 1, "--json").json[
+        "explanations"
+    ][0][0]
     assert explained["words"]
     run("report", trees, data / "test.tsv", "-o", tmp_path / "report.html")
     run("embed", trees, "-o", tmp_path / "vectors.npz")

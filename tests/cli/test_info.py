@@ -8,10 +8,15 @@ from tests.cli.conftest import Run
 def test_a_model_is_described(data: Path, model: Path, run: Run) -> None:
     said = run("info", model).out
     assert "Trained on: 800 examples (texts, " in said and "40 labels" in said
-    assert "Chosen: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said and "trees" not in said
+    assert (
+        "Chosen: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said
+        and "trees" not in said
+    )
     assert "the first label is right for " in said and "Quality: P@1 " in said
     assert "in a table they are in title, body; labels in tags, separated by '|'." in said
-    assert "learned on held-out examples for the best micro F1" in said and "label embedding" in said
+    assert (
+        "learned on held-out examples for the best micro F1" in said and "label embedding" in said
+    )
     answer = run("info", model, "--json").json
     assert answer["bytes"] == sum(file.stat().st_size for file in model.iterdir())
     assert answer["trained_on"]["n_examples"] == 800 and answer["quality"]["held_out"] > 0

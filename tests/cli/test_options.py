@@ -20,14 +20,31 @@ PANELS = {
     "fit": {
         "Options": ("--output", "--force", "--json", "--quiet"),
         "Data": ("--format", "--text", "--labels", "--label-separator"),
-        "Model": ("--preset", "--budget", "--n-components", "--method", "--decoder", "--seed", "--device"),
+        "Model": (
+            "--preset",
+            "--budget",
+            "--n-components",
+            "--method",
+            "--decoder",
+            "--seed",
+            "--device",
+        ),
         "Text": ("--analyzer", "--ngrams", "--hashed"),
         "Advanced": ("--kernel-scale", "--n-iter", "--checkpoint", "--scheduler"),
     },
-    "tune": {"Options": ("--output",), "Data": ("--text",), "Model": ("--preset", "--budget"), "Text": ("--ngrams",)},
+    "tune": {
+        "Options": ("--output",),
+        "Data": ("--text",),
+        "Model": ("--preset", "--budget"),
+        "Text": ("--ngrams",),
+    },
     "update": {"Options": ("--output", "--refit"), "Data": ("--format", "--labels")},
     "predict": {"Options": ("--top-k", "--include"), "Data": ("--text",), "Model": ("--tail",)},
-    "evaluate": {"Options": ("--by-frequency",), "Data": ("--labels",), "Model": ("--shortlist", "--device")},
+    "evaluate": {
+        "Options": ("--by-frequency",),
+        "Data": ("--labels",),
+        "Model": ("--shortlist", "--device"),
+    },
 }
 
 
@@ -40,7 +57,10 @@ def test_help_groups_options_in_panels(verb: str, run: Run) -> None:
     ]
     for name, wanted in PANELS[verb].items():
         places = [panels[name].find(f" {option} ") for option in wanted]
-        assert -1 not in places and places == sorted(places), (name, dict(zip(wanted, places, strict=True)))
+        assert -1 not in places and places == sorted(places), (
+            name,
+            dict(zip(wanted, places, strict=True)),
+        )
     assert "<bool>" not in said and "--no-force" not in said
 
 
@@ -57,19 +77,28 @@ def test_a_group_becomes_options_and_is_passed_on() -> None:
 
     app = typer.Typer()
     app.command()(options.grouped(command))
-    assert CliRunner().invoke(app, ["a", "--number", "5", "--name", "x", "--name", "y", "--last"]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(app, ["a", "--number", "5", "--name", "x", "--name", "y", "--last"])
+        .exit_code
+        == 0
+    )
     assert CliRunner().invoke(app, ["b"]).exit_code == 0
     assert seen == [("a", True, Group(5, ["x", "y"])), ("b", False, Group())]
 
 
-words = st.text(st.characters(codec="utf-8", exclude_characters=",\x00", exclude_categories=["C", "Z"]), min_size=1)
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters=",\x00", exclude_categories=["C", "Z"]),
+    min_size=1,
+)
 
 
 @given(
     st.builds(
         Reading,
         format=st.sampled_from([None, "csv", "npz"]),
-        text=st.none() | st.lists(words.filter(lambda word: not word.startswith("-")), min_size=1, max_size=3),
+        text=st.none()
+        | st.lists(words.filter(lambda word: not word.startswith("-")), min_size=1, max_size=3),
         label_separator=st.sampled_from([None, "|", "\t", " "]),
     ),
     st.builds(TextSettings, ngrams=st.sampled_from([None, (1, 1), (1, 2)]), hashed=st.booleans()),
@@ -80,7 +109,9 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",\x00", exclude
 def test_words_of_options_give_the_same_options(
     reading: Reading, texts: TextSettings, ridge: float, scorers: Any, rank: Any
 ) -> None:
-    settings = replace(Settings(), ridge=ridge, scorers=scorers, n_components=rank, kernel="none", seed=4)
+    settings = replace(
+        Settings(), ridge=ridge, scorers=scorers, n_components=rank, kernel="none", seed=4
+    )
     seen: list[Any] = []
 
     def command(*, reading: Reading, settings: Settings, texts: TextSettings) -> None:
@@ -88,7 +119,9 @@ def test_words_of_options_give_the_same_options(
 
     app = typer.Typer()
     app.command()(options.grouped(command))
-    line = shlex.join(word for group in (reading, settings, texts) for word in options.as_words(group))
+    line = shlex.join(
+        word for group in (reading, settings, texts) for word in options.as_words(group)
+    )
     result = CliRunner().invoke(app, shlex.split(line))
     assert result.exit_code == 0, result.output
     assert seen == [(reading, settings, texts)]
@@ -105,7 +138,9 @@ TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, passes=6)
             "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
         ),
         (
-            Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(kernel_scale=1.0, leave_out=0.5),
+            Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(
+                kernel_scale=1.0, leave_out=0.5
+            ),
             "--scorers trees,embedding --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
             "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
             "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
@@ -117,4 +152,6 @@ def test_a_recipe_becomes_options(recipe: Recipe, line: str) -> None:
     assert " ".join(options.as_words(settings)) == line
     found = settings.parameters()
     assert found["trees"] == recipe.trees and found["budget"] is None
-    assert (found["kernel"] is None and found["normalize"] is True) == ("embedding" in recipe.scorers)
+    assert (found["kernel"] is None and found["normalize"] is True) == (
+        "embedding" in recipe.scorers
+    )

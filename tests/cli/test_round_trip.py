@@ -9,18 +9,29 @@ from rembrandt import load
 from rembrandt.cli.settings import TextSettings
 from tests.cli.conftest import FAST, TABLE, Run
 
-MEASURES = ["error", *(f"{name}@{k}" for name in ("p", "ndcg", "psp") for k in (1, 3, 5)), "examples_per_second"]
+MEASURES = [
+    "error",
+    *(f"{name}@{k}" for name in ("p", "ndcg", "psp") for k in (1, 3, 5)),
+    "examples_per_second",
+]
 
 
 def test_fit_says_what_was_read_chosen_and_written(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST).out
     assert "800 texts, 40 labels" in said and "(multilabel)" in said
     assert "Scorers: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said
-    assert f"saved as {tmp_path / 'model'}" in said and f"rembrandt predict {tmp_path / 'model'} FILE" in said
+    assert (
+        f"saved as {tmp_path / 'model'}" in said
+        and f"rembrandt predict {tmp_path / 'model'} FILE" in said
+    )
 
 
-def test_fit_chooses_on_held_out_data_what_is_left_open(data: Path, run: Run, tmp_path: Path) -> None:
-    answer = run("fit", data / "train.txt", "-o", tmp_path / "model", "--kernel", "none", "--json").json
+def test_fit_chooses_on_held_out_data_what_is_left_open(
+    data: Path, run: Run, tmp_path: Path
+) -> None:
+    answer = run(
+        "fit", data / "train.txt", "-o", tmp_path / "model", "--kernel", "none", "--json"
+    ).json
     assert len(answer["selection"]) > 1 and len(answer["settings"]["blends"]) > 1
     assert answer["n_labels"] == 40 and answer["bytes"] > 0 and answer["task"] == "multilabel"
 
@@ -31,29 +42,61 @@ def test_scorers_are_an_option(data: Path, run: Run, tmp_path: Path) -> None:
     assert "the first label is right for " in said and " held-out examples." in said
     answer = run("evaluate", tmp_path / "model", data / "test.tsv", "--json").json
     assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
-    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, "--scorers", "trees,forest")
+    refused = (
+        "fit",
+        data / "train.tsv",
+        "-o",
+        tmp_path / "no",
+        *TABLE,
+        "--scorers",
+        "trees,forest",
+    )
     assert "(option --scorers)" in run(*refused, code=1).err
 
 
 def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
-    assert "Scorers: trees (one classifier per label, no clusters, cost " in said or "Scorers: centroids." in said
+    assert (
+        "Scorers: trees (one classifier per label, no clusters, cost " in said
+        or "Scorers: centroids." in said
+    )
     given = ("--preset", "fast", "--tree-cost", "3", "--n-trees", "2", "--json")
     answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
     assert answer["settings"]["trees"]["cost"] == 3 and answer["settings"]["trees"]["n_trees"] == 2
     assert load(tmp_path / "given").preset == "fast"
     both = run(
-        "fit", data / "train.tsv", "-o", tmp_path / "both", *TABLE, "--decoder", "ridge", "--preset", "fast", "--json"
+        "fit",
+        data / "train.tsv",
+        "-o",
+        tmp_path / "both",
+        *TABLE,
+        "--decoder",
+        "ridge",
+        "--preset",
+        "fast",
+        "--json",
     ).json
     tried = {name for blend in both["settings"]["blends"] for name in blend["scorers"]}
-    assert tried == {"trees", "centroids", "embedding"}, "a setting of the embedding adds that scorer"
-    assert "--preset" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--preset", "quick", code=2).err
+    assert tried == {"trees", "centroids", "embedding"}, (
+        "a setting of the embedding adds that scorer"
+    )
+    assert (
+        "--preset"
+        in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--preset", "quick", code=2).err
+    )
 
 
-def test_the_same_seed_gives_the_same_model(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_model(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "again", *TABLE, *FAST, "--examples", "2")
-    assert len(load(tmp_path / "again").extra_["examples"]) == 2 and "examples" not in load(model).extra_
-    again, first = ((folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model))
+    assert (
+        len(load(tmp_path / "again").extra_["examples"]) == 2
+        and "examples" not in load(model).extra_
+    )
+    again, first = (
+        (folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "again", model)
+    )
     assert again == first
 
 
@@ -63,7 +106,9 @@ def test_evaluate_needs_no_options_and_beats_the_baseline(
 ) -> None:
     answer = run("evaluate", request.getfixturevalue(kind), data / file, "--json").json
     assert set(MEASURES) <= set(answer) and answer["n_examples"] == 200
-    assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2 and answer["error"] == pytest.approx(1 - answer["p@1"])
+    assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2 and answer["error"] == pytest.approx(
+        1 - answer["p@1"]
+    )
     assert answer["unseen_labels"] == 0
 
 
@@ -72,11 +117,15 @@ def test_evaluate_prints_a_table_beside_the_baseline(data: Path, model: Path, ru
     assert "most popular labels" in said and "PSP@k" in said and "tenth 10" in said
 
 
-def test_labels_that_training_never_saw_are_counted(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+def test_labels_that_training_never_saw_are_counted(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
     changed = (data / "test.tsv").read_text().replace("topic-00/label-000", "never-seen")
     (tmp_path / "test.tsv").write_text(changed)
     answer = run("evaluate", model, tmp_path / "test.tsv", "--json").json
-    assert answer["unseen_labels"] == 1 and answer["unseen_label_uses"] == changed.count("never-seen")
+    assert answer["unseen_labels"] == 1 and answer["unseen_label_uses"] == changed.count(
+        "never-seen"
+    )
     assert "1 labels did not occur in training" in run("evaluate", model, tmp_path / "test.tsv").out
 
 
@@ -84,7 +133,9 @@ def test_evaluate_takes_options_over_what_the_model_remembers(
     data: Path, model: Path, run: Run, tmp_path: Path
 ) -> None:
     header, rest = (data / "test.tsv").read_text().split("\n", 1)
-    (tmp_path / "test.tsv").write_text(header.replace("body", "abstract").replace("tags", "topics") + "\n" + rest)
+    (tmp_path / "test.tsv").write_text(
+        header.replace("body", "abstract").replace("tags", "topics") + "\n" + rest
+    )
     options = ("--text", "title", "--text", "abstract", "--labels", "topics", "--json")
     answer, plain = (
         run("evaluate", model, tmp_path / "test.tsv", *options),
@@ -93,7 +144,9 @@ def test_evaluate_takes_options_over_what_the_model_remembers(
     assert answer.json["p@5"] == plain.json["p@5"]
 
 
-def test_predict_answers_every_kind_of_file_alike(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+def test_predict_answers_every_kind_of_file_alike(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
     rows = [line.split("\t") for line in (data / "test.tsv").read_text().splitlines()[1:4]]
     texts = [f"{title} {body}" for _, title, body, _ in rows]
     (tmp_path / "lines.txt").write_text("\n".join(texts))
@@ -112,14 +165,20 @@ def test_predict_keeps_one_line_for_each_line_of_text(model: Path, run: Run) -> 
     assert len(run("predict", model, "-", input="one\n\ntwo\n").out.splitlines()) == 3
 
 
-def test_predict_features_without_labels(data: Path, feature_model: Path, run: Run, tmp_path: Path) -> None:
+def test_predict_features_without_labels(
+    data: Path, feature_model: Path, run: Run, tmp_path: Path
+) -> None:
     lines = (data / "test.txt").read_text().splitlines()[1:4]
-    (tmp_path / "new.svm").write_text("".join(" " + line.partition(" ")[2] + "\n" for line in lines))
+    (tmp_path / "new.svm").write_text(
+        "".join(" " + line.partition(" ")[2] + "\n" for line in lines)
+    )
     wanted = run("predict", feature_model, data / "test.txt").out.splitlines()[:3]
     assert run("predict", feature_model, tmp_path / "new.svm").out.splitlines() == wanted
 
 
-def test_predict_features_from_a_matrix(data: Path, feature_model: Path, run: Run, tmp_path: Path) -> None:
+def test_predict_features_from_a_matrix(
+    data: Path, feature_model: Path, run: Run, tmp_path: Path
+) -> None:
     from scipy.sparse import save_npz
 
     from rembrandt.data import read
@@ -129,7 +188,9 @@ def test_predict_features_from_a_matrix(data: Path, feature_model: Path, run: Ru
     assert run("predict", feature_model, tmp_path / "X.npz").out == wanted
 
 
-def test_include_and_exclude_bound_the_answer(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+def test_include_and_exclude_bound_the_answer(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
     chosen = ["topic-00/label-000", "topic-01/label-001", "topic-02/label-002"]
     (tmp_path / "chosen.txt").write_text("\n".join(chosen))
     for given in (",".join(chosen), f"@{tmp_path / 'chosen.txt'}"):
@@ -141,9 +202,17 @@ def test_include_and_exclude_bound_the_answer(data: Path, model: Path, run: Run,
 
 def test_predict_writes_a_file(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
     printed = run("predict", model, data / "test.tsv").out
-    assert "200 examples" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt").out
+    assert (
+        "200 examples"
+        in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt").out
+    )
     assert (tmp_path / "answers.txt").read_text() == printed
-    assert "--force" in run("predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt", code=1).err
+    assert (
+        "--force"
+        in run(
+            "predict", model, data / "test.tsv", "--output", tmp_path / "answers.txt", code=1
+        ).err
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["answers.txt"]
 
 
@@ -167,12 +236,27 @@ def test_embed_writes_a_models_vectors(model: Path, run: Run, tmp_path: Path) ->
     run("embed", model, "--output", tmp_path / "v.tsv")
     stored = np.load(tmp_path / "v.npz", allow_pickle=False)
     lines = [line.split("\t") for line in (tmp_path / "v.tsv").read_text().splitlines()]
-    assert stored["names"].tolist() == [line[0] for line in lines] and stored["vectors"].shape == (40, 20)
-    np.testing.assert_allclose(stored["vectors"], [[float(cell) for cell in line[1:]] for line in lines], rtol=1e-5)
+    assert stored["names"].tolist() == [line[0] for line in lines] and stored["vectors"].shape == (
+        40,
+        20,
+    )
+    np.testing.assert_allclose(
+        stored["vectors"], [[float(cell) for cell in line[1:]] for line in lines], rtol=1e-5
+    )
 
 
 def test_embed_examples_directly(data: Path, run: Run, tmp_path: Path) -> None:
-    run("embed", data / "train.tsv", "--output", tmp_path / "v.npz", *TABLE, "--n-components", 7, "--method", "plst")
+    run(
+        "embed",
+        data / "train.tsv",
+        "--output",
+        tmp_path / "v.npz",
+        *TABLE,
+        "--n-components",
+        7,
+        "--method",
+        "plst",
+    )
     assert np.load(tmp_path / "v.npz")["vectors"].shape == (40, 7)
 
 
@@ -183,41 +267,68 @@ def test_data_list_names_every_set(run: Run) -> None:
 
 def test_text_options_reach_the_features(data: Path, run: Run, tmp_path: Path) -> None:
     options = ("--analyzer", "char", "--ngrams", "2")
-    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options, "--json").json
+    answer = run(
+        "fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options, "--json"
+    ).json
     assert answer["n_features"] < 27**2  # pairs of letters, or of a letter and a space
 
 
 def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
     assert TextSettings().parameters() == {}
-    assert TextSettings(ngrams=(1, 2), hashed=True).parameters() == {"ngram_range": (1, 2), "weighting": "hashed"}
+    assert TextSettings(ngrams=(1, 2), hashed=True).parameters() == {
+        "ngram_range": (1, 2),
+        "weighting": "hashed",
+    }
 
 
 def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run: Run) -> None:
-    plain, tail = (run("evaluate", model, data / "test.tsv", "--json", *more).json for more in ((), ("--tail",)))
+    plain, tail = (
+        run("evaluate", model, data / "test.tsv", "--json", *more).json
+        for more in ((), ("--tail",))
+    )
     assert tail["tail"] and not plain["tail"] and tail["psp@5"] >= plain["psp@5"]
-    answers = [run("predict", model, data / "test.tsv", "--json", *more).rows for more in ((), ("--tail",))]
+    answers = [
+        run("predict", model, data / "test.tsv", "--json", *more).rows for more in ((), ("--tail",))
+    ]
     values = [[[one["probability"] for one in row["labels"]] for row in each] for each in answers]
     assert values[0] != values[1] and all(row == sorted(row, reverse=True) for row in values[0])
 
 
-def test_thresholds_of_each_label_are_learnt_where_asked_for(data: Path, run: Run, tmp_path: Path) -> None:
+def test_thresholds_of_each_label_are_learnt_where_asked_for(
+    data: Path, run: Run, tmp_path: Path
+) -> None:
     learn = ("--threshold", "macro")
-    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json").json
+    answer = run(
+        "fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json"
+    ).json
     assert 0 <= answer["settings"]["calibration_error"] < 0.2
     assert len(load(tmp_path / "model").model_.threshold) == 40
 
 
-def test_a_shortlist_is_made_kept_and_asked(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
+def test_a_shortlist_is_made_kept_and_asked(
+    data: Path, model: Path, run: Run, tmp_path: Path
+) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--shortlist")
     kept, without = (load(folder).model_.embedding for folder in (tmp_path / "model", model))
-    assert kept is not None and kept.index is not None and without is not None and without.index is None
+    assert (
+        kept is not None
+        and kept.index is not None
+        and without is not None
+        and without.index is None
+    )
 
     def labels(folder: Path, *more: str) -> list[list[str]]:
         answers = run("predict", folder, data / "test.tsv", "--json", *more).rows
         return [[one["label"] for one in answer["labels"]] for answer in answers]
 
-    assert labels(model, "--shortlist", "40") == labels(tmp_path / "model", "--shortlist", "auto") == labels(model)
+    assert (
+        labels(model, "--shortlist", "40")
+        == labels(tmp_path / "model", "--shortlist", "auto")
+        == labels(model)
+    )
     figures = run("evaluate", model, data / "test.tsv", "--shortlist", "20", "--json").json
     assert figures["p@5"] > 0.9 * run("evaluate", model, data / "test.tsv", "--json").json["p@5"]
     for verb in ("predict", "evaluate"):
-        assert "--shortlist" in run(verb, model, data / "test.tsv", "--shortlist", "few", code=1).err
+        assert (
+            "--shortlist" in run(verb, model, data / "test.tsv", "--shortlist", "few", code=1).err
+        )

@@ -20,13 +20,20 @@ HEAVY = "numpy", "scipy", "sklearn", "numba", "pyarrow", "torch"
 
 def imported(code: str, modules: tuple[str, ...]) -> list[str]:
     """Which of these modules a new process has imported after running ``code``."""
-    code = f"import sys; {code}; print(*(m for m in {modules} if m in sys.modules), file=sys.stderr)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+    code = (
+        f"import sys; {code}; print(*(m for m in {modules} if m in sys.modules), file=sys.stderr)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr.split()
 
 
 def test_the_version_imports_not_even_the_command_line(shell: Shell) -> None:
     assert shell("--version").communicate()[0] == f"rembrandt {__version__}\n"
-    assert imported("import rembrandt.__main__ as m; m.main(['--version'])", (*HEAVY, "typer", "rich")) == []
+    assert (
+        imported("import rembrandt.__main__ as m; m.main(['--version'])", (*HEAVY, "typer", "rich"))
+        == []
+    )
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -35,7 +42,17 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_help_names_every_verb(run: Run) -> None:
     said = run("--help").out
-    verbs = ("fit", "predict", "evaluate", "embed", "neighbors", "spectrum", "serve", "data", "demo")
+    verbs = (
+        "fit",
+        "predict",
+        "evaluate",
+        "embed",
+        "neighbors",
+        "spectrum",
+        "serve",
+        "data",
+        "demo",
+    )
     assert all(verb in said for verb in verbs)
     assert run("--version").out == f"rembrandt {__version__}\n"
 
@@ -53,5 +70,7 @@ def test_progress_and_answers_do_not_mix(model: Path, data: Path, shell: Shell) 
 
 
 def test_terminals_without_unicode(model: Path, shell: Shell) -> None:
-    out, err = shell("spectrum", model, env={"PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}).communicate()
+    out, err = shell(
+        "spectrum", model, env={"PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    ).communicate()
     assert "rank 20" in out and r"\u2588" in out and "Error" not in err

@@ -1,4 +1,6 @@
-"""Stores on the command line: every command takes a store in place of a file, with the same results."""
+"""Stores on the command line: every command takes a store in place of a file, with the same
+results.
+"""
 
 import socket
 import subprocess
@@ -15,21 +17,52 @@ from tests.cli.conftest import FAST, TABLE
 def stores(data, run):
     """The tables and the features of ``data``, train and test, as stores of several shards."""
     run("data", "convert", data / "train.tsv", "-o", data / "texts", *TABLE, "--rows", 150)
-    run("data", "convert", data / "test.tsv", "-o", data / "texts-test", *TABLE, "--rows", 70, "--like", data / "texts")
+    run(
+        "data",
+        "convert",
+        data / "test.tsv",
+        "-o",
+        data / "texts-test",
+        *TABLE,
+        "--rows",
+        70,
+        "--like",
+        data / "texts",
+    )
     run("data", "convert", data / "train.txt", "-o", data / "features", "--rows", 150)
     return data
 
 
 def test_convert_says_what_it_made(data, run, tmp_path):
-    said = run("data", "convert", data / "train.txt", "--output", tmp_path / "store", "--rows", 300, "--json").json
-    assert (said["n_examples"], said["n_features"], said["n_labels"], said["n_shards"]) == (800, 800, 40, 3)
-    assert "is a store already" in run("data", "convert", data / "train.txt", "-o", tmp_path / "store", code=1).err
+    said = run(
+        "data",
+        "convert",
+        data / "train.txt",
+        "--output",
+        tmp_path / "store",
+        "--rows",
+        300,
+        "--json",
+    ).json
+    assert (said["n_examples"], said["n_features"], said["n_labels"], said["n_shards"]) == (
+        800,
+        800,
+        40,
+        3,
+    )
+    assert (
+        "is a store already"
+        in run("data", "convert", data / "train.txt", "-o", tmp_path / "store", code=1).err
+    )
     more = run("data", "convert", data / "test.txt", "-o", tmp_path / "store", "--append").out
     assert "1,000 examples" in more and "rembrandt fit" in more
 
 
 def test_a_model_of_a_store_is_that_of_the_file(stores, run, model, feature_model, tmp_path):
-    for store, expected, test in (("texts", model, "test.tsv"), ("features", feature_model, "test.txt")):
+    for store, expected, test in (
+        ("texts", model, "test.tsv"),
+        ("features", feature_model, "test.txt"),
+    ):
         said = run("fit", stores / store, "-o", tmp_path / store, *FAST).out
         assert "passes over the data" in said
         how = TABLE if test == "test.tsv" else ()
@@ -41,18 +74,54 @@ def test_a_model_of_a_store_is_that_of_the_file(stores, run, model, feature_mode
 
 
 def test_settings_are_chosen_on_rows_of_a_store(stores, run, tmp_path):
-    kernel = ("--decoder", "ridge", "--kernel", "gaussian", "--n-random-features", 60, "--decoder-ridge", 0.1)
-    said = run("fit", stores / "texts", "-o", tmp_path / "model", *kernel, "--n-components", 10, "--json").json
+    kernel = (
+        "--decoder",
+        "ridge",
+        "--kernel",
+        "gaussian",
+        "--n-random-features",
+        60,
+        "--decoder-ridge",
+        0.1,
+    )
+    said = run(
+        "fit", stores / "texts", "-o", tmp_path / "model", *kernel, "--n-components", 10, "--json"
+    ).json
     assert said["selection"] and said["settings"]["embedding"]["leave_out"] in (0, 0.5)
-    run("fit", stores / "texts", "-o", tmp_path / "logistic", *FAST, "--decoder", "logistic", "--n-components", 10)
+    run(
+        "fit",
+        stores / "texts",
+        "-o",
+        tmp_path / "logistic",
+        *FAST,
+        "--decoder",
+        "logistic",
+        "--n-components",
+        10,
+    )
     assert run("evaluate", tmp_path / "logistic", stores / "texts-test", "--json").json["p@1"] > 0.5
 
 
 def test_predict_and_evaluate_take_a_store(stores, run, model):
-    run("data", "convert", stores / "test.tsv", "-o", stores / "like-model", *TABLE, "--rows", 60, "--like", model)
-    from_file, from_store = (run("predict", model, stores / name).out for name in ("test.tsv", "like-model"))
+    run(
+        "data",
+        "convert",
+        stores / "test.tsv",
+        "-o",
+        stores / "like-model",
+        *TABLE,
+        "--rows",
+        60,
+        "--like",
+        model,
+    )
+    from_file, from_store = (
+        run("predict", model, stores / name).out for name in ("test.tsv", "like-model")
+    )
     assert from_store == from_file
-    figures = [run("evaluate", model, stores / name, "--json").json for name in ("test.tsv", "like-model")]
+    figures = [
+        run("evaluate", model, stores / name, "--json").json for name in ("test.tsv", "like-model")
+    ]
     assert figures[0]["p@1"] == figures[1]["p@1"] and figures[0]["ndcg@5"] == figures[1]["ndcg@5"]
 
 
@@ -71,20 +140,31 @@ def test_words_that_a_model_does_not_know(stores, run, model):
 
 
 def test_refusals(stores, run, tmp_path):
-    assert "works on a store" in run("fit", stores / "train.txt", "-o", tmp_path / "m", "--device", "dask", code=1).err
-    assert "takes no store" in run("fit", stores / "features", "-o", tmp_path / "m", "--device", "tpu", code=1).err
+    assert (
+        "works on a store"
+        in run("fit", stores / "train.txt", "-o", tmp_path / "m", "--device", "dask", code=1).err
+    )
+    assert (
+        "takes no store"
+        in run("fit", stores / "features", "-o", tmp_path / "m", "--device", "tpu", code=1).err
+    )
     absent = ("--scheduler", "tcp://127.0.0.1:1")
     pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
     from rembrandt.engines import dask
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dask, "TIMEOUT", 1)
-        assert "no Dask scheduler" in run("fit", stores / "features", "-o", tmp_path / "m", *absent, *FAST, code=1).err
+        assert (
+            "no Dask scheduler"
+            in run("fit", stores / "features", "-o", tmp_path / "m", *absent, *FAST, code=1).err
+        )
 
 
 def test_a_fit_on_a_cluster_of_this_machine(stores, run, tmp_path):
     pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
-    here = run("embed", stores / "features", "-o", tmp_path / "here.npz", "--n-components", 8, "--json").json
+    here = run(
+        "embed", stores / "features", "-o", tmp_path / "here.npz", "--n-components", 8, "--json"
+    ).json
     output = ("-o", tmp_path / "there.npz", "--n-components", 8, "--json")
     there = run("embed", stores / "features", *output, "--device", "dask").json
     np.testing.assert_array_equal(there["singular_values"], here["singular_values"])
@@ -109,10 +189,15 @@ def test_a_scheduler_that_is_killed_and_another(stores, run, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    module, quiet = (sys.executable, "-m", "distributed.cli.dask_scheduler"), {"stderr": subprocess.DEVNULL}
+    module, quiet = (
+        (sys.executable, "-m", "distributed.cli.dask_scheduler"),
+        {"stderr": subprocess.DEVNULL},
+    )
     scheduler = subprocess.Popen([*module, "--host", address, "--no-dashboard"], **quiet)
     module = (sys.executable, "-m", "distributed.cli.dask_worker")
-    worker = subprocess.Popen([*module, address, "--no-nanny", "--no-dashboard", "--death-timeout", "5"], **quiet)
+    worker = subprocess.Popen(
+        [*module, address, "--no-nanny", "--no-dashboard", "--death-timeout", "5"], **quiet
+    )
     in_shares = DaskExecutor.in_shares
 
     def killing(*task):
@@ -132,12 +217,16 @@ def test_a_scheduler_that_is_killed_and_another(stores, run, tmp_path):
         worker.kill()
         scheduler.wait()
         worker.wait()
-    assert said.count("\n") == 1 and f"scheduler at {address} is gone" in said and "checkpoint" in said
+    assert (
+        said.count("\n") == 1 and f"scheduler at {address} is gone" in said and "checkpoint" in said
+    )
     assert not (tmp_path / "resumed").exists() and list((tmp_path / "kept").glob("embedding.*"))
     with cluster(workers=1) as client:
         said = run(*command, *kept, "--scheduler", client.scheduler.address).out
     assert "checkpoints of an earlier run: settings, embedding" in said
     assert "The decoder took 2 passes" in said and "The embedding took" not in said
     run(*command, "-o", tmp_path / "here")
-    one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("resumed", "here"))
+    one, other = (
+        (tmp_path / name / "weights.safetensors").read_bytes() for name in ("resumed", "here")
+    )
     assert one == other

@@ -15,16 +15,40 @@ from tests.cli.conftest import FAST, TABLE, Run
 
 def test_terms_are_limited_by_their_frequency(data: Path, run: Run, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("\n".join(load_words(data)[:2]))
-    options = ("--min-df", "5", "--max-df", "0.5", "--max-features", "50", "--stop-words", tmp_path / "words.txt")
-    answer = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options, "--json").json
+    options = (
+        "--min-df",
+        "5",
+        "--max-df",
+        "0.5",
+        "--max-features",
+        "50",
+        "--stop-words",
+        tmp_path / "words.txt",
+    )
+    answer = run(
+        "fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options, "--json"
+    ).json
     assert answer["n_features"] == 50
     text = load(tmp_path / "model").text_
     assert (text.min_df, text.max_df, text.max_features) == (5, 0.5, 50)
     assert not set(load_words(data)[:2]) & set(text.terms_)
-    run("fit", data / "train.tsv", "-o", tmp_path / "two", *TABLE, *FAST, "--stop-words", "english", "--ngrams", "1-2")
+    run(
+        "fit",
+        data / "train.tsv",
+        "-o",
+        tmp_path / "two",
+        *TABLE,
+        *FAST,
+        "--stop-words",
+        "english",
+        "--ngrams",
+        "1-2",
+    )
     assert load(tmp_path / "two").text_.get_params()["stop_words"] == "english"
     for option, value in (("--min-df", "0"), ("--max-df", "1.5"), ("--min-df", "100000")):
-        failed = run("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, option, value, code=1).err
+        failed = run(
+            "fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, option, value, code=1
+        ).err
         assert option in failed
 
 
@@ -38,9 +62,16 @@ def test_a_csv_file_with_semicolons(data: Path, run: Run, tmp_path: Path) -> Non
         (tmp_path / f"{name}.csv").write_text((data / f"{name}.tsv").read_text().replace("\t", ";"))
     run("fit", tmp_path / "train.csv", "-o", tmp_path / "model", *TABLE, *FAST)
     detected = run("evaluate", tmp_path / "model", tmp_path / "test.csv", "--json").json
-    given = run("evaluate", tmp_path / "model", tmp_path / "test.csv", "--delimiter", ";", "--json").json
+    given = run(
+        "evaluate", tmp_path / "model", tmp_path / "test.csv", "--delimiter", ";", "--json"
+    ).json
     assert detected["p@1"] == given["p@1"] > 0.5
-    assert "--delimiter" in run("evaluate", tmp_path / "model", tmp_path / "test.csv", "--delimiter", "xx", code=1).err
+    assert (
+        "--delimiter"
+        in run(
+            "evaluate", tmp_path / "model", tmp_path / "test.csv", "--delimiter", "xx", code=1
+        ).err
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,29 +82,78 @@ def vectors(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = (data / f"{name}.tsv").read_text().splitlines()[1:]
         topics = [[f"topic-0{topic}" in row.split("\t")[3] for topic in range(5)] for row in rows]
         np.save(folder / f"{name}.npy", np.array(topics, dtype=np.float32))
-        parquet.write_table(pa.table({"vector": np.array(topics, float).tolist()}), folder / f"{name}.parquet")
+        parquet.write_table(
+            pa.table({"vector": np.array(topics, float).tolist()}), folder / f"{name}.parquet"
+        )
     return folder
 
 
 def test_vectors_go_next_to_texts(data: Path, vectors: Path, run: Run, tmp_path: Path) -> None:
     text = ("--text", "title", *TABLE[2:], *FAST)
     run("fit", data / "train.tsv", "-o", tmp_path / "plain", *text)
-    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *text, "--vectors", vectors / "train.npy").out
+    said = run(
+        "fit",
+        data / "train.tsv",
+        "-o",
+        tmp_path / "model",
+        *text,
+        "--vectors",
+        vectors / "train.npy",
+    ).out
     assert "800 texts with vectors of 5 dimensions" in said
     plain = run("evaluate", tmp_path / "plain", data / "test.tsv", "--json").json
-    both = run("evaluate", tmp_path / "model", data / "test.tsv", "--vectors", vectors / "test.npy", "--json").json
-    again = run("evaluate", tmp_path / "model", data / "test.tsv", "--vectors", vectors / "test.parquet", "--json").json
+    both = run(
+        "evaluate",
+        tmp_path / "model",
+        data / "test.tsv",
+        "--vectors",
+        vectors / "test.npy",
+        "--json",
+    ).json
+    again = run(
+        "evaluate",
+        tmp_path / "model",
+        data / "test.tsv",
+        "--vectors",
+        vectors / "test.parquet",
+        "--json",
+    ).json
     assert both["p@5"] == again["p@5"] >= plain["p@5"]
-    rows = run("predict", tmp_path / "model", data / "test.tsv", "--vectors", vectors / "test.npy", "--json").rows
+    rows = run(
+        "predict",
+        tmp_path / "model",
+        data / "test.tsv",
+        "--vectors",
+        vectors / "test.npy",
+        "--json",
+    ).rows
     assert len(rows) == 200
-    explained = run("explain", tmp_path / "model", data / "test.tsv", "--vectors", vectors / "test.npy", "--rows", 1)
+    explained = run(
+        "explain",
+        tmp_path / "model",
+        data / "test.tsv",
+        "--vectors",
+        vectors / "test.npy",
+        "--rows",
+        1,
+    )
     assert "block 2, column" in explained.out
     assert "(option --vectors)" in run("predict", tmp_path / "model", data / "test.tsv", code=1).err
     more = ("--vectors", vectors / "test.npy")
-    assert "(option --vectors)" in run("predict", tmp_path / "plain", data / "test.tsv", *more, code=1).err
+    assert (
+        "(option --vectors)"
+        in run("predict", tmp_path / "plain", data / "test.tsv", *more, code=1).err
+    )
     assert (
         "800 vectors and 200 examples"
-        in run("predict", tmp_path / "model", data / "test.tsv", "--vectors", vectors / "train.npy", code=1).err
+        in run(
+            "predict",
+            tmp_path / "model",
+            data / "test.tsv",
+            "--vectors",
+            vectors / "train.npy",
+            code=1,
+        ).err
     )
 
 
@@ -109,7 +189,9 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
     assert read_vectors(tmp_path / "a.parquet").tolist() == [[1, 3], [2, 4]]
 
 
-def test_an_encoder_next_to_words(data: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_next_to_words(
+    data: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
     from importlib.machinery import ModuleSpec
     from types import ModuleType, SimpleNamespace
@@ -120,31 +202,61 @@ def test_an_encoder_next_to_words(data: Path, run: Run, tmp_path: Path, monkeypa
     library = ModuleType("model2vec")
     library.__spec__ = ModuleSpec("model2vec", None)
     monkeypatch.setattr(
-        library, "StaticModel", SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(encode=encode)), raising=False
+        library,
+        "StaticModel",
+        SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(encode=encode)),
+        raising=False,
     )
     monkeypatch.setitem(sys.modules, "model2vec", library)
     model, encoder = tmp_path / "model", ("--encoder", "model2vec:small")
     answer = run("fit", data / "train.tsv", "-o", model, *TABLE, *FAST, *encoder, "--json").json
     assert answer["n_features"] == len(load(model).text_.terms_) + 3
     said = run("predict", model, data / "test.tsv", code=1).err
-    assert "the encoder 'model2vec:small', which gives vectors of 3 dimensions" in said and "--encoder" in said
-    assert run("serve", model, code=1).err.splitlines()[-1] == said.splitlines()[-1], "the same sentence"
+    assert (
+        "the encoder 'model2vec:small', which gives vectors of 3 dimensions" in said
+        and "--encoder" in said
+    )
+    assert run("serve", model, code=1).err.splitlines()[-1] == said.splitlines()[-1], (
+        "the same sentence"
+    )
     assert len(run("predict", model, data / "test.tsv", *encoder).out.splitlines()) == 200
     assert "load the encoder 'model2vec:small' of 3 dimensions" in run("info", model).out
     refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
     assert "it has features, not texts" in run(*refused, code=1).err
-    assert "--encoder" in run("data", "convert", data / "train.tsv", "-o", tmp_path / "s", *TABLE, *encoder, code=2).err
+    assert (
+        "--encoder"
+        in run(
+            "data", "convert", data / "train.tsv", "-o", tmp_path / "s", *TABLE, *encoder, code=2
+        ).err
+    )
 
 
 def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path: Path) -> None:
     header, *lines = (data / "train.tsv").read_text().splitlines()
-    table = [f"{header}\tday", *(f"{line}\t2024-{1 + i % 12:02}-01" for i, line in enumerate(lines))]
+    table = [
+        f"{header}\tday",
+        *(f"{line}\t2024-{1 + i % 12:02}-01" for i, line in enumerate(lines)),
+    ]
     (tmp_path / "train.tsv").write_text("\n".join(table) + "\n")
     found = {}
     for option in ("--groups", "--time"):
         run("fit", tmp_path / "train.tsv", "-o", tmp_path / option, *TABLE, *FAST, option, "day")
         found[option] = load(tmp_path / option).settings_["blends"]
     assert found["--groups"] != found["--time"]
-    both = run("fit", tmp_path / "train.tsv", "-o", tmp_path / "no", *TABLE, "--groups", "day", "--time", "day", code=1)
+    both = run(
+        "fit",
+        tmp_path / "train.tsv",
+        "-o",
+        tmp_path / "no",
+        *TABLE,
+        "--groups",
+        "day",
+        "--time",
+        "day",
+        code=1,
+    )
     assert "only one of" in both.err
-    assert "no column" in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err
+    assert (
+        "no column"
+        in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err
+    )

@@ -14,7 +14,18 @@ from tests.cli.conftest import TABLE, Run
 
 # What is left to choose: the cost of the trees, the penalty of the decoder, and the blend.
 NARROW = (
-    *("--decoder", "ridge", "--kernel", "none", "--normalize", "no", "--ridge", "1", "--n-components", "20"),
+    *(
+        "--decoder",
+        "ridge",
+        "--kernel",
+        "none",
+        "--normalize",
+        "no",
+        "--ridge",
+        "1",
+        "--n-components",
+        "20",
+    ),
     *("--leave-out", "0", "--n-trees", "1"),
 )
 
@@ -40,9 +51,23 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         ("--scorers", "trees"),
     ],
 )
-def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, tmp_path: Path, more) -> None:
-    tuned = run("tune", data / "train.tsv", *TABLE, "--budget", "1h", "-o", tmp_path / "tuned", *NARROW, *more)
-    assert "800 texts, 40 labels" in tuned.out and "candidate" in tuned.out and " chosen" in tuned.out
+def test_the_command_that_is_printed_gives_the_same_model(
+    data: Path, run: Run, tmp_path: Path, more
+) -> None:
+    tuned = run(
+        "tune",
+        data / "train.tsv",
+        *TABLE,
+        "--budget",
+        "1h",
+        "-o",
+        tmp_path / "tuned",
+        *NARROW,
+        *more,
+    )
+    assert (
+        "800 texts, 40 labels" in tuned.out and "candidate" in tuned.out and " chosen" in tuned.out
+    )
     assert "Chosen: " in tuned.out and "all rungs were completed" in tuned.out
     assert "Rung 1 of 2: 667 rows" in tuned.err and "Best so far" in tuned.err
     line = tuned.out.splitlines()[-1]
@@ -51,20 +76,35 @@ def test_the_command_that_is_printed_gives_the_same_model(data: Path, run: Run, 
     words[words.index("--output") + 1] = str(tmp_path / "again")
     again = run(*words[1:]).out
     assert "trials on held-out examples" not in again
-    first, second = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again"))
+    first, second = (
+        (tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again")
+    )
     assert first == second
     kept = load(tmp_path / "tuned").selection_
     assert [trial["outcome"] for trial in kept].count("chosen") >= 1
     assert {trial["rung"] for trial in kept} == {1, 2}
 
 
-def test_without_an_output_nothing_is_written(data: Path, run: Run, tmp_path: Path, monkeypatch) -> None:
+def test_without_an_output_nothing_is_written(
+    data: Path, run: Run, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     answer = run("tune", data / "train.txt", "--budget", "30s", *NARROW, "--json").json
     assert answer["budget"] == 30 and answer["ended"] and answer["chosen"]
-    assert {trial["n_components"] for trial in answer["trials"] if "embedding" in trial["scorers"]} == {20}
+    assert {
+        trial["n_components"] for trial in answer["trials"] if "embedding" in trial["scorers"]
+    } == {20}
     for trial in answer["trials"]:
-        assert {"rung", "rows", "seconds", "p@1", "p@3", "p@5", "quality", "outcome"} <= trial.keys()
+        assert {
+            "rung",
+            "rows",
+            "seconds",
+            "p@1",
+            "p@3",
+            "p@5",
+            "quality",
+            "outcome",
+        } <= trial.keys()
     assert answer["command"].startswith("rembrandt fit ") and "--output MODEL" in answer["command"]
     assert list(tmp_path.iterdir()) == []
 
@@ -78,15 +118,22 @@ def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path
     assert [trial["outcome"] for trial in answer["selection"]].count("chosen") >= 1
 
 
-def test_what_cannot_be_is_refused_before_anything_is_read(data: Path, run: Run, tmp_path: Path, model: Path) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_read(
+    data: Path, run: Run, tmp_path: Path, model: Path
+) -> None:
     assert "write 90s, 5m or 1h" in run("tune", data / "train.tsv", "--budget", "soon", code=2).err
-    assert "--budget" in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--budget", "0", code=2).err
+    assert (
+        "--budget"
+        in run("fit", data / "train.tsv", "-o", tmp_path / "no", "--budget", "0", code=2).err
+    )
     assert "already exists" in run("tune", tmp_path / "nowhere", "-o", model, code=1).err
     assert "nowhere" in run("tune", tmp_path / "nowhere", code=1).err
     assert "(option --hashed)" in run("tune", data / "train.txt", "--hashed", code=1).err
 
 
 def test_too_few_examples_leave_nothing_to_choose(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "few.txt").write_text("".join(f"__label__{i % 3} word{i % 3} other{i % 5}\n" for i in range(50)))
+    (tmp_path / "few.txt").write_text(
+        "".join(f"__label__{i % 3} word{i % 3} other{i % 5}\n" for i in range(50))
+    )
     said = run("tune", tmp_path / "few.txt", "--budget", "5s").out
     assert "There was nothing to choose" in said and "rembrandt fit" in said

@@ -26,7 +26,9 @@ def parts(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     late = [LABEL in line or i % 10 == 0 for i, line in enumerate(lines)]
     folder = tmp_path_factory.mktemp("parts")
     for name, wanted in (("first", False), ("second", True)):
-        kept = [line for line, is_late in zip(lines[1:], late[1:], strict=True) if is_late == wanted]
+        kept = [
+            line for line, is_late in zip(lines[1:], late[1:], strict=True) if is_late == wanted
+        ]
         (folder / f"{name}.tsv").write_text("".join([lines[0], *kept]))
     return folder / "first.tsv", folder / "second.tsv"
 
@@ -43,7 +45,10 @@ def test_a_model_learns_from_more_examples(
 ) -> None:
     answer = run("update", small, parts[1], "--output", tmp_path / "more", "--json").json
     assert answer["added"] == [LABEL] and answer["n_labels"] == 40 and answer["n_train"] == 800
-    before, after = (run("evaluate", each, data / "test.tsv", "--json").json for each in (small, tmp_path / "more"))
+    before, after = (
+        run("evaluate", each, data / "test.tsv", "--json").json
+        for each in (small, tmp_path / "more")
+    )
     assert before["unseen_labels"] == 1 and after["unseen_labels"] == 0
     assert after["p@1"] > before["p@1"] - 0.01 and after["p@5"] > before["p@5"]
     assert load(small).n_train_ < 800, "the model that was updated elsewhere is as it was"
@@ -64,7 +69,10 @@ def test_without_an_output_the_model_is_replaced_when_all_is_done(
         assert "the disk is full" in run("update", model, parts[1], code=1).err
     assert (model / "weights.safetensors").read_bytes() == before
     out = run("update", model, parts[1]).out
-    assert "now seen 800 examples and has 40 labels, 1 of them new" in out and f"saved as {model}" in out
+    assert (
+        "now seen 800 examples and has 40 labels, 1 of them new" in out
+        and f"saved as {model}" in out
+    )
     assert load(model).n_train_ == 800
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -73,13 +81,25 @@ def _full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("kernel", [(), ("--kernel", "gaussian", "--n-random-features", "30")], ids=["none", "kernel"])
+@pytest.mark.parametrize(
+    "kernel", [(), ("--kernel", "gaussian", "--n-random-features", "30")], ids=["none", "kernel"]
+)
 def test_a_store_is_taken_for_a_file(
     kernel: tuple[str, ...], parts: tuple[Path, Path], run: Run, tmp_path: Path
 ) -> None:
     first, small = parts[0], tmp_path / "small"
     run("fit", first, "-o", small, *TABLE, *FAST, *kernel, "--growable")
-    convert = ("data", "convert", parts[1], "--output", tmp_path / "store", "--like", small, "--rows", "40")
+    convert = (
+        "data",
+        "convert",
+        parts[1],
+        "--output",
+        tmp_path / "store",
+        "--like",
+        small,
+        "--rows",
+        "40",
+    )
     run(*convert, *TABLE)
     run("update", small, tmp_path / "store", "-o", tmp_path / "by-store")
     run("update", small, parts[1], "-o", tmp_path / "by-file")
@@ -94,7 +114,9 @@ def test_trees_take_the_old_examples(parts: tuple[Path, Path], run: Run, tmp_pat
     run("fit", parts[0], "-o", tmp_path / "trees", *TABLE, *given)
     refused = run("update", tmp_path / "trees", parts[1], code=1).err
     assert "give the old ones as history" in refused and "(option --history)" in refused
-    said = run("update", tmp_path / "trees", parts[1], "--history", parts[0], "-o", tmp_path / "more").out
+    said = run(
+        "update", tmp_path / "trees", parts[1], "--history", parts[0], "-o", tmp_path / "more"
+    ).out
     assert "has 40 labels, 1 of them new" in said and "Left:" not in said
     both = ("--history", parts[0], "--refit")
     assert "give one of the two" in run("update", tmp_path / "trees", parts[1], *both, code=1).err
@@ -105,7 +127,9 @@ def test_what_was_left_is_said(parts: tuple[Path, Path], run: Run, tmp_path: Pat
     run("fit", parts[0], "-o", plain, *TABLE, *FAST)
     said = run("update", plain, parts[1], "-o", tmp_path / "more").out
     assert "Left: the old examples were taken to be like the new ones" in said
-    answer = run("update", plain, parts[1], "--history", parts[0], "-o", tmp_path / "exact", "--json").json
+    answer = run(
+        "update", plain, parts[1], "--history", parts[0], "-o", tmp_path / "exact", "--json"
+    ).json
     assert answer["left"] == [] and answer["n_train"] == 800
     (tmp_path / "empty").mkdir()
     assert "not a model" in run("update", tmp_path / "empty", parts[1], code=1).err
@@ -129,7 +153,9 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
 def test_refit_is_a_fit_to_all_examples_with_the_settings_found_before(
     data: Path, parts: tuple[Path, Path], run: Run, tmp_path: Path
 ) -> None:
-    """A model fitted without --growable can be refitted too; the file is read as the first one was."""
+    """A model fitted without --growable can be refitted too; the file is read as the first one
+    was.
+    """
     plain, all_at_once = tmp_path / "model", tmp_path / "all"
     given = ("--decoder", "ridge", "--label-power", 0, "--row-power", 0)
     run("fit", parts[0], "-o", plain, *TABLE, *FAST, *given)
@@ -151,5 +177,7 @@ def test_a_store_that_grows_is_the_list_of_shards_for_the_day_of_a_fit(
     run("data", "convert", parts[1], "--output", store, "--append", *TABLE)
     answer = run("update", model, store, "--refit", "--json").json
     assert answer["n_train"] == 800 and answer["added"] == [LABEL]
-    run("data", "convert", data / "test.tsv", "--output", tmp_path / "test", "--like", model, *TABLE)
+    run(
+        "data", "convert", data / "test.tsv", "--output", tmp_path / "test", "--like", model, *TABLE
+    )
     assert run("update", model, tmp_path / "test", "--json").json["n_train"] == 1000

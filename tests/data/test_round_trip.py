@@ -35,7 +35,10 @@ def features_of(data: Dataset, prefix: str = "") -> list[dict[str, float]]:
     names = data.feature_names or [str(i) for i in range(data.X.shape[1])]
     starts = data.X.indptr
     return [
-        {names[j].removeprefix(prefix): float(v) for j, v in zip(data.X.indices[a:b], data.X.data[a:b], strict=True)}
+        {
+            names[j].removeprefix(prefix): float(v)
+            for j, v in zip(data.X.indices[a:b], data.X.data[a:b], strict=True)
+        }
         for a, b in pairwise(starts)
     ]
 
@@ -59,7 +62,9 @@ def test_numeric(rows, header, ending):
 def test_vw(rows, ending):
     data = read_bytes("rows.vw" + ending, writing.vw(rows))
     assert labels_of(data) == [{f"l{label}" for label in labels} for labels, _ in rows]
-    assert features_of(data, "n^f") == [{str(i): v for i, v in features.items()} for _, features in rows]
+    assert features_of(data, "n^f") == [
+        {str(i): v for i, v in features.items()} for _, features in rows
+    ]
     assert data.weights is None
 
 
@@ -72,7 +77,9 @@ def test_text(rows, format, ending):
     data = read_bytes("rows" + ending, getattr(writing, format)(rows), format=format, **options)
     assert data.texts == [text for _, text in rows]
     assert labels_of(data) == [set(labels) for labels, _ in rows]
-    assert data.label_names == sorted(data.label_names) or all(name.isdigit() for name in data.label_names)
+    assert data.label_names == sorted(data.label_names) or all(
+        name.isdigit() for name in data.label_names
+    )
 
 
 @quick
@@ -80,7 +87,13 @@ def test_text(rows, format, ending):
 def test_parquet(rows, as_list):
     tags = [labels if as_list else "|".join(labels) or None for labels, _ in rows]
     kind = pa.list_(pa.string()) if as_list else pa.string()
-    table = pa.table({"text": [text for _, text in rows], "tags": pa.array(tags, kind), "other": range(len(rows))})
+    table = pa.table(
+        {
+            "text": [text for _, text in rows],
+            "tags": pa.array(tags, kind),
+            "other": range(len(rows)),
+        }
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         pa.parquet.write_table(table, path)
@@ -131,7 +144,8 @@ def test_kaggle_file_with_a_title_line():
 
 def test_vw_importance_tags_namespaces_and_bare_features():
     data = read_bytes(
-        "a.vw", b"cat 2.5 'first|size:2 tall:3 wide |c red\r\n\ndog second|c red:4\n'third| x\nemu| x x\n"
+        "a.vw",
+        b"cat 2.5 'first|size:2 tall:3 wide |c red\r\n\ndog second|c red:4\n'third| x\nemu| x x\n",
     )
     assert labels_of(data) == [{"cat"}, {"dog"}, set(), {"emu"}]
     assert features_of(data)[:2] == [{"size^tall": 6, "size^wide": 2, "c^red": 1}, {"c^red": 4}]
@@ -161,7 +175,9 @@ def test_names_beside_a_repository_file(tmp_path):
 
 def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
     row = b"1,2 " + b" ".join(b"%d:1" % i for i in range(200_000)) + b"\n"
-    monkeypatch.setattr("rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True)
+    monkeypatch.setattr(
+        "rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True
+    )
     data = read(writing.write(tmp_path, "a.txt.zst", row + b"3 1:1\n" * 500))
     assert data.X.shape == (501, 200_000)
     assert data.X.nnz == 200_500
@@ -169,10 +185,16 @@ def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("name", "between"), [("a.tsv", "\t"), ("a.csv", ",")])
 def test_table_rows_longer_than_a_chunk(tmp_path, monkeypatch, name, between):
-    monkeypatch.setattr("rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True)
+    monkeypatch.setattr(
+        "rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True
+    )
     lengths = [3] * 1000 + [5_000] + [4] * 1000 + [200_000, 1]
     rows = "".join(f"{'w' * length}{between}label-{i}\n" for i, length in enumerate(lengths))
-    data = read(writing.write(tmp_path, name, f"text{between}label\n{rows}".encode()), text="text", labels="label")
+    data = read(
+        writing.write(tmp_path, name, f"text{between}label\n{rows}".encode()),
+        text="text",
+        labels="label",
+    )
     assert [len(text) for text in data.texts] == lengths
     assert data.n_labels == len(lengths)
 
@@ -194,13 +216,17 @@ def test_quotes_and_newlines_in_csv(data, texts, labels):
 
 
 def test_quotes_in_tsv_belong_to_the_text():
-    data = read_bytes("a.tsv", b'a\tb\tlabel\n"open\t\tx\nsay "so"\tend"\ty\n', text=("a", "b"), labels="label")
+    data = read_bytes(
+        "a.tsv", b'a\tb\tlabel\n"open\t\tx\nsay "so"\tend"\ty\n', text=("a", "b"), labels="label"
+    )
     assert data.texts == ['"open', 'say "so" end"']
     assert data.task == "multiclass"
 
 
 def test_fasttext_labels_after_the_text_do_not_stay_in_it():
-    data = read_bytes("a.txt", b"__label__a some text __label__b\n\nnothing here\n", format="fasttext")
+    data = read_bytes(
+        "a.txt", b"__label__a some text __label__b\n\nnothing here\n", format="fasttext"
+    )
     assert data.texts == ["some text", "nothing here"]
     assert labels_of(data) == [{"a", "b"}, set()]
 

@@ -26,7 +26,10 @@ def rows(request, tmp_path):
     X, Y = problem()
     if request.param == "stored":
         names = [str(i) for i in range(C)]
-        parts = [Dataset.build(Y[part], X[part], label_names=names) for part in (slice(0, 7), slice(7, 8), slice(8, N))]
+        parts = [
+            Dataset.build(Y[part], X[part], label_names=names)
+            for part in (slice(0, 7), slice(7, 8), slice(8, N))
+        ]
         return as_rows(write_store(parts, tmp_path / "store").dataset().X)
     return as_rows(X.toarray() if request.param == "dense" else X)
 
@@ -54,7 +57,9 @@ def test_shape_and_blocks(rows):
     "index", [slice(3, 12), slice(20, 2, -3), slice(5, 5), [9, 1, 9, 22], np.arange(N) % 5 == 0, []]
 )
 def test_rows_are_those_of_the_matrix(rows, index):
-    index = index if isinstance(index, slice) else np.asarray(index, dtype=None if len(index) else int)
+    index = (
+        index if isinstance(index, slice) else np.asarray(index, dtype=None if len(index) else int)
+    )
     assert_array_equal(dense(rows[index]), problem()[0].toarray()[index])
 
 
@@ -67,7 +72,8 @@ def test_columns_are_selected_in_turn(rows, columns):
     assert_array_equal(dense(selected[:]), expected)
     assert_array_equal(dense(selected[[4, 2]]), expected[[4, 2]])
     assert_array_equal(
-        dense(selected.select(np.array([1, -1, 0]))[:]), np.c_[expected[:, 1], np.zeros(N), expected[:, 0]]
+        dense(selected.select(np.array([1, -1, 0]))[:]),
+        np.c_[expected[:, 1], np.zeros(N), expected[:, 0]],
     )
     if sp.issparse(rows[:1]):
         assert selected.used_columns().tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
@@ -90,16 +96,29 @@ def test_the_digest_depends_on_the_contents(rows):
 
 def test_digests_of_arrays():
     X, _ = problem()
-    arrays = [X, X.toarray(), X.astype(np.float64), np.array(["a", "b"]), np.array(["a", "b"], object), np.arange(3)]
+    arrays = [
+        X,
+        X.toarray(),
+        X.astype(np.float64),
+        np.array(["a", "b"]),
+        np.array(["a", "b"], object),
+        np.arange(3),
+    ]
     assert len({array_digest(array) for array in arrays}) == len(arrays)
     assert array_digest(X) == array_digest(X.copy()) == MemoryRows(X).digest()
 
 
 def test_a_store_knows_whether_entries_are_left_out(tmp_path):
     X, Y = problem()
-    rows = as_rows(write_store([Dataset.build(Y, X, label_names=list("abcd"))], tmp_path / "store").dataset().X)
+    rows = as_rows(
+        write_store([Dataset.build(Y, X, label_names=list("abcd"))], tmp_path / "store").dataset().X
+    )
     used = rows.used_columns()
-    assert rows.keeps_entries() and rows.select(used).keeps_entries() and rows.select(used[::-1]).keeps_entries()
+    assert (
+        rows.keeps_entries()
+        and rows.select(used).keeps_entries()
+        and rows.select(used[::-1]).keeps_entries()
+    )
     for columns in (used[1:], np.append(used, -1)):
         assert not rows.select(columns).keeps_entries()
 
@@ -109,6 +128,9 @@ def test_a_dataset_of_a_store_is_aligned_without_reading_it(tmp_path):
     data = Dataset.build(Y, X, label_names=list("abcd"), feature_names=list("ABCDEFGHI"))
     store = write_store([data.rows(range(10)), data.rows(range(10, N))], tmp_path / "store")
     wanted = ["C", "new", "A"]
-    expected, found = data.align_features(wanted), Store(store.path).dataset().align_features(wanted)
+    expected, found = (
+        data.align_features(wanted),
+        Store(store.path).dataset().align_features(wanted),
+    )
     assert_array_equal(found.X[:].toarray(), expected.X.toarray())
     assert found.notes.unseen_features == expected.notes.unseen_features == 7

@@ -1,4 +1,6 @@
-"""Labels that are several in one are refused or reported; labels that only look a little like that are not."""
+"""Labels that are several in one are refused or reported; labels that only look a little like that
+are not.
+"""
 
 import json
 
@@ -12,7 +14,20 @@ from rembrandt.data.separators import unsplit_labels
 from rembrandt.data.targets import named_targets, read_targets
 from rembrandt.errors import DataError, RembrandtWarning
 
-TAGS = ["sauce", "bread", "meat", "baking", "eggs", "cheese", "oven", "rice", "fish", "tea", "wine", "milk"]
+TAGS = [
+    "sauce",
+    "bread",
+    "meat",
+    "baking",
+    "eggs",
+    "cheese",
+    "oven",
+    "rice",
+    "fish",
+    "tea",
+    "wine",
+    "milk",
+]
 
 
 def cells(separator, n=300, seed=0):
@@ -21,7 +36,10 @@ def cells(separator, n=300, seed=0):
 
 
 def write(path, labels, delimiter=","):
-    rows = [f"text{delimiter}tags", *(f'word{i % 7}{delimiter}"{label}"' for i, label in enumerate(labels))]
+    rows = [
+        f"text{delimiter}tags",
+        *(f'word{i % 7}{delimiter}"{label}"' for i, label in enumerate(labels)),
+    ]
     path.write_text("\n".join(rows) + "\n")
     return path
 
@@ -32,8 +50,13 @@ def test_a_forgotten_or_wrong_separator_is_refused(tmp_path, separator, given):
     path = write(tmp_path / "a.csv", cells(separator))
     with pytest.raises(DataError, match="look like several in one") as refused:
         read(path, text="text", labels="tags", label_separator=given, delimiter=",")
-    assert repr(separator) in str(refused.value) and refused.value.parameters == ("label_separator", "verbatim_labels")
-    assert read(path, text="text", labels="tags", label_separator=separator, delimiter=",").n_labels == len(TAGS)
+    assert repr(separator) in str(refused.value) and refused.value.parameters == (
+        "label_separator",
+        "verbatim_labels",
+    )
+    assert read(
+        path, text="text", labels="tags", label_separator=separator, delimiter=","
+    ).n_labels == len(TAGS)
     kept = read(path, text="text", labels="tags", verbatim_labels=True, delimiter=",")
     assert kept.n_labels == len({*cells(separator)})
 
@@ -51,17 +74,25 @@ def test_a_separator_that_never_occurs_is_reported(tmp_path):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.text("abc ,-|;", min_size=1, max_size=6), min_size=1, unique=True), st.integers(1, 3))
+@given(
+    st.lists(st.text("abc ,-|;", min_size=1, max_size=6), min_size=1, unique=True),
+    st.integers(1, 3),
+)
 def test_labels_that_do_not_get_fewer_or_denser_pass(names, count):
     found = unsplit_labels(names, [count] * len(names))
     if found is not None:
         parts = {part.strip() for name in names for part in name.split(found.separator)} - {""}
         assert found.after == len(parts) and len(names) >= 10
-        assert 2 * len(parts) <= len(names) or 2 * sum(found.separator in name for name in names) >= len(names)
+        assert 2 * len(parts) <= len(names) or 2 * sum(
+            found.separator in name for name in names
+        ) >= len(names)
 
 
 def test_headings_with_commas_pass():
-    names = [f"Person {i}, born {1800 + i}" if i % 4 == 0 else f"Heading {i} -- History" for i in range(2000)]
+    names = [
+        f"Person {i}, born {1800 + i}" if i % 4 == 0 else f"Heading {i} -- History"
+        for i in range(2000)
+    ]
     assert unsplit_labels(names, np.arange(2000) % 5 + 1) is None
     assert unsplit_labels([str(i) for i in range(100)], np.ones(100)) is None
 
@@ -79,19 +110,32 @@ def test_strings_and_lists_in_json_mean_the_same(tmp_path):
     for first, second in ((0, 1), (1, 0), (0, 0), (1, 1)):
         path = tmp_path / f"{first}{second}.jsonl"
         chosen = [pair[(first, second)[i % 2]] for i, pair in enumerate(rows)]
-        path.write_text("".join(json.dumps({"text": "x", "labels": labels}) + "\n" for labels in chosen))
+        path.write_text(
+            "".join(json.dumps({"text": "x", "labels": labels}) + "\n" for labels in chosen)
+        )
         data = read(path, text="text", labels="labels", label_separator=";")
         assert data.label_names == ["a", "b", "c"]
-        assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 1], [1, 0, 1]] and data.task == "multilabel"
+        assert (
+            data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 1], [1, 0, 1]]
+            and data.task == "multilabel"
+        )
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.nan])
 def test_missing_labels_are_no_labels(missing):
     pd = pytest.importorskip("pandas")
-    for y in (["a", missing, "b"], pd.Series(["a", missing, "b"]), np.array(["a", missing, "b"], dtype=object)):
+    for y in (
+        ["a", missing, "b"],
+        pd.Series(["a", missing, "b"]),
+        np.array(["a", missing, "b"], dtype=object),
+    ):
         with pytest.warns(RembrandtWarning, match="1 labels in 3 rows are missing"):
             targets = read_targets(y)
-        assert targets.classes.tolist() == ["a", "b"] and targets.Y.toarray().tolist() == [[1, 0], [0, 0], [0, 1]]
+        assert targets.classes.tolist() == ["a", "b"] and targets.Y.toarray().tolist() == [
+            [1, 0],
+            [0, 0],
+            [0, 1],
+        ]
     for y in ([["a", missing], [], ["b"]], [["a"], missing, ["b"]]):
         with pytest.warns(RembrandtWarning, match="missing"):
             assert read_targets(y).classes.tolist() == ["a", "b"]
@@ -142,5 +186,10 @@ def test_a_long_label_costs_its_own_length():
     y = [*(f"label {i % 50}" for i in range(400)), "x" * 100_000]
     targets = read_targets(y)
     assert targets.classes.dtype == object and len(targets.classes) == 51
-    fitted = RembrandtClassifier(n_components=5, random_state=0, preset="fast").fit(np.eye(50)[np.arange(401) % 50], y)
-    assert fitted.classes_.nbytes < 1000 and fitted.predict(np.eye(50)).tolist()[1:3] == ["label 1", "label 2"]
+    fitted = RembrandtClassifier(n_components=5, random_state=0, preset="fast").fit(
+        np.eye(50)[np.arange(401) % 50], y
+    )
+    assert fitted.classes_.nbytes < 1000 and fitted.predict(np.eye(50)).tolist()[1:3] == [
+        "label 1",
+        "label 2",
+    ]

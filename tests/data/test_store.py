@@ -1,4 +1,6 @@
-"""Stores: the same examples as in the file, whatever the shards; stopped, resumed, grown, damaged, and full disks."""
+"""Stores: the same examples as in the file, whatever the shards; stopped, resumed, grown, damaged,
+and full disks.
+"""
 
 import json
 import os
@@ -56,7 +58,9 @@ def test_holds_what_the_file_holds(numeric, tmp_path, rows):
     assert Store(store.path).manifest.notes == read(numeric).notes
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(st.integers(-7, 6), max_size=12), st.slices(7))
 def test_rows_are_those_of_a_matrix(numeric, tmp_path, chosen, part):
     path = tmp_path / "store"
@@ -73,7 +77,11 @@ def test_named_features_and_weights(tmp_path):
     second.write_text("z |a small big:3\nx 0.5 |\n")
     store = convert([first, second], tmp_path / "store", rows=1)
     data = store.dataset()
-    assert data.feature_names == ["a^big", "a^red", "a^small"] and data.label_names == ["x", "y", "z"]
+    assert data.feature_names == ["a^big", "a^red", "a^small"] and data.label_names == [
+        "x",
+        "y",
+        "z",
+    ]
     assert data.X[:].toarray().tolist() == [[2, 1, 0], [0, 1, 0], [3, 0, 1], [0, 0, 0]]
     assert data.weights.tolist() == [2, 1, 1, 0.5]
 
@@ -128,7 +136,9 @@ def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(converting, "write_shard", recording)
     resumed = convert([texts], tmp_path / "store", rows=9, **TABLE)
     assert len(written) == len(set(written)) == 7, "no shard was written twice"
-    assert [e.sha256 for e in resumed.manifest.shards] == [e.sha256 for e in undisturbed.manifest.shards]
+    assert [e.sha256 for e in resumed.manifest.shards] == [
+        e.sha256 for e in undisturbed.manifest.shards
+    ]
     assert resumed.label_names == undisturbed.label_names
 
 
@@ -172,7 +182,9 @@ def test_a_full_disk_loses_nothing(numeric, tmp_path, monkeypatch):
         write(file, digest, data)
 
     monkeypatch.setattr(arrays, "_write", full)
-    with pytest.raises(RembrandtError, match=r"000002.safetensors: the disk is full; files .* are unchanged"):
+    with pytest.raises(
+        RembrandtError, match=r"000002.safetensors: the disk is full; files .* are unchanged"
+    ):
         convert([numeric], tmp_path / "store", rows=2)
     assert len(json.loads((tmp_path / "store" / PROGRESS).read_text())["shards"]) == 2
     monkeypatch.undo()
@@ -201,7 +213,9 @@ def test_damage_is_named(numeric, tmp_path):
     assert "missing; restore" in damaged("gone", lambda f: (f / name).unlink())
 
     def edit(**changes):
-        return lambda f: (f / MANIFEST).write_text(json.dumps(json.loads((f / MANIFEST).read_text()) | changes))
+        return lambda f: (f / MANIFEST).write_text(
+            json.dumps(json.loads((f / MANIFEST).read_text()) | changes)
+        )
 
     assert "install Rembrandt" in damaged("newer", edit(format_version=3))
     assert "convert the data again" in damaged("older", edit(format_version=1))
@@ -242,7 +256,9 @@ def test_names_are_checked_even_where_the_check_sum_holds(numeric, tmp_path, nam
 
 
 def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
-    """Whoever makes up a shard can make up its check sum too; compiled code must not follow its indices."""
+    """Whoever makes up a shard can make up its check sum too; compiled code must not follow its
+    indices.
+    """
     store = convert([numeric], tmp_path / "store")
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()

@@ -18,7 +18,9 @@ labels = st.one_of(
 
 
 def sets(Y, classes):
-    return [{classes[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]} for i in range(Y.shape[0])]
+    return [
+        {classes[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]} for i in range(Y.shape[0])
+    ]
 
 
 def is_matrix(lists):
@@ -71,7 +73,9 @@ def test_classes_are_named_before_they_occur():
     assert several.Y.toarray().tolist() == [[1, 0], [1, 1]], "the columns keep their order"
 
 
-@pytest.mark.parametrize("y", [np.array([[0, 1], [1, 1]]), [[0, 1], [1, 1]], sparse.csr_array([[0, 1], [1, 1]])])
+@pytest.mark.parametrize(
+    "y", [np.array([[0, 1], [1, 1]]), [[0, 1], [1, 1]], sparse.csr_array([[0, 1], [1, 1]])]
+)
 def test_matrices(y):
     targets = read_targets(y)
     assert targets.Y.toarray().tolist() == [[0, 1], [1, 1]]

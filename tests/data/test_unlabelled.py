@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from rembrandt.data import read
 from rembrandt.errors import DataError
 
-LINES = st.lists(st.text("aß 字", max_size=5), min_size=1).filter(lambda lines: any(map(len, lines)))
+LINES = st.lists(st.text("aß 字", max_size=5), min_size=1).filter(
+    lambda lines: any(map(len, lines))
+)
 
 
 @given(LINES)

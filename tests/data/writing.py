@@ -27,14 +27,20 @@ rows = st.lists(
     max_size=12,
 )
 names = st.text("abcdefghijklmnopqrstuvwxyzäß0123456789_-.", min_size=1, max_size=8)
-words = st.text("abc äöü'\"#$%&()*+,-./;<=>?@[]^{}~", max_size=30).map(lambda text: " ".join(text.split()))
-documents = st.lists(st.tuples(st.lists(names, unique=True, max_size=3), words.filter(bool)), min_size=1, max_size=10)
+words = st.text("abc äöü'\"#$%&()*+,-./;<=>?@[]^{}~", max_size=30).map(
+    lambda text: " ".join(text.split())
+)
+documents = st.lists(
+    st.tuples(st.lists(names, unique=True, max_size=3), words.filter(bool)), min_size=1, max_size=10
+)
 
 
 def numeric(rows: list[Row], header: bool) -> bytes:
     lines = [f"{len(rows)} 61 31"] if header else []
     for labels, features in rows:
-        lines.append(",".join(map(str, labels)) + " " + " ".join(f"{i}:{v!r}" for i, v in features.items()))
+        lines.append(
+            ",".join(map(str, labels)) + " " + " ".join(f"{i}:{v!r}" for i, v in features.items())
+        )
     return "\n".join([*lines, ""]).encode()
 
 
@@ -47,11 +53,15 @@ def vw(rows: list[Row]) -> bytes:
 
 
 def fasttext(rows: list[tuple[list[str], str]]) -> bytes:
-    return "".join(" ".join(f"__label__{label}" for label in labels) + f" {text}\n" for labels, text in rows).encode()
+    return "".join(
+        " ".join(f"__label__{label}" for label in labels) + f" {text}\n" for labels, text in rows
+    ).encode()
 
 
 def tsv(rows: list[tuple[list[str], str]]) -> bytes:
-    return ("text\ttags\n" + "".join(f"{text}\t{'|'.join(labels)}\n" for labels, text in rows)).encode()
+    return (
+        "text\ttags\n" + "".join(f"{text}\t{'|'.join(labels)}\n" for labels, text in rows)
+    ).encode()
 
 
 def csv(rows: list[tuple[list[str], str]]) -> bytes:
@@ -60,7 +70,9 @@ def csv(rows: list[tuple[list[str], str]]) -> bytes:
 
 
 def jsonl(rows: list[tuple[list[str], str]]) -> bytes:
-    return "".join(json.dumps({"text": text, "tags": labels}) + "\n" for labels, text in rows).encode()
+    return "".join(
+        json.dumps({"text": text, "tags": labels}) + "\n" for labels, text in rows
+    ).encode()
 
 
 def write(folder: Path, name: str, data: bytes) -> Path:

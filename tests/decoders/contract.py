@@ -53,7 +53,9 @@ class DecoderContract:
         decoder = self.fit(*train)
         scores = decoder.scores(test[0])
         assert_allclose(decoder.scores(test[0], slice(3, 7)), scores[:, 3:7], rtol=1e-3, atol=1e-3)
-        assert_allclose(decoder.scores(test[0], np.array([5, 0])), scores[:, [5, 0]], rtol=1e-3, atol=1e-3)
+        assert_allclose(
+            decoder.scores(test[0], np.array([5, 0])), scores[:, [5, 0]], rtol=1e-3, atol=1e-3
+        )
 
     def test_labels_in_another_order(self, train, test):
         H, Y, places = train

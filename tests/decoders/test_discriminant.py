@@ -23,12 +23,16 @@ class TestDiscriminantManyLabels(TestDiscriminant):
 def problem(n=400, classes=5, k=4, seed=0):
     rng = np.random.default_rng(seed)
     y = np.append(np.arange(classes), np.minimum(rng.geometric(0.4, n - classes) - 1, classes - 1))
-    H = 1.5 * rng.standard_normal((classes, k))[y] + rng.standard_normal((n, k)) @ rng.standard_normal((k, k))
+    H = 1.5 * rng.standard_normal((classes, k))[y] + rng.standard_normal(
+        (n, k)
+    ) @ rng.standard_normal((k, k))
     return H, y
 
 
 def labels(y, c):
-    return sparse.csr_array((np.ones(len(y), np.float32), (np.arange(len(y)), y)), shape=(len(y), c))
+    return sparse.csr_array(
+        (np.ones(len(y), np.float32), (np.arange(len(y)), y)), shape=(len(y), c)
+    )
 
 
 def test_it_agrees_with_the_textbook():

@@ -31,7 +31,9 @@ class TestSoftmax(DecoderContract):
 
     def fit(self, H, Y, places):
         fourier = None if self.kernel is None else draw(self.kernel, H, 100)
-        return fit_logistic(H, Y, LogisticSettings(multiclass=self.multiclass, **FAST | self.more), fourier)
+        return fit_logistic(
+            H, Y, LogisticSettings(multiclass=self.multiclass, **FAST | self.more), fourier
+        )
 
     def test_probabilities_sum_to_one(self, train, test):
         decoder = self.fit(*train)
@@ -40,7 +42,9 @@ class TestSoftmax(DecoderContract):
         assert_allclose(P.sum(axis=1), 1, atol=1e-5)
 
     def test_improves_on_the_base_rates(self, train, test):
-        assert loss(self.fit(*train), *test[:2]) < 0.5 * base_loss(self.multiclass, *train[:2], *test[:2])
+        assert loss(self.fit(*train), *test[:2]) < 0.5 * base_loss(
+            self.multiclass, *train[:2], *test[:2]
+        )
 
 
 class TestIndependent(TestSoftmax):
@@ -62,7 +66,9 @@ class TestSoftmaxOnAKernel(TestSoftmax):
 def base_loss(multiclass, H, Y, held_H, held_Y):
     n = Y.shape[0]
     rates = np.clip(Y.mean(axis=0), 0.5 / n, 1 - 0.5 / n)
-    logits = np.tile(np.log(rates) if multiclass else np.log(rates) - np.log1p(-rates), (len(held_H), 1))
+    logits = np.tile(
+        np.log(rates) if multiclass else np.log(rates) - np.log1p(-rates), (len(held_H), 1)
+    )
     return loss_of(multiclass, logits, held_Y)
 
 
@@ -78,7 +84,9 @@ def loss_of(multiclass, logits, Y):
 
 
 def mean_loss(F, Y, Q, multiclass, parts=(slice(None),)):
-    return sum(total_losses(F, Y, np.arange(len(F)), Q, multiclass, np.ones(len(F)), parts)) / len(F)
+    return sum(total_losses(F, Y, np.arange(len(F)), Q, multiclass, np.ones(len(F)), parts)) / len(
+        F
+    )
 
 
 @settings(max_examples=15, deadline=None)
@@ -92,7 +100,9 @@ def test_the_gradient_is_the_slope_of_the_loss(seed, multiclass):
         direction = rng.standard_normal(Q.shape)
         step = 1e-5
         up, down = (mean_loss(F, Y, Q + s * step * direction, multiclass) for s in (1, -1))
-        assert (gradient * direction).sum() == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
+        assert (gradient * direction).sum() == pytest.approx(
+            (up - down) / (2 * step), rel=1e-5, abs=1e-7
+        )
 
 
 @pytest.mark.parametrize("multiclass", [True, False])
@@ -142,11 +152,15 @@ def test_absurd_steps_never_end_worse_than_the_start(multiclass, kernel):
 
 @pytest.mark.parametrize("multiclass", [True, False])
 def test_early_stopping_keeps_the_best_epoch(multiclass):
-    """Random labels cannot be learned: however long it runs, new rows are predicted no worse than by base rates."""
+    """Random labels cannot be learned: however long it runs, new rows are predicted no worse than
+    by base rates.
+    """
     rng = np.random.default_rng(0)
     H = rng.standard_normal((400, 60)).astype(np.float32)
     _, Y, _ = problem(n=400, multiclass=multiclass)
-    decoder = fit_logistic(H[:300], Y[:300], LogisticSettings(multiclass=multiclass), stopping=np.arange(0, 300, 5))
+    decoder = fit_logistic(
+        H[:300], Y[:300], LogisticSettings(multiclass=multiclass), stopping=np.arange(0, 300, 5)
+    )
     start = base_loss(multiclass, H[:300], Y[:300], H[300:], Y[300:])
     assert loss(decoder, H[300:], Y[300:]) < 1.15 * start
 
@@ -166,7 +180,9 @@ def test_targets_stay_sparse(multiclass, monkeypatch):
 
 def test_a_penalty_makes_smaller_weights():
     H, Y, _ = problem(multiclass=False)
-    free, held = (fit_logistic(H, Y, LogisticSettings(multiclass=False, l2=l2, **FAST)) for l2 in (0.0, 10.0))
+    free, held = (
+        fit_logistic(H, Y, LogisticSettings(multiclass=False, l2=l2, **FAST)) for l2 in (0.0, 10.0)
+    )
     assert np.linalg.norm(held.weights) < 0.7 * np.linalg.norm(free.weights)
 
 
@@ -183,12 +199,16 @@ def test_weights_decide_between_contradicting_examples():
 
 @pytest.mark.parametrize("multiclass", [True, False])
 def test_examples_of_no_weight_do_not_decide_when_to_stop(multiclass):
-    """Most rows are wrong and weigh nothing, the held-out ones among them: the fit is that of the others."""
+    """Most rows are wrong and weigh nothing, the held-out ones among them: the fit is that of the
+    others.
+    """
     H, Y, _ = problem(multiclass=multiclass, n=300)
     wrong = Y[np.random.default_rng(0).permutation(300)]
     both, truth = np.vstack([H, H, H, H]), sparse.vstack([Y, wrong, wrong, wrong], format="csr")
     weights = np.repeat([1.0, 0.0, 0.0, 0.0], 300)
-    decoder = fit_logistic(both, truth, LogisticSettings(multiclass=multiclass, **FAST), weights=weights)
+    decoder = fit_logistic(
+        both, truth, LogisticSettings(multiclass=multiclass, **FAST), weights=weights
+    )
     assert loss(decoder, H, Y) < 0.5 * base_loss(multiclass, H, Y, H, Y)
 
 
@@ -220,7 +240,9 @@ def test_whitened_features_are_white():
 @pytest.mark.parametrize("n", [1, 2, 5, 19])
 def test_few_examples(n):
     H, Y, _ = problem(n=n)
-    assert np.isfinite(fit_logistic(H, Y, LogisticSettings(multiclass=True, **FAST)).scores(H)).all()
+    assert np.isfinite(
+        fit_logistic(H, Y, LogisticSettings(multiclass=True, **FAST)).scores(H)
+    ).all()
 
 
 def test_rows_are_cut_in_two():

@@ -1,4 +1,6 @@
-"""Decoders of a store: those of rows in memory, in the same bits here and on any number of workers."""
+"""Decoders of a store: those of rows in memory, in the same bits here and on any number of
+workers.
+"""
 
 import os
 import signal
@@ -30,7 +32,9 @@ N, D, C, K = 360, 120, 45, 6
 WEIGHTS = np.random.default_rng(5).integers(0, 3, N).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "weighted, one's own labels left out"])
+@pytest.fixture(
+    scope="module", params=[False, True], ids=["plain", "weighted, one's own labels left out"]
+)
 def given(request, tmp_path_factory):
     """Projected rows of a store of six shards, and the same in memory."""
     X, Y = sparse_problem(N, D, C, 5, seed=3)
@@ -60,7 +64,9 @@ def ridge(H, Y, weights, fourier, place):
 
 
 def logistic(H, Y, weights, fourier, place):
-    settings = LogisticSettings(multiclass=False, max_epochs=4, dropout=0.0 if fourier is None else 0.5, l2=0.01)
+    settings = LogisticSettings(
+        multiclass=False, max_epochs=4, dropout=0.0 if fourier is None else 0.5, l2=0.01
+    )
     return fit_logistic(H, Y, settings, fourier, weights, place=place)
 
 
@@ -78,7 +84,9 @@ def test_rows_are_those_in_memory(given):
     assert_array_equal(H.on_disk()[[7, 200]], H.on_disk()[:][[7, 200]])
     assert H.mean_square == pytest.approx((whole**2).sum(axis=1).mean(), rel=1e-5)
     assert_allclose(draw("gaussian", H, 9).linear, draw("gaussian", whole, 9).linear, rtol=1e-5)
-    assert [i for block in label_blocks(Y.shape[1]) for i in range(Y.shape[1])[block]] == list(range(Y.shape[1]))
+    assert [i for block in label_blocks(Y.shape[1]) for i in range(Y.shape[1])[block]] == list(
+        range(Y.shape[1])
+    )
 
 
 def test_ridge_is_that_of_rows_in_memory(given):
@@ -152,15 +160,23 @@ def test_the_same_bits_on_workers_one_of_which_is_killed(given, monkeypatch):
             executor.in_shares = killing  # a worker dies between two epochs
             assert_same(logistic(there, Y, weights, fourier, place), expected[1])
             assert len(epochs) > 4
-            kept = client.run(lambda dask_worker: sorted(dask_worker.__dict__.get("rembrandt_values", {})))
+            kept = client.run(
+                lambda dask_worker: sorted(dask_worker.__dict__.get("rembrandt_values", {}))
+            )
             assert all(not names for names in kept.values()), "features are freed after the fit"
 
 
 @pytest.mark.parametrize("entries", [1 << 25, 900])
 def test_trees_of_a_store_are_those_of_rows_in_memory(given, entries, monkeypatch):
     project, _, Y, weights = given
-    rows, settings, read = project(StoredPlace()).X, tree_settings(pairs=1e3, n_trees=2), list[int]()
-    monkeypatch.setattr(tree_fit, "ENTRIES", entries)  # the smaller one samples pools, and reads few at a time
+    rows, settings, read = (
+        project(StoredPlace()).X,
+        tree_settings(pairs=1e3, n_trees=2),
+        list[int](),
+    )
+    monkeypatch.setattr(
+        tree_fit, "ENTRIES", entries
+    )  # the smaller one samples pools, and reads few at a time
     monkeypatch.setattr(tree_fit, "LARGEST", 8)
     monkeypatch.setattr(centroids, "SUMMED", 100)
     expected = fit_trees(MemoryRows(rows[:]), Y, settings, weights=weights)

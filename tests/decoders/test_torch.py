@@ -79,8 +79,13 @@ def test_the_same_as_on_the_processor(place, kernel, multiclass, weighted):
     H, Y, _ = problem(multiclass=multiclass)
     w = np.random.default_rng(0).random(len(H)) if weighted else None
     place = place()
-    assert_allclose(ridge(H, Y, place, kernel, w).scores(H), ridge(H, Y, CPU, kernel, w).scores(H), atol=1e-4)
-    found, expected = (logistic(H, Y, p, kernel, w, multiclass, l2=0.01, max_epochs=6).scores(H) for p in (place, CPU))
+    assert_allclose(
+        ridge(H, Y, place, kernel, w).scores(H), ridge(H, Y, CPU, kernel, w).scores(H), atol=1e-4
+    )
+    found, expected = (
+        logistic(H, Y, p, kernel, w, multiclass, l2=0.01, max_epochs=6).scores(H)
+        for p in (place, CPU)
+    )
     assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
@@ -88,7 +93,8 @@ def test_the_same_as_on_the_processor(place, kernel, multiclass, weighted):
 @pytest.mark.parametrize("place", HALVES)
 def test_half_precision_learns_the_same(place, multiclass):
     H, Y, _ = problem(multiclass=multiclass, noise=0.5)
-    # Without a penalty scores grow until held-out rows say stop, and rounding may decide when that is.
+    # Without a penalty scores grow until held-out rows say stop, and rounding may decide when that
+    # is.
     settled = {"l2": 0.01, "max_epochs": 6}
     expected = logistic(H, Y, CPU, "gaussian", None, multiclass, **settled).scores(H)
     found = logistic(H, Y, place(), "gaussian", None, multiclass, **settled).scores(H)
@@ -108,7 +114,9 @@ def test_chunks_of_labels_do_not_change_the_result(place, multiclass, monkeypatc
 
 
 def test_labels_take_turns_where_a_device_cannot_hold_them(monkeypatch):
-    """Room for a few labels' weights and no features: shards come and go, features are made for each batch."""
+    """Room for a few labels' weights and no features: shards come and go, features are made for
+    each batch.
+    """
     H, Y, _ = problem(multiclass=False)
     whole = logistic(H, Y, ONE, multiclass=False)
     monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
@@ -123,7 +131,9 @@ def test_labels_take_turns_where_a_device_cannot_hold_them(monkeypatch):
 def test_a_softmax_that_does_not_fit_is_refused_with_the_estimate(monkeypatch):
     H, Y, _ = problem()
     monkeypatch.setattr(TorchPlace, "available", lambda _: 500)
-    with pytest.raises(MemoryEstimateError, match=r"12 classes of 9 features needs about .* GiB .*decoder='ridge'"):
+    with pytest.raises(
+        MemoryEstimateError, match=r"12 classes of 9 features needs about .* GiB .*decoder='ridge'"
+    ):
         logistic(H, Y, ONE)
 
 

@@ -40,11 +40,15 @@ class EmbeddingContract:
     label_power = row_power = 0.0
 
     def settings(self, **more):
-        return recipe(**{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more)
+        return recipe(
+            **{"method": self.method, "n_components": K, "ridge": 0.1, "n_iter": 4} | more
+        )
 
     def fit(self, data, settings) -> Embedding:
         settings = settings.with_embedding(label_power=self.label_power, row_power=self.row_power)
-        return embed(CPU.engine(MemoryRows(data.X), data.Y, data.weights, settings.embedding), settings)
+        return embed(
+            CPU.engine(MemoryRows(data.X), data.Y, data.weights, settings.embedding), settings
+        )
 
     def seen(self, data):
         """The same problem with labels that were scaled before."""
@@ -98,7 +102,9 @@ class EmbeddingContract:
         assert_array_equal(smaller.W, fitted.W[:, :2])
         assert_array_equal(smaller.sigma, fitted.sigma[:2])
         assert smaller.back is None or smaller.back.shape[1] == 2
-        assert_same_embedding(smaller, self.fit(data, self.settings(n_components=2, n_oversamples=30)))
+        assert_same_embedding(
+            smaller, self.fit(data, self.settings(n_components=2, n_oversamples=30))
+        )
 
     def test_the_projection_is_the_regression(self, data, fitted):
         X, Y = dense_parts(self.seen(data))
@@ -110,12 +116,16 @@ class EmbeddingContract:
         again = np.repeat(np.arange(N), weights.astype(int))
         repeated = replace(data, X=data.X[again], Y=data.Y[again])
         assert_same_embedding(
-            self.fit(replace(data, weights=weights), self.settings()), self.fit(repeated, self.settings()), atol=1e-2
+            self.fit(replace(data, weights=weights), self.settings()),
+            self.fit(repeated, self.settings()),
+            atol=1e-2,
         )
 
     def test_the_order_of_rows_does_not_matter(self, data, fitted):
         order = np.random.default_rng(0).permutation(N)
-        assert_same_embedding(self.fit(replace(data, X=data.X[order], Y=data.Y[order]), self.settings()), fitted)
+        assert_same_embedding(
+            self.fit(replace(data, X=data.X[order], Y=data.Y[order]), self.settings()), fitted
+        )
 
     def test_labels_in_another_order_are_the_same_vectors_in_that_order(self, data, fitted):
         order = np.random.default_rng(0).permutation(data.Y.shape[1])
@@ -132,7 +142,9 @@ class EmbeddingContract:
         """With a preconditioner of so few directions that there is something left to iterate on."""
         monkeypatch.setattr(module, "PRECONDITIONER_RANK", 2)
         exact = self.fit(data, self.settings(solver="cholesky", n_oversamples=20))
-        found = self.fit(data, self.settings(solver="pcg", tol=1e-5, max_iter=100, n_oversamples=20))
+        found = self.fit(
+            data, self.settings(solver="pcg", tol=1e-5, max_iter=100, n_oversamples=20)
+        )
         assert found.residual <= 1e-5
         assert_same_embedding(found, exact, atol=1e-2)
         assert found.leverage == pytest.approx(exact.leverage, rel=0.2)
@@ -160,6 +172,10 @@ class EmbeddingContract:
         """The strength of the ridge counts the features that occur."""
         d = data.X.shape[1]
         empty = sparse.csr_array((N, 7), dtype=np.float32)
-        found = self.fit(replace(data, X=sparse.hstack([data.X, empty], format="csr")), self.settings())
-        assert_same_embedding(replace(found, W=found.W[np.append(np.arange(d), d + 7)]), fitted, atol=1e-2)
+        found = self.fit(
+            replace(data, X=sparse.hstack([data.X, empty], format="csr")), self.settings()
+        )
+        assert_same_embedding(
+            replace(found, W=found.W[np.append(np.arange(d), d + 7)]), fitted, atol=1e-2
+        )
         assert_allclose(found.W[d : d + 7], 0, atol=1e-6)

@@ -22,9 +22,18 @@ class Data:
 def latent(seed=0, n=N, d=D, c=C, kind="sparse"):
     """Labels that the features predict along a few directions of falling strength."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5) * np.maximum(3 * 0.7 ** np.arange(d), 0.2)
+    X = (
+        rng.standard_normal((n, d))
+        * (rng.random((n, d)) < 0.5)
+        * np.maximum(3 * 0.7 ** np.arange(d), 0.2)
+    )
     strengths = 3.0 * 0.7 ** np.arange(c)
-    logits = X @ rng.standard_normal((d, c)) @ (strengths[:, None] * rng.standard_normal((c, c))) / d**0.5
+    logits = (
+        X
+        @ rng.standard_normal((d, c))
+        @ (strengths[:, None] * rng.standard_normal((c, c)))
+        / d**0.5
+    )
     Y = (logits + rng.standard_normal((n, c)) > np.linspace(0, 6, c)).astype(np.float32)
     X = X.astype(np.float32)
     return Data(sparse.csr_array(X) if kind == "sparse" else X, sparse.csr_array(Y))
@@ -39,7 +48,9 @@ def dense_parts(data):
 
 
 def scaled(data, label_power, row_power):
-    """The same data with each row of Y over a power of its sum, and each column over one of its weighted sum."""
+    """The same data with each row of Y over a power of its sum, and each column over one of its
+    weighted sum.
+    """
     Y = data.Y.toarray().astype(np.float64)
     w = np.ones(len(Y)) if data.weights is None else data.weights
     rows, columns = (np.where(sums > 0, sums, 1) for sums in (Y.sum(axis=1), w @ Y))
@@ -49,7 +60,9 @@ def scaled(data, label_power, row_power):
 def recipe(**given):
     """A recipe from its own settings and those of the embedding, which is solved nearly exactly."""
     rare = {f.name for f in fields(EmbeddingSettings)}
-    embedding = EmbeddingSettings(**{"tol": 1e-3} | {name: given.pop(name) for name in rare & given.keys()})
+    embedding = EmbeddingSettings(
+        **{"tol": 1e-3} | {name: given.pop(name) for name in rare & given.keys()}
+    )
     return Recipe(**given, embedding=embedding)
 
 

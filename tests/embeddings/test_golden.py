@@ -1,7 +1,9 @@
-"""The published embeddings: figures of the exact solution on two real sets, and how near the paper's code came.
+"""The published embeddings: figures of the exact solution on two real sets, and how near the
+paper's code came.
 
-Exact: the dense eigendecomposition of ``YᵀX(XᵀX + tI)⁻¹XᵀY`` in double precision with a constant feature appended,
-divided by the number of examples. The authors' code at rank 50 with two iterations: its first and fiftieth value.
+Exact: the dense eigendecomposition of ``YᵀX(XᵀX + tI)⁻¹XᵀY`` in double precision with a constant
+feature appended, divided by the number of examples. The authors' code at rank 50 with two
+iterations: its first and fiftieth value.
 """
 
 from functools import lru_cache
@@ -42,14 +44,17 @@ def exact(name, folder):
 def test_singular_values(real_data, name, seed):
     ridge, (first, second, fiftieth), authors = GOLDEN[name]
     data = load(name, real_data)
-    embedder = LabelEmbedder(n_components=50, n_iter=2, ridge=ridge, random_state=seed).fit(data.X, data.Y)
+    embedder = LabelEmbedder(n_components=50, n_iter=2, ridge=ridge, random_state=seed).fit(
+        data.X, data.Y
+    )
     found = embedder.singular_values_ / data.n_examples
     assert found[0] == pytest.approx(first, rel=1e-5)
     assert found[0] == pytest.approx(authors[0], rel=1e-5)
     assert found[1] == pytest.approx(second, rel=1e-5)
     assert abs(found[49] - fiftieth) <= abs(authors[1] - fiftieth)
     _, vectors = exact(name, real_data)
-    # A trailing direction mixes with its neighbours; the leading ones, and nearly all of the fifty, are the exact ones.
+    # A trailing direction mixes with its neighbours; the leading ones, and nearly all of the fifty,
+    # are the exact ones.
     assert captured(vectors[:, :10], embedder.embedding_) > 0.99999
     assert captured(vectors[:, :50], embedder.embedding_) > 0.97
 

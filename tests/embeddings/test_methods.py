@@ -19,7 +19,9 @@ from .problems import Data, dense_eigh, dense_parts, latent, recipe, regression,
 
 
 class Exact(EmbeddingContract):
-    """A method that solves an eigenproblem: its values and its subspace are those of the dense solution."""
+    """A method that solves an eigenproblem: its values and its subspace are those of the dense
+    solution.
+    """
 
     @pytest.mark.parametrize("ridge", [1.0, 0.01])
     @pytest.mark.parametrize("seed", [0, 1])
@@ -63,7 +65,9 @@ class TestPca(Exact):
     def test_the_projection_is_the_regression(self, data, fitted):
         """Features are projected on their own basis; labels sit at the mean of their examples."""
         X, Y = dense_parts(data)
-        means = (Y.T @ X @ fitted.W) / np.maximum(Y.sum(axis=0), 1)[:, None]  # a label without examples is at zero
+        means = (Y.T @ X @ fitted.W) / np.maximum(Y.sum(axis=0), 1)[
+            :, None
+        ]  # a label without examples is at zero
         assert_allclose(fitted.V, means, atol=1e-4 * np.abs(means).max())
 
 
@@ -76,7 +80,9 @@ class TestCca(Exact):
         return G + relative(0.1, G) * np.eye(len(G))
 
     def test_the_way_back(self, data, fitted):
-        assert_allclose(fitted.back, self.metric(data) @ fitted.V, atol=1e-4 * np.abs(fitted.back).max())
+        assert_allclose(
+            fitted.back, self.metric(data) @ fitted.V, atol=1e-4 * np.abs(fitted.back).max()
+        )
 
     @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
     def test_labels_have_a_ridge_of_their_own(self, data, solver):
@@ -86,7 +92,9 @@ class TestCca(Exact):
         assert_allclose(found.sigma, values[:K], rtol=1e-3)
         cosines = np.linalg.svd(vectors[:, :K].T @ B @ self.basis(found), compute_uv=False)
         assert cosines.min() > 1 - 1e-3
-        assert_allclose(self.fit(data, self.settings(label_ridge=0.1)).V, self.fit(data, self.settings()).V)
+        assert_allclose(
+            self.fit(data, self.settings(label_ridge=0.1)).V, self.fit(data, self.settings()).V
+        )
 
 
 class TestCs(EmbeddingContract):
@@ -108,7 +116,14 @@ def test_an_unknown_method_is_named():
 @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca", "cs"])
 def test_the_projection_may_have_a_ridge_of_its_own(method, solver):
     data = latent()
-    how = {"method": method, "n_components": K, "ridge": 0.1, "solver": solver, "tol": 1e-6, "max_iter": 200}
+    how = {
+        "method": method,
+        "n_components": K,
+        "ridge": 0.1,
+        "solver": solver,
+        "tol": 1e-6,
+        "max_iter": 200,
+    }
     plain, found = fit(data, recipe(**how)), fit(data, recipe(**how, projection_ridge=1e-3))
     assert_allclose(found.V, plain.V)
     X, Y = dense_parts(data)
@@ -128,8 +143,14 @@ def test_features_that_repeat_do_not_break_an_exact_solve_without_ridge(method):
 def test_a_poor_solve_is_told(monkeypatch):
     monkeypatch.setattr(module, "PRECONDITIONER_RANK", 1)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 80)) @ np.diag(np.logspace(0, 2, 80)) @ rng.standard_normal((80, 80))
-    data = Data(X.astype(np.float32), sparse.csr_array((rng.random((100, 8)) < 0.3).astype(np.float32)))
+    X = (
+        rng.standard_normal((100, 80))
+        @ np.diag(np.logspace(0, 2, 80))
+        @ rng.standard_normal((80, 80))
+    )
+    data = Data(
+        X.astype(np.float32), sparse.csr_array((rng.random((100, 8)) < 0.3).astype(np.float32))
+    )
     with pytest.warns(RembrandtWarning, match="raise max_iter"):
         fit(data, recipe(n_components=K, ridge=1e-6, solver="pcg", max_iter=1, tol=1e-9))
 

@@ -16,7 +16,9 @@ from .problems import latent, recipe
 
 
 class RelativeRidge:
-    """The linear path as a regressor: a penalised constant, and a strength relative to the features."""
+    """The linear path as a regressor: a penalised constant, and a strength relative to the
+    features.
+    """
 
     def __init__(self, ridge):
         self.ridge = ridge
@@ -42,7 +44,9 @@ class TestRidgeAsRegressor(EmbeddingContract):
 
     def fit(self, data, settings):
         regressor = RelativeRidge(settings.ridge)
-        embedding, final = embed_with_regressor(data.X, data.Y, data.weights, replace(settings, regressor=regressor))
+        embedding, final = embed_with_regressor(
+            data.X, data.Y, data.weights, replace(settings, regressor=regressor)
+        )
         assert_allclose(embedding.W, np.eye(embedding.V.shape[1] + 1)[:, :-1])
         return replace(embedding, W=final.regressor.W)
 

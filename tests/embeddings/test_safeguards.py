@@ -19,7 +19,9 @@ N, D, C, K = 400, 60, 30, 5
 
 
 def problem(decades=0.0, dtype=np.float32):
-    """Columns whose lengths go over ``decades`` orders of magnitude, all of which predict labels."""
+    """Columns whose lengths go over ``decades`` orders of magnitude, all of which predict
+    labels.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, D))
     scores = X @ rng.standard_normal((D, C)) + rng.standard_normal((N, C))
@@ -28,7 +30,9 @@ def problem(decades=0.0, dtype=np.float32):
 
 
 def dense(X, Y, ridge):
-    """Eigenvalues and vectors in double precision; columns are scaled before the solve, which is exact then."""
+    """Eigenvalues and vectors in double precision; columns are scaled before the solve, which is
+    exact then.
+    """
     X, Y = np.hstack([X, np.ones((N, 1))]).astype(np.float64), Y.toarray().astype(np.float64)
     A = X.T @ X
     A += ridge * np.trace(A) / len(A) * np.eye(len(A))
@@ -45,7 +49,10 @@ def degrees(V, exact):
 
 def fit(X, Y, center=False, **settings):
     engine = CpuEngine(append_constant(X), Y)
-    return embed(Centred(engine) if center else engine, recipe(n_components=K, n_iter=3, tol=0.01, **settings))
+    return embed(
+        Centred(engine) if center else engine,
+        recipe(n_components=K, n_iter=3, tol=0.01, **settings),
+    )
 
 
 @pytest.mark.parametrize("solver", ["pcg", "cholesky"])
@@ -75,11 +82,15 @@ def test_repeated_columns_without_a_ridge():
 
 
 def test_columns_that_differ_by_less_than_the_solver_sees():
-    """All that predicts the labels is the difference of two columns, which the floor of the factor hides."""
+    """All that predicts the labels is the difference of two columns, which the floor of the factor
+    hides.
+    """
     X, Y = problem(dtype=np.float64)
     common = np.random.default_rng(1).standard_normal(X.shape)
     pairs = np.hstack([common, common + 1e-6 * X])
-    with pytest.warns(RembrandtWarning, match="some features are combinations of others, to rounding: raise ridge"):
+    with pytest.warns(
+        RembrandtWarning, match="some features are combinations of others, to rounding: raise ridge"
+    ):
         found = fit(pairs, Y, ridge=0.0, solver="cholesky")
     assert degrees(found.V, dense(X, Y, 0.0)[1]) > 20, "it is indeed wrong"
 
@@ -96,11 +107,15 @@ def test_too_few_iterations_are_reported_and_never_overshoot(monkeypatch):
 
 
 def test_probes_of_the_leverage_cause_no_warning():
-    """Many columns along which there are no labels: the probes are far from solved where the labels are."""
+    """Many columns along which there are no labels: the probes are far from solved where the labels
+    are.
+    """
     rng = np.random.default_rng(0)
     X, Y = problem()
     weak = 1e-4 * rng.standard_normal((N, 300))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fit(np.hstack([X, weak]).astype(np.float32), Y, ridge=1e-7, solver="pcg", max_iter=12)
+        found = fit(
+            np.hstack([X, weak]).astype(np.float32), Y, ridge=1e-7, solver="pcg", max_iter=12
+        )
     assert found.residual < 0.1 and 0 <= found.leverage <= 1

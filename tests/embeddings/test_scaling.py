@@ -92,7 +92,9 @@ def assert_agrees(raw, data, method, center):
     before = scaled(data, BETA, ROW)
     reference = CpuEngine(append_constant(before.X.astype(np.float64)), before.Y, before.weights)
     settings = recipe(method=method, n_components=4, n_iter=4, ridge=0.1)
-    found, expected = (embed(Centred(one) if center else one, settings) for one in (engine, reference))
+    found, expected = (
+        embed(Centred(one) if center else one, settings) for one in (engine, reference)
+    )
     assert_allclose(as_numpy(found.sigma), expected.sigma, rtol=1e-4)
     for name in ("V", "W"):
         exact = getattr(expected, name)
@@ -125,10 +127,17 @@ def examples(data):
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_transpose_decoding_predicts_labels_as_they_were_given(method, center):
-    """At full rank and without a ridge the embedding loses nothing: least squares on the labels, rows scaled."""
+    """At full rank and without a ridge the embedding loses nothing: least squares on the labels,
+    rows scaled.
+    """
     data = examples(weighted_data(True))
     settings = recipe(
-        method=method, n_components=data.n_labels - 1, ridge=0.0, label_power=BETA, row_power=ROW, center=center
+        method=method,
+        n_components=data.n_labels - 1,
+        ridge=0.0,
+        label_power=BETA,
+        row_power=ROW,
+        center=center,
     )
     settings = replace(settings, decoder="transpose")
     if method == "cs":  # any basis of the whole space will do
@@ -137,7 +146,10 @@ def test_transpose_decoding_predicts_labels_as_they_were_given(method, center):
     H = embedded.project(data.X, CPU)
     decoder = fit_decoder(embedded, H, data, settings)
     found = H @ decoder.weights + decoder.bias
-    X, root = append_constant(data.X[:]).toarray().astype(np.float64), np.sqrt(data.weights)[:, None]
+    X, root = (
+        append_constant(data.X[:]).toarray().astype(np.float64),
+        np.sqrt(data.weights)[:, None],
+    )
     Y = with_scaled_rows(data.Y, ROW).toarray()
     expected = X @ np.linalg.lstsq(root * X, root * Y, rcond=None)[0]
     assert_allclose(found, expected, atol=2e-3)
@@ -150,7 +162,13 @@ def test_own_labels_are_left_out_as_they_were_scaled(tmp_path, on_disk):
     if on_disk:
         for name in "XY":
             sparse.save_npz(tmp_path / f"{name}.npz", getattr(data, name))
-        store = convert([tmp_path / "X.npz"], tmp_path / "store", rows=90, format="npz", labels=tmp_path / "Y.npz")
+        store = convert(
+            [tmp_path / "X.npz"],
+            tmp_path / "store",
+            rows=90,
+            format="npz",
+            labels=tmp_path / "Y.npz",
+        )
         stored = store.dataset()
         given = replace(given, X=as_rows(stored.X), Y=stored.Y)
     place = place_for("cpu", given.X)
@@ -182,7 +200,9 @@ def test_powers_of_zero_change_no_bit(method):
 
 
 def test_one_label_a_row_makes_half_a_power_the_whitening_of_cca():
-    """Then ``YᵀY`` is the diagonal of the counts, and CCA without a label ridge is Rembrandt on scaled labels."""
+    """Then ``YᵀY`` is the diagonal of the counts, and CCA without a label ridge is Rembrandt on
+    scaled labels.
+    """
     data = latent()
     classes = np.arange(N) % 5 + (np.arange(N) % 7 > 2)
     Y = sparse.csr_array(np.eye(6, dtype=np.float32)[classes])
@@ -190,14 +210,18 @@ def test_one_label_a_row_makes_half_a_power_the_whitening_of_cca():
     found = embed(CPU.engine(as_rows(data.X), Y, None, settings.embedding), settings)
     X = append_constant(data.X).toarray().astype(np.float64)
     G = X.T @ X
-    A = Y.T @ (X @ np.linalg.solve(G + 0.1 * np.trace(G) / len(G) * np.eye(len(G)), X.T @ Y.toarray()))
+    A = Y.T @ (
+        X @ np.linalg.solve(G + 0.1 * np.trace(G) / len(G) * np.eye(len(G)), X.T @ Y.toarray())
+    )
     whitened = np.linalg.eigvals(np.linalg.solve((Y.T @ Y).toarray().astype(np.float64), A))
     assert_allclose(found.sigma, np.sort(whitened.real)[::-1][:4], rtol=1e-4)
 
 
 def test_the_embedder_takes_both_and_certifies_the_scaled_problem():
     data = latent()
-    embedder = LabelEmbedder(4, n_iter=6, ridge=0.1, label_power=0.25, row_power=0.5, random_state=0)
+    embedder = LabelEmbedder(
+        4, n_iter=6, ridge=0.1, label_power=0.25, row_power=0.5, random_state=0
+    )
     embedder.fit(data.X, data.Y)
     expected = LabelEmbedder(4, n_iter=6, ridge=0.1, random_state=0)
     engine = CpuEngine(append_constant(data.X), scaled(data, 0.25, 0.5).Y.astype(np.float32))

@@ -1,4 +1,5 @@
-"""What every engine must do: the products of the data, as dense NumPy in double precision computes them.
+"""What every engine must do: the products of the data, as dense NumPy in double precision computes
+them.
 
 A test class for an engine takes this mix-in and says how the engine is made:
 
@@ -44,15 +45,22 @@ class Case:
 
     @property
     def scaled_labels(self):
-        """Rows over a power of their number of labels, columns over a power of their weighted count."""
+        """Rows over a power of their number of labels, columns over a power of their weighted
+        count.
+        """
         Y = self.Y.toarray().astype(np.float64)
         w = np.ones(N) if self.weights is None else self.weights
         labels, counts = Y.sum(axis=1), w @ Y
-        rows, columns = np.where(labels > 0, labels, 1) ** self.row_power, np.where(counts > 0, counts, 1)
+        rows, columns = (
+            np.where(labels > 0, labels, 1) ** self.row_power,
+            np.where(counts > 0, counts, 1),
+        )
         return Y / rows[:, None] / columns**self.label_power
 
 
-def case(kind="sparse", weighted=False, center=False, powers=(0.0, 0.0), dtype=np.float32, mean=0.5):
+def case(
+    kind="sparse", weighted=False, center=False, powers=(0.0, 0.0), dtype=np.float32, mean=0.5
+):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((N, D)) + mean) * (rng.random((N, D)) < 0.4)
     X[5] = 0  # an example without features
@@ -62,11 +70,20 @@ def case(kind="sparse", weighted=False, center=False, powers=(0.0, 0.0), dtype=n
     Y[:, 2] = 0
     weights = rng.integers(0, 4, N).astype(np.float64) if weighted else None
     X = X.astype(dtype)
-    return Case(sparse.csr_array(X) if kind == "sparse" else X, sparse.csr_array(Y), weights, center, *powers)
+    return Case(
+        sparse.csr_array(X) if kind == "sparse" else X,
+        sparse.csr_array(Y),
+        weights,
+        center,
+        *powers,
+    )
 
 
 CASES = [
-    pytest.param((kind, weighted, center, powers), id=f"{kind}{'-weights' * weighted}{'-centred' * center}{name}")
+    pytest.param(
+        (kind, weighted, center, powers),
+        id=f"{kind}{'-weights' * weighted}{'-centred' * center}{name}",
+    )
     for kind, powers, name in (
         ("sparse", (0.0, 0.0), ""),
         ("dense", (0.0, 0.0), ""),
@@ -87,7 +104,12 @@ class EngineContract:
 
     def make_scaled(self, given):
         """An engine over labels with scaled rows; those of shards scale them themselves."""
-        return self.make(given.X, with_scaled_rows(given.Y, given.row_power), given.weights, constant=given.center)
+        return self.make(
+            given.X,
+            with_scaled_rows(given.Y, given.row_power),
+            given.weights,
+            constant=given.center,
+        )
 
     def engine(self, given):
         raw = self.make_scaled(given)
@@ -117,13 +139,23 @@ class EngineContract:
         Z, dense_Z = self.block(engine, D)
         self.assert_close(engine, engine.gram(Z), X.T @ (w[:, None] * (X @ dense_Z)))
         self.assert_close(engine, engine.gram_matrix(), X.T @ (w[:, None] * X))
-        assert_allclose(engine.column_sums("X", squared=True), np.diag(X.T @ (w[:, None] * X)), rtol=0, atol=1e-4)
+        assert_allclose(
+            engine.column_sums("X", squared=True),
+            np.diag(X.T @ (w[:, None] * X)),
+            rtol=0,
+            atol=1e-4,
+        )
 
     def test_products_with_the_labels(self, given):
         engine, (_, Y, w) = self.engine(given), given.dense
         Q, dense_Q = self.block(engine, C)
         self.assert_close(engine, engine.label_gram(Q), Y.T @ (w[:, None] * (Y @ dense_Q)))
-        assert_allclose(engine.column_sums("Y", squared=True), np.diag(Y.T @ (w[:, None] * Y)), rtol=0, atol=1e-4)
+        assert_allclose(
+            engine.column_sums("Y", squared=True),
+            np.diag(Y.T @ (w[:, None] * Y)),
+            rtol=0,
+            atol=1e-4,
+        )
 
     def test_products_between_them(self, given):
         engine, (X, Y, w) = self.engine(given), given.dense
@@ -167,7 +199,9 @@ class EngineContract:
         engine = self.engine(given)
         Z, _ = self.block(engine, D)
         assert engine.gram(Z).dtype == engine.cross_t(Z).dtype == Z.dtype
-        assert "64" in str(engine.gram_matrix().dtype), "it is factored, so single precision will not do"
+        assert "64" in str(engine.gram_matrix().dtype), (
+            "it is factored, so single precision will not do"
+        )
 
     def test_blocks_go_there_and_back(self, given):
         engine = self.engine(given)

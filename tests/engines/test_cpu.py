@@ -46,7 +46,9 @@ def test_the_two_ways_to_a_cross_product_are_taken(monkeypatch):
 
 
 def test_gram_matrix_of_very_sparse_rows():
-    X = sparse.random_array((500, 60), density=0.01, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
+    X = sparse.random_array(
+        (500, 60), density=0.01, rng=np.random.default_rng(0), dtype=np.float32
+    ).tocsr()
     weights = np.random.default_rng(1).random(500)
     dense = X.toarray().astype(np.float64)
     found = CpuEngine(X, sparse.csr_array((500, 0), dtype=np.float32), weights).gram_matrix()

@@ -1,4 +1,6 @@
-"""The engine on a Dask cluster of processes: the contract, the same bits on any number of workers, and dead workers."""
+"""The engine on a Dask cluster of processes: the contract, the same bits on any number of workers,
+and dead workers.
+"""
 
 import os
 import shutil
@@ -41,7 +43,9 @@ def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dask")
     sparse.save_npz(folder / "X.npz", X)
     sparse.save_npz(folder / "Y.npz", Y)
-    return convert([folder / "X.npz"], folder / "store", rows=90, format="npz", labels=folder / "Y.npz")
+    return convert(
+        [folder / "X.npz"], folder / "store", rows=90, format="npz", labels=folder / "Y.npz"
+    )
 
 
 def engine_of(store, executor=None):
@@ -49,18 +53,28 @@ def engine_of(store, executor=None):
 
 
 class TestDask(EngineContract):
-    """One case of each kind: a call to a cluster takes milliseconds, and the arithmetic is that of the shards."""
+    """One case of each kind: a call to a cluster takes milliseconds, and the arithmetic is that of
+    the shards.
+    """
 
     @pytest.fixture(autouse=True)
     def _client(self, client):
         self.client = client
 
-    @pytest.fixture(params=[("sparse", False, False), ("sparse", True, True), ("sparse", True, True, (0.25, 0.5))])
+    @pytest.fixture(
+        params=[
+            ("sparse", False, False),
+            ("sparse", True, True),
+            ("sparse", True, True, (0.25, 0.5)),
+        ]
+    )
     def given(self, request):
         return case(*request.param)
 
     def make(self, X, Y, weights=None, constant=False, row_power=0.0):
-        data = Data(cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant, row_power=row_power)
+        data = Data(
+            cut(X, Y, weights), X.shape[1], Y.shape[1], constant=constant, row_power=row_power
+        )
         return ShardedEngine(data, DaskExecutor(self.client))
 
     def make_scaled(self, given):
@@ -74,7 +88,9 @@ def test_the_same_bits_as_in_one_process(store, workers):
     with cluster(workers=workers) as client:
         there = engine_of(store, DaskExecutor(client))
         assert_array_equal(there.gram(Z), here.gram(Z))
-        assert_array_equal(there.column_sums("X", squared=True), here.column_sums("X", squared=True))
+        assert_array_equal(
+            there.column_sums("X", squared=True), here.column_sums("X", squared=True)
+        )
         settings = recipe(n_components=4, n_oversamples=4, solver="pcg", max_iter=3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RembrandtWarning)  # three iterations may be too few
@@ -85,7 +101,11 @@ def test_nothing_listens_beyond_this_machine(client):
     """The scheduler and its dashboard are in this process, the workers in others."""
     assert "127.0.0.1" in client.dashboard_link
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        listening = [one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+        listening = [
+            one.laddr.ip
+            for one in process.net_connections("inet")
+            if one.status == psutil.CONN_LISTEN
+        ]
         assert set(listening) <= {"127.0.0.1", "::1"}, process
 
 
@@ -93,7 +113,16 @@ def test_nothing_listens_beyond_this_machine(client):
 def test_certificates_of_dask_are_required(store, tmp_path):
     """With certificates in the configuration of Dask, a client without them cannot connect."""
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
     command += ["-subj", "/CN=test", "-days", "1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run(command, check=True, capture_output=True)
     tls = {"ca-file": cert} | {
@@ -109,7 +138,9 @@ def test_certificates_of_dask_are_required(store, tmp_path):
         address = client.scheduler.address
         assert address.startswith("tls://")
         with cluster(address) as another:
-            assert_array_equal(engine_of(store, DaskExecutor(another)).gram(Z), engine_of(store).gram(Z))
+            assert_array_equal(
+                engine_of(store, DaskExecutor(another)).gram(Z), engine_of(store).gram(Z)
+            )
         without = dask.config.set(bare | {"distributed.comm.require-encryption": None})
         with without, pytest.raises(EngineError, match="needs certificates"), cluster(address):
             pass
@@ -121,9 +152,16 @@ def test_bytes_are_counted(client, store):
     before = vars(engine.tally).copy()
     engine.gram(Z)
     after = vars(engine.tally)
-    moved = {name: after[name] - before[name] for name in ("broadcasts", "sent", "between", "gathered")}
+    moved = {
+        name: after[name] - before[name] for name in ("broadcasts", "sent", "between", "gathered")
+    }
     # Two workers: the block to each, one partial sum across, the result back.
-    assert moved == {"broadcasts": 1, "sent": 2 * Z.nbytes, "between": Z.nbytes, "gathered": Z.nbytes}
+    assert moved == {
+        "broadcasts": 1,
+        "sent": 2 * Z.nbytes,
+        "between": Z.nbytes,
+        "gathered": Z.nbytes,
+    }
     assert "to the workers" in engine.tally.sentence()
 
 
@@ -134,7 +172,9 @@ def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
 
 
 class Killing(DaskExecutor):
-    """Kills a worker in the middle of a pass: when the ``at``-th piece of work has been handed out."""
+    """Kills a worker in the middle of a pass: when the ``at``-th piece of work has been handed
+    out.
+    """
 
     def __init__(self, *how, pid, at):
         super().__init__(*how)
@@ -159,13 +199,19 @@ def test_a_killed_worker_changes_nothing(store):
 
 
 def test_no_scheduler_and_one_that_goes(store):
-    with pytest.raises(EngineError, match="no Dask scheduler answers"), cluster("tcp://127.0.0.1:1", timeout=1):
+    with (
+        pytest.raises(EngineError, match="no Dask scheduler answers"),
+        cluster("tcp://127.0.0.1:1", timeout=1),
+    ):
         pass
     from dask import config
     from distributed import Client, LocalCluster
 
     local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
-    with config.set({"distributed.comm.timeouts.connect": "1s"}), Client(local, set_as_default=False) as client:
+    with (
+        config.set({"distributed.comm.timeouts.connect": "1s"}),
+        Client(local, set_as_default=False) as client,
+    ):
         executor = DaskExecutor(client)
         engine = engine_of(store, executor)
         local.close()

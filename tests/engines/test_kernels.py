@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+    os.environ.setdefault(
+        "TRITON_INTERPRET", "1"
+    )  # the same kernels, one program after the other, on the CPU
 pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
 from torch.testing import assert_close  # noqa: E402
@@ -53,7 +55,12 @@ def test_log_sums(dtype):
 def test_ahead(dtype, some):
     Q, V = random(ROWS, COLUMNS), random(ROWS, COLUMNS, seed=1)
     kept = torch.tensor([1, 4, 9], device=DEVICE) if some else None
-    assert_close(fused.ahead(Q, V, kept, 0.9, dtype), plain.ahead(Q, V, kept, 0.9, dtype), rtol=1e-2, atol=1e-6)
+    assert_close(
+        fused.ahead(Q, V, kept, 0.9, dtype),
+        plain.ahead(Q, V, kept, 0.9, dtype),
+        rtol=1e-2,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("penalized", [False, True])

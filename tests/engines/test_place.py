@@ -61,7 +61,10 @@ def test_rows_are_projected_and_their_own_labels_left_out(place, kind):
     given, place = case(kind), place()
     dense, Y = given.dense[:2]
     rng = np.random.default_rng(0)
-    W, V = (rng.standard_normal((size, 3)).astype(np.float32) for size in (dense.shape[1] + 1, Y.shape[1]))
+    W, V = (
+        rng.standard_normal((size, 3)).astype(np.float32)
+        for size in (dense.shape[1] + 1, Y.shape[1])
+    )
     H = place.project(MemoryRows(given.X), place.asarray(W))
     expected = dense @ W[:-1] + W[-1]
     assert_allclose(as_numpy(H), expected, atol=1e-4)
@@ -69,13 +72,23 @@ def test_rows_are_projected_and_their_own_labels_left_out(place, kind):
     leverages = place.leverages(MemoryRows(given.X), weights, place.asarray(W))
     assert_allclose(leverages, weights * (expected**2).sum(axis=1), rtol=1e-4)
     for s in (0.25, np.linspace(0, 0.9, len(dense), dtype=np.float32)[:, None]):
-        left = place.leave_out(H, s if isinstance(s, float) else place.asarray(s), given.Y, place.asarray(V))
+        left = place.leave_out(
+            H, s if isinstance(s, float) else place.asarray(s), given.Y, place.asarray(V)
+        )
         assert left.dtype == H.dtype
         assert_allclose(as_numpy(left), (expected - s * (Y @ V)) / (1 - s), atol=1e-4)
 
 
 def shape(**more):
-    sizes = {"n": 1000, "d": 100, "c": 100_000, "nonzeros": 10_000, "k": 50, "width": 70, "mapped": 50}
+    sizes = {
+        "n": 1000,
+        "d": 100,
+        "c": 100_000,
+        "nonzeros": 10_000,
+        "k": 50,
+        "width": 70,
+        "mapped": 50,
+    }
     return memory.Shape(**sizes | {"decoder": "ridge"} | more)
 
 
@@ -83,7 +96,9 @@ def test_memory_is_checked_where_it_is_used(monkeypatch, stored):
     assert CPU.check_memory(shape(), independent=True) == memory.estimate(shape())["total"]
     large = shape(n=10_000_000, mapped=1000, decoder="logistic", c=10)
     here = place_for("cpu", stored.X)
-    assert here.check_memory(large, independent=True) < memory.estimate(large)["total"], "features of a store stream"
+    assert here.check_memory(large, independent=True) < memory.estimate(large)["total"], (
+        "features of a store stream"
+    )
     monkeypatch.setattr(memory, "available", lambda: 1000)
     for place in (CPU, here):
         with pytest.raises(MemoryEstimateError, match="GiB is free"):

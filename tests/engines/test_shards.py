@@ -1,4 +1,6 @@
-"""The engine of shards, in memory and on disk: the contract, agreement with the engine of one machine, few bits."""
+"""The engine of shards, in memory and on disk: the contract, agreement with the engine of one
+machine, few bits.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +52,10 @@ class InMemory:
 def cut(X, Y, weights=None, size=10):
     X, Y = sparse.csr_array(X), sparse.csr_array(Y)
     spans = [slice(start, start + size) for start in range(0, X.shape[0], size)]
-    return [InMemory(X[s], Y[s], None if weights is None else weights[s], f"{id(X)}-{s.start}") for s in spans]
+    return [
+        InMemory(X[s], Y[s], None if weights is None else weights[s], f"{id(X)}-{s.start}")
+        for s in spans
+    ]
 
 
 class TestShards(EngineContract):
@@ -77,7 +82,9 @@ def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
     sparse.save_npz(folder / "X.npz", X)
     sparse.save_npz(folder / "Y.npz", Y)
-    store = convert([folder / "X.npz"], folder / "store", rows=100, format="npz", labels=folder / "Y.npz")
+    store = convert(
+        [folder / "X.npz"], folder / "store", rows=100, format="npz", labels=folder / "Y.npz"
+    )
     assert len(store.shards) == 7
     return X, Y, store
 
@@ -91,7 +98,15 @@ def engine_of(store, **how):
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
     X, Y, store = stored
-    settings = recipe(method=method, n_components=5, n_oversamples=10, n_iter=2, solver=solver, tol=1e-6, max_iter=60)
+    settings = recipe(
+        method=method,
+        n_components=5,
+        n_oversamples=10,
+        n_iter=2,
+        solver=solver,
+        tol=1e-6,
+        max_iter=60,
+    )
     whole = embed(CpuEngine(append_constant(normalize_rows(X) if normalize else X), Y), settings)
     streamed = embed(engine_of(store, constant=True, normalize=normalize), settings)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
@@ -115,7 +130,9 @@ def test_only_the_features_that_occur(stored):
     narrow = engine_of(store, columns=used)
     expected = CpuEngine(X[:, used], Y)
     assert_allclose(narrow.gram(Z), expected.gram(Z), rtol=1e-4, atol=1e-3)
-    assert_allclose(narrow.column_sums("X", squared=True), expected.column_sums("X", squared=True), rtol=1e-6)
+    assert_allclose(
+        narrow.column_sums("X", squared=True), expected.column_sums("X", squared=True), rtol=1e-6
+    )
 
 
 def test_estimators_take_the_rows_of_a_store(stored):
@@ -137,7 +154,10 @@ def test_passes_are_counted(stored):
     before = engine.tally.passes
     engine.gram(Z)
     assert engine.tally.passes == before + 1
-    assert "passes over the data" in engine.tally.sentence() and "broadcast" not in engine.tally.sentence()
+    assert (
+        "passes over the data" in engine.tally.sentence()
+        and "broadcast" not in engine.tally.sentence()
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])

@@ -1,4 +1,6 @@
-"""The engine of devices: the products that every engine must do, in one block and in many, on one device and two."""
+"""The engine of devices: the products that every engine must do, in one block and in many, on one
+device and two.
+"""
 
 import numpy as np
 import pytest
@@ -73,7 +75,9 @@ def test_the_constant_feature_is_appended(place, kind):
 def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch):
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
-    settings = recipe(method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100)
+    settings = recipe(
+        method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100
+    )
     engine = place().engine(MemoryRows(data.X), data.Y, None)
     found = embed(engine, settings)
     expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None), settings)
@@ -90,7 +94,10 @@ def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch
 
 def test_two_devices_give_the_embedding_of_one():
     data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=2)
-    one, two = (embed(TorchEngine(data.X, data.Y, devices=devices), settings) for devices in (CPU_ONE, CPU_TWO))
+    one, two = (
+        embed(TorchEngine(data.X, data.Y, devices=devices), settings)
+        for devices in (CPU_ONE, CPU_TWO)
+    )
     assert_allclose(one.V, two.V, atol=1e-5)
     assert_allclose(one.sigma, two.sigma, rtol=1e-6)
 
@@ -105,14 +112,19 @@ def test_the_certificate_runs_on_a_device():
 
 def test_weights_leave_dense_features_as_they_are():
     rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((20, 4)), sparse.csr_array((rng.random((20, 3)) < 0.5).astype(np.float64))
+    X, Y = (
+        rng.standard_normal((20, 4)),
+        sparse.csr_array((rng.random((20, 3)) < 0.5).astype(np.float64)),
+    )
     engine = TorchEngine(X.copy(), Y, rng.choice([0.5, 2.0], 20))
     engine.cross_matrix()
     assert_array_equal(as_numpy(engine.X), X)
 
 
 def test_a_transpose_and_rows_of_a_sparse_matrix():
-    A = sparse.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), dtype=np.float32).tocsr()
+    A = sparse.random_array(
+        (40, 30), density=0.2, rng=np.random.default_rng(0), dtype=np.float32
+    ).tocsr()
     placed = Csr.of(A, CPU_ONE[0], torch.float32)
     assert_array_equal(placed.T.dense(torch.float32), A.toarray().T)
     assert_array_equal(placed[7:19].dense(torch.float32), A.toarray()[7:19])
@@ -163,6 +175,9 @@ def test_halving_covers_everything_once():
 @pytest.mark.parametrize("place", PLACES)
 def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(place):
     before = torch.backends.cuda.matmul.allow_tf32
-    with pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"), place().session():
+    with (
+        pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"),
+        place().session(),
+    ):
         raise torch.OutOfMemoryError("CUDA out of memory")
     assert torch.backends.cuda.matmul.allow_tf32 == before

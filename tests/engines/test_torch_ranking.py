@@ -14,7 +14,13 @@ from rembrandt.linalg.blocks import as_numpy
 from tests.devices import PLACES
 
 
-@given(st.integers(0, 2**20), st.integers(1, 7), st.integers(1, 60), st.sampled_from([2, 4]), st.booleans())
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 7),
+    st.integers(1, 60),
+    st.sampled_from([2, 4]),
+    st.booleans(),
+)
 def test_top_k_is_that_of_a_full_ranking(seed, k, c, group, holes):
     """Scores take few different values, so most are tied."""
     rng = np.random.default_rng(seed)
@@ -45,7 +51,9 @@ class Rows:
         return H
 
 
-@pytest.mark.parametrize("allowed", [None, np.array([1, 5, 70, 71, 299]), np.array([], dtype=np.int64)])
+@pytest.mark.parametrize(
+    "allowed", [None, np.array([1, 5, 70, 71, 299]), np.array([], dtype=np.int64)]
+)
 @pytest.mark.parametrize("place", PLACES)
 def test_the_best_labels_in_blocks(place, allowed, monkeypatch):
     for name, size in {"GROUP": 2, "LABELS": 70, "SCORES": 700}.items():
@@ -62,14 +70,21 @@ def test_the_best_labels_in_blocks(place, allowed, monkeypatch):
     known = expected[0].shape[1]
     assert labels.shape == scores.shape == (40, 8) and (labels[:, known:] == -1).all()
     if known:
-        assert (labels[:, :known] == expected[0]).mean() > 0.99, "except where rounding decides between two"
+        assert (labels[:, :known] == expected[0]).mean() > 0.99, (
+            "except where rounding decides between two"
+        )
         assert_allclose(scores[:, :known], expected[1], atol=1e-4)
 
 
 def test_rough_scores_choose_candidates_that_are_scored_again():
-    """As on a GPU: products in bfloat16 first, and still the labels and scores of full precision."""
+    """As on a GPU: products in bfloat16 first, and still the labels and scores of full
+    precision.
+    """
     rng = np.random.default_rng(0)
-    weights, bias = rng.standard_normal((32, 5000)).astype(np.float32), rng.standard_normal(5000).astype(np.float32)
+    weights, bias = (
+        rng.standard_normal((32, 5000)).astype(np.float32),
+        rng.standard_normal(5000).astype(np.float32),
+    )
     weights[:, 4000], bias[4000] = weights[:, 7], bias[7]  # equal scores
     H = rng.standard_normal((200, 32)).astype(np.float32)
     expected = full(weights, bias, H, 5)

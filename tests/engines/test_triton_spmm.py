@@ -8,7 +8,9 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+    os.environ.setdefault(
+        "TRITON_INTERPRET", "1"
+    )  # the same kernels, one program after the other, on the CPU
 pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
 from rembrandt.engines import triton_spmm  # noqa: E402
@@ -28,7 +30,9 @@ def test_product_agrees_with_scipy(width: int, piece: int, monkeypatch: pytest.M
     monkeypatch.setattr(triton_spmm, "PIECE", piece)
     rng = np.random.default_rng(width)
     A = sparse.random_array((12, 30), density=0.3, rng=rng, dtype=np.float32, format="csr")
-    A = sparse.csr_array(sparse.vstack([A, np.zeros((1, 30), dtype=np.float32), np.ones((1, 30), dtype=np.float32)]))
+    A = sparse.csr_array(
+        sparse.vstack([A, np.zeros((1, 30), dtype=np.float32), np.ones((1, 30), dtype=np.float32)])
+    )
     Z = rng.standard_normal((30, width)).astype(np.float32)
     found = (split(A) @ torch.as_tensor(Z, device=DEVICE)).cpu().numpy()
     np.testing.assert_allclose(found, A @ Z, rtol=1e-5, atol=1e-5)

@@ -24,7 +24,9 @@ SETTLED: dict[str, Any] = {
 
 
 def settled(**changes):
-    """Return `SETTLED` with changes; those to fields of `EmbeddingSettings` become part of ``embedding``."""
+    """Return `SETTLED` with changes; those to fields of `EmbeddingSettings` become part of
+    ``embedding``.
+    """
     own = {field.name for field in fields(EmbeddingSettings)} & changes.keys()
     settings = EmbeddingSettings(**{"leave_out": 0.0} | {name: changes.pop(name) for name in own})
     return SETTLED | {"embedding": settings} | changes
@@ -60,7 +62,9 @@ def directions(n=500, labels=12, d=16, seed=0, multiclass=False):
         Y = np.eye(labels, dtype=np.float32)[rng.integers(0, labels, n)]
     else:
         Y = (rng.random((n, labels)) < 0.12).astype(np.float32)
-    return Y @ np.random.default_rng(5).standard_normal((labels, d)) + 0.3 * rng.standard_normal((n, d)), Y
+    return Y @ np.random.default_rng(5).standard_normal((labels, d)) + 0.3 * rng.standard_normal(
+        (n, d)
+    ), Y
 
 
 def skewed(n=400, labels=30, d=20, multiclass=False, seed=0):
@@ -77,11 +81,17 @@ def skewed(n=400, labels=30, d=20, multiclass=False, seed=0):
 
 
 def words(n=300, labels=40, d=200, seed=0):
-    """Rows of words with one label: each label has two words of its own, and each row has some common words."""
+    """Rows of words with one label: each label has two words of its own, and each row has some
+    common words.
+    """
     rng = np.random.default_rng(seed)
     label = rng.integers(0, labels, n)
-    columns = np.hstack([2 * label[:, None] + rng.integers(0, 2, (n, 1)), rng.integers(2 * labels, d, (n, 5))])
-    X = sparse.csr_array((np.ones(columns.size), (np.repeat(np.arange(n), 6), columns.ravel())), shape=(n, d))
+    columns = np.hstack(
+        [2 * label[:, None] + rng.integers(0, 2, (n, 1)), rng.integers(2 * labels, d, (n, 5))]
+    )
+    X = sparse.csr_array(
+        (np.ones(columns.size), (np.repeat(np.arange(n), 6), columns.ravel())), shape=(n, d)
+    )
     X.sum_duplicates()
     Y = sparse.csr_array((np.ones(n, dtype=np.float32), (np.arange(n), label)), shape=(n, labels))
     return X.astype(np.float32), Y

@@ -28,7 +28,9 @@ def test_it_is_what_was_asked_for_and_predicts(fitted):
 def test_a_saved_model_predicts_the_same(fitted, tmp_path):
     model, X, _ = fitted
     model.save(tmp_path / "model")
-    for one, other in zip(model.predict_topk(X, 5), load(tmp_path / "model").predict_topk(X, 5), strict=True):
+    for one, other in zip(
+        model.predict_topk(X, 5), load(tmp_path / "model").predict_topk(X, 5), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 

@@ -31,7 +31,9 @@ def own_scores(fitted, X):
 
 
 class TestInput:
-    @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array])
+    @pytest.mark.parametrize(
+        "kind", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array]
+    )
     def test_sparse_features_give_the_model_of_dense_ones(self, kind):
         X, y = blobs()
         X[X < 0] = 0
@@ -47,7 +49,11 @@ class TestInput:
 
     @pytest.mark.parametrize(
         "names",
-        [np.array(["f", "b", "e", "a", "c", "d"]), np.array([30, 10, -5, 7, 0, 2]), np.array([0.5, 1, 2, 3, 4, 5]) * 2],
+        [
+            np.array(["f", "b", "e", "a", "c", "d"]),
+            np.array([30, 10, -5, 7, 0, 2]),
+            np.array([0.5, 1, 2, 3, 4, 5]) * 2,
+        ],
         ids=["strings", "integers", "floats"],
     )
     def test_classes_of_any_type(self, names):
@@ -78,15 +84,21 @@ class TestInput:
         assert sorted(fitted.classes_) == sorted(names)
         columns = [fitted.classes_.tolist().index(name) for name in names]
         expected = classifier().fit(X, Y)
-        assert_allclose(fitted.decision_function(X)[:, columns], expected.decision_function(X), atol=1e-4)
+        assert_allclose(
+            fitted.decision_function(X)[:, columns], expected.decision_function(X), atol=1e-4
+        )
         assert fitted.score(X, lists) == pytest.approx(expected.score(X, Y))
         assert_array_equal(fitted.predict(X).toarray()[:, columns], expected.predict(X))
         assert_array_equal(
-            classifier().fit(X, [set(entry) for entry in lists]).predict(X).toarray(), fitted.predict(X).toarray()
+            classifier().fit(X, [set(entry) for entry in lists]).predict(X).toarray(),
+            fitted.predict(X).toarray(),
         )
 
     def test_texts(self):
-        texts, y = ["red apple", "green apple", "red car", "fast car"] * 10, ["fruit", "fruit", "car", "car"] * 10
+        texts, y = (
+            ["red apple", "green apple", "red car", "fast car"] * 10,
+            ["fruit", "fruit", "car", "car"] * 10,
+        )
         fitted = classifier().fit(texts, y)
         assert fitted.predict(["an apple", "the car"]).tolist() == ["fruit", "car"]
         assert fitted.predict(np.array(["apple"], dtype=object)).tolist() == ["fruit"]
@@ -113,7 +125,9 @@ class TestInput:
         for decoder in ("ridge", "transpose"):
             fitted = classifier(decoder=decoder, decoder_ridge=1e-6, ridge=1e-6).fit(X, Y)
             found, _ = fitted.predict_topk(X, 4)
-            assert [set(row) for row in found.tolist()] == [set(range(4 * i, 4 * i + 4)) for i in range(12)]
+            assert [set(row) for row in found.tolist()] == [
+                set(range(4 * i, 4 * i + 4)) for i in range(12)
+            ]
 
     def test_a_label_without_examples(self):
         X, Y = several()
@@ -203,7 +217,9 @@ class TestTopK:
         labels, scores = fitted.predict_topk(X, 4)
         order = np.argsort(-fitted.decision_function(X), axis=1, kind="stable")[:, :4]
         assert_array_equal(labels, fitted.classes_[order])
-        assert_allclose(scores, np.take_along_axis(fitted.predict_proba(X), order, axis=1), rtol=1e-4, atol=1e-6)
+        assert_allclose(
+            scores, np.take_along_axis(fitted.predict_proba(X), order, axis=1), rtol=1e-4, atol=1e-6
+        )
         assert_array_equal(labels[:, 0], fitted.predict(X))
 
     @pytest.mark.parametrize("wrap", [list, tuple, set, np.array, iter], ids=lambda w: w.__name__)
@@ -236,14 +252,22 @@ class TestTopK:
             fitted.predict_topk(X, 0)
 
     def test_equal_scores_are_ranked_by_the_order_of_labels(self):
-        """Labels without examples all have the same score, and the lists of a scorer are in the order of labels."""
+        """Labels without examples all have the same score, and the lists of a scorer are in the
+        order of labels.
+        """
         X, Y = several()
-        fitted = classifier().fit(X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)]))
+        fitted = classifier().fit(
+            X, np.hstack([np.zeros((len(Y), 3), dtype=int), Y, np.zeros((len(Y), 3), dtype=int)])
+        )
         labels, _ = fitted.predict_topk(X, 14)
         empty = ~np.isin(labels, np.arange(3, 11))
-        assert_array_equal(labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1)))
+        assert_array_equal(
+            labels[empty].reshape(len(X), 6), np.tile([0, 1, 2, 11, 12, 13], (len(X), 1))
+        )
 
-    @pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "candidates"])  # it needs other scorers
+    @pytest.mark.parametrize(
+        "decoder", [name for name in DECODERS if name != "candidates"]
+    )  # it needs other scorers
     @pytest.mark.parametrize("method", ["rembrandt", "cs"])
     def test_every_decoder_predicts(self, decoder, method):
         X, y = blobs()
@@ -258,14 +282,22 @@ class TestTopK:
 class TestFit:
     def test_the_same_seed_gives_the_same_bits(self):
         X, Y = several()
-        for more in ({"decoder": "logistic"}, {"kernel": "gaussian", "n_random_features": 40}, {"method": "cs"}):
+        for more in (
+            {"decoder": "logistic"},
+            {"kernel": "gaussian", "n_random_features": 40},
+            {"method": "cs"},
+        ):
             first, second = (classifier(**{"random_state": 3} | more).fit(X, Y) for _ in range(2))
             assert_array_equal(
-                first.model_.embedding.decoder.weights, second.model_.embedding.decoder.weights, strict=True
+                first.model_.embedding.decoder.weights,
+                second.model_.embedding.decoder.weights,
+                strict=True,
             )
             assert_array_equal(first.predict_proba(X), second.predict_proba(X), strict=True)
             other = classifier(**more | {"random_state": 4}).fit(X, Y)
-            assert not np.array_equal(first.model_.embedding.decoder.weights, other.model_.embedding.decoder.weights)
+            assert not np.array_equal(
+                first.model_.embedding.decoder.weights, other.model_.embedding.decoder.weights
+            )
 
     @pytest.mark.parametrize("center", [False, True])
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca", "pca"])
@@ -290,7 +322,8 @@ class TestFit:
     def test_the_transpose_keeps_the_base_rates(self, method, center):
         """With centring the intercept is free, so predictions are right on average, at any rank.
 
-        Without it the constant feature is part of the regression, and all directions together are right on average.
+        Without it the constant feature is part of the regression, and all directions together are
+        right on average.
         """
         X, Y = several()
         Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that all rows have
@@ -302,7 +335,9 @@ class TestFit:
     def test_what_was_chosen_is_recorded(self):
         X, y = blobs(n=120)
         settings = EmbeddingSettings(n_random_features=30, max_epochs=5)
-        fitted = RembrandtClassifier(scorers=("embedding",), embedding=settings, random_state=0).fit(X, y)
+        fitted = RembrandtClassifier(
+            scorers=("embedding",), embedding=settings, random_state=0
+        ).fit(X, y)
         best = max(trial["quality"] for trial in fitted.selection_)
         [chosen] = [trial for trial in fitted.selection_ if trial["outcome"] == "chosen"]
         assert best > 0.9 and chosen["quality"] >= best - CHANCE
@@ -360,7 +395,9 @@ class TestBlend:
         train, (X, Y) = skewed(n=900), skewed(n=900, seed=1)
         found = {t: classifier(threshold=t).fit(*train) for t in (0.5, "micro", "macro")}
         for kind in ("micro", "macro"):
-            own, fixed = (f1_score(Y, found[t].predict(X), average=kind, zero_division=0) for t in (kind, 0.5))
+            own, fixed = (
+                f1_score(Y, found[t].predict(X), average=kind, zero_division=0) for t in (kind, 0.5)
+            )
             assert own > fixed
         assert np.shape(found["macro"].model_.threshold) == (30,)
         shown = {t: each.settings_["predict_threshold"] for t, each in found.items()}
@@ -382,7 +419,9 @@ class TestBlend:
     def test_probabilities_of_the_best_labels_are_those_of_all_labels(self, several_labels):
         X, Y = words(400, 30, 200)
         if several_labels:
-            Y = sparse.csr_array(((Y + Y[np.arange(len(Y.indptr) - 1)[::-1]]) > 0).astype(np.float32))
+            Y = sparse.csr_array(
+                ((Y + Y[np.arange(len(Y.indptr) - 1)[::-1]]) > 0).astype(np.float32)
+            )
         params = {"scorers": ("trees", "centroids"), "random_state": 0}
         fitted = RembrandtClassifier(**params).fit(X, Y if several_labels else Y.indices)
         columns, probabilities = fitted.top_columns(X, 5)

@@ -50,13 +50,17 @@ def test_the_same_predictions_on_every_device(device, decoder, several):
         **settled(n_components=6, n_random_features=60, normalize=True, max_epochs=6, **params)
     ).fit(X, y)
     there = clone(here).set_params(device=device).fit(X, y)
-    if here.model_.embedding is not None and there.model_.embedding is not None:  # the blend kept it
+    if (
+        here.model_.embedding is not None and there.model_.embedding is not None
+    ):  # the blend kept it
         assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-3)
     assert (there.top_columns(test, 12)[0] == here.top_columns(test, 12)[0]).mean() > 0.98
     there.device = "cpu"
     again = there.top_columns(test, 3)[0]
     there.device = device
-    assert (again == there.top_columns(test, 3)[0]).mean() > 0.99, "the model is the same wherever it predicts"
+    assert (again == there.top_columns(test, 3)[0]).mean() > 0.99, (
+        "the model is the same wherever it predicts"
+    )
     difference = np.abs(there.predict_proba(test) - here.predict_proba(test))
     assert difference.max() < 0.05
     assert (there.predict(test) != here.predict(test)).mean() < 0.03
@@ -66,7 +70,8 @@ def test_settings_are_chosen_on_a_device_too():
     X, y = blobs(n=600, d=20, c=5)
     settings = EmbeddingSettings(max_epochs=3)
     here, there = (
-        RembrandtClassifier(kernel=None, embedding=settings, random_state=0, device=d).fit(X, y) for d in ("cpu", TWO)
+        RembrandtClassifier(kernel=None, embedding=settings, random_state=0, device=d).fit(X, y)
+        for d in ("cpu", TWO)
     )
     assert len(here.selection_) == len(there.selection_)
     for there_too, one in zip(there.selection_, here.selection_, strict=True):
@@ -78,13 +83,17 @@ def test_a_search_runs_on_a_device_too():
     params = settled(scorers="auto", ridge="auto", n_components=4, kernel_scale=1.0, budget=1e5)
     here, there = (RembrandtClassifier(**params, device=d).fit(X, y) for d in ("cpu", TWO))
     assert here.selection_ and len(here.selection_) == len(there.selection_)
-    assert_allclose([t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05)
+    assert_allclose(
+        [t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_embedder_on_a_device(device):
     X, y = blobs()
-    here, there = (LabelEmbedder(5, n_iter=3, random_state=0, device=d).fit(X, y) for d in ("cpu", device))
+    here, there = (
+        LabelEmbedder(5, n_iter=3, random_state=0, device=d).fit(X, y) for d in ("cpu", device)
+    )
     for one in (there.embedding_, there.projection_, there.singular_values_, there.transform(X)):
         assert isinstance(one, np.ndarray)
     assert_allclose(there.embedding_, here.embedding_, atol=1e-3)
@@ -141,7 +150,8 @@ def test_work_on_the_cpu_never_imports_torch():
         "import sys, numpy as np; from rembrandt import RembrandtClassifier, LabelEmbedder\n"
         "X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 3\n"
         "for decoder in ('ridge', 'logistic', 'transpose'):\n"
-        "    RembrandtClassifier(preset='best', decoder=decoder, kernel=None).fit(X, y).predict(X)\n"
+        "    RembrandtClassifier(preset='best', decoder=decoder, kernel=None).fit(X, "
+        "y).predict(X)\n"
         "LabelEmbedder(2).fit(X, y).transform(X)\n"
         "print('torch' in sys.modules)"
     )

@@ -30,9 +30,13 @@ def test_attributes(method, center):
 @pytest.mark.parametrize("method", ["rembrandt", "plst", "cs", "cca"])
 @pytest.mark.parametrize("center", [False, True])
 def test_rows_are_projected_on_the_predicted_embedding_of_their_labels(method, center):
-    """With a very small ridge the regression is exact on average: the mean of H is the mean of YV."""
+    """With a very small ridge the regression is exact on average: the mean of H is the mean of
+    YV.
+    """
     X, Y = several()
-    embedder = LabelEmbedder(3, method=method, center=center, ridge=1e-6, random_state=0).fit(X + 2, Y)
+    embedder = LabelEmbedder(3, method=method, center=center, ridge=1e-6, random_state=0).fit(
+        X + 2, Y
+    )
     target = Y @ embedder.embedding_
     found = embedder.transform(X + 2)
     assert_allclose(found.mean(axis=0), target.mean(axis=0), atol=1e-3 * np.abs(target).max())
@@ -44,11 +48,15 @@ def test_rows_are_projected_on_the_predicted_embedding_of_their_labels(method, c
 def test_centring_is_the_embedding_of_centred_data(method):
     X, Y = several()
     X = X + 3
-    engine = LabelEmbedder(4, method=method, center=True, ridge=0.1, n_iter=4, random_state=0).fit(X, Y)
+    engine = LabelEmbedder(4, method=method, center=True, ridge=0.1, n_iter=4, random_state=0).fit(
+        X, Y
+    )
     Xc, Yc = X - X.mean(axis=0), Y - Y.mean(axis=0)
     G = Xc.T @ Xc
     problems = {
-        "rembrandt": Yc.T @ Xc @ np.linalg.solve(G + 0.1 * np.trace(G) / len(G) * np.eye(len(G)), Xc.T @ Yc),
+        "rembrandt": Yc.T
+        @ Xc
+        @ np.linalg.solve(G + 0.1 * np.trace(G) / len(G) * np.eye(len(G)), Xc.T @ Yc),
         "plst": Yc.T @ Yc,
         "pca": G,
     }
@@ -99,7 +107,9 @@ def test_certificate(method, center):
 
 def test_the_seed_decides_the_bits():
     X, Y = several()
-    first, second, other = (LabelEmbedder(3, n_iter=0, method="cs", random_state=s).fit(X, Y) for s in (1, 1, 2))
+    first, second, other = (
+        LabelEmbedder(3, n_iter=0, method="cs", random_state=s).fit(X, Y) for s in (1, 1, 2)
+    )
     assert_array_equal(first.projection_, second.projection_)
     assert not np.array_equal(first.projection_, other.projection_)
     generator = LabelEmbedder(3, random_state=np.random.RandomState(0)).fit(X, Y)
@@ -130,7 +140,9 @@ def test_a_wrong_parameter_is_named(setting, value):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_features_without_information(center):
-    """Constant features predict the base rates or, with centring, nothing; then the error says so."""
+    """Constant features predict the base rates or, with centring, nothing; then the error says
+    so.
+    """
     X, y = np.ones((60, 4)), np.arange(60) % 3
     try:
         found = LabelEmbedder("auto", center=center, random_state=0).fit(X, y)
@@ -149,7 +161,9 @@ def test_empty_columns_do_not_change_the_embedding(columns):
     assert_allclose(found.singular_values_, plain.singular_values_, rtol=1e-6)
     assert_allclose(np.abs(found.embedding_), np.abs(plain.embedding_), atol=1e-4)
     settings = EmbeddingSettings(leave_out=0.0, n_iter=4)
-    classifier = RembrandtClassifier(**SETTLED | {"n_components": 4, "embedding": settings}).fit(wide, Y)
+    classifier = RembrandtClassifier(**SETTLED | {"n_components": 4, "embedding": settings}).fit(
+        wide, Y
+    )
     assert_allclose(classifier.singular_values_, found.singular_values_, rtol=1e-6)
 
 

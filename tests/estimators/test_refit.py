@@ -17,7 +17,9 @@ SMALL = EmbeddingSettings(n_random_features=50)
 
 def refitted(classifier, data, **more):
     recipe = Recipe.from_json(classifier.settings_)
-    return RembrandtClassifier(**classifier.get_params(deep=False)).fit_dataset(data, recipe=recipe, **more)
+    return RembrandtClassifier(**classifier.get_params(deep=False)).fit_dataset(
+        data, recipe=recipe, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,9 @@ def test_the_same_examples_give_the_same_model_without_a_search(params, tmp_path
     fitted = RembrandtClassifier(**params).fit_dataset(data)
     fitted.save(tmp_path / "model")
     again = refitted(load(tmp_path / "model"), data)
-    assert again.selection_ == [] and Recipe.from_json(again.settings_) == Recipe.from_json(fitted.settings_)
+    assert again.selection_ == [] and Recipe.from_json(again.settings_) == Recipe.from_json(
+        fitted.settings_
+    )
     assert_array_equal(again.decision_function(data.texts), fitted.decision_function(data.texts))
     assert_array_equal(again.predict_proba(data.texts), fitted.predict_proba(data.texts))
 
@@ -45,7 +49,9 @@ def test_more_examples_bring_their_labels_and_words():
     part = part.align_labels([part.label_names[i] for i in np.unique(part.Y.indices)])
     fitted = RembrandtClassifier(embedding=SMALL, random_state=0).fit_dataset(part)
     again = refitted(fitted, data)
-    assert len(again.classes_) >= len(fitted.classes_) and len(again.text_.terms_) > len(fitted.text_.terms_)
+    assert len(again.classes_) >= len(fitted.classes_) and len(again.text_.terms_) > len(
+        fitted.text_.terms_
+    )
     assert again.n_train_ == data.n_examples
     kept, chosen = Recipe.from_json(again.settings_), Recipe.from_json(fitted.settings_)
     assert replace(kept, scorers=chosen.scorers) == chosen  # which scorers help is measured again

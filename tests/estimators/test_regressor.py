@@ -30,7 +30,9 @@ def test_a_nonlinear_regressor_learns_nonlinear_classes():
     X, y = xor()
     test = xor(300, seed=1)
     assert RembrandtClassifier(**PLAIN).fit(X, y).score(*test) < 0.6
-    assert RembrandtClassifier(**PLAIN, regressor=KNeighborsRegressor(5)).fit(X, y).score(*test) > 0.9
+    assert (
+        RembrandtClassifier(**PLAIN, regressor=KNeighborsRegressor(5)).fit(X, y).score(*test) > 0.9
+    )
 
 
 def test_a_linear_regressor_is_the_linear_path():
@@ -45,7 +47,9 @@ def test_a_linear_regressor_is_the_linear_path():
 
 def test_a_model_with_a_regressor_is_not_saved(tmp_path):
     X, Y = several()
-    classifier = RembrandtClassifier(**PLAIN, regressor=ExtraTreesRegressor(5, random_state=0)).fit(X, Y)
+    classifier = RembrandtClassifier(**PLAIN, regressor=ExtraTreesRegressor(5, random_state=0)).fit(
+        X, Y
+    )
     with pytest.raises(ModelError, match=r"pickle.*regressor=None"):
         classifier.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
@@ -67,7 +71,11 @@ def test_weights_reach_the_regressor():
 @pytest.mark.parametrize("place", PLACES)
 def test_predictions_go_to_a_device(place):
     X, Y = several()
-    model = RembrandtClassifier(**PLAIN, regressor=KNeighborsRegressor(5)).fit(X.astype(np.float32), Y).model_
+    model = (
+        RembrandtClassifier(**PLAIN, regressor=KNeighborsRegressor(5))
+        .fit(X.astype(np.float32), Y)
+        .model_
+    )
     assert_allclose(model.on(place()).probabilities(X), model.on(CPU).probabilities(X), atol=1e-2)
 
 

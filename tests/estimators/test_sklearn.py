@@ -19,7 +19,9 @@ ESTIMATORS = [
     LabelEmbedder(n_components="auto", random_state=0),
     RembrandtClassifier(**settled()),
     RembrandtClassifier(**settled(decoder="logistic", decoder_ridge=0.0)),
-    RembrandtClassifier(embedding=EmbeddingSettings(n_random_features=30, max_epochs=10), random_state=0),
+    RembrandtClassifier(
+        embedding=EmbeddingSettings(n_random_features=30, max_epochs=10), random_state=0
+    ),
     RembrandtClassifier(preset="fast", random_state=0),
     RembrandtClassifier(**settled(scorers=("trees", "embedding"), trees=TREES)),
 ]
@@ -28,12 +30,17 @@ ESTIMATORS = [
 def expected_failures(estimator):
     params = estimator.get_params(deep=False)
     if params.get("decoder") == "logistic":
-        reason = "rows are drawn in batches, and held-out rows end the fit: repeated rows are drawn more than once"
+        reason = (
+            "rows are drawn in batches, and held-out rows end the fit: repeated rows are drawn "
+            "more than once"
+        )
     elif params.get("scorers") == "auto" or params.get("trees") is not None:
         reason = "coordinate descent over the rows of a node ends before it has converged"
     else:
         return {}
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
+    }
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
@@ -64,7 +71,9 @@ def test_the_classifier_ends_a_pipeline():
 
 def test_grid_search_over_the_rank():
     X, y = blobs(noise=0.5)
-    search = GridSearchCV(RembrandtClassifier(**settled()), {"n_components": [1, 5]}, cv=3).fit(X, y)
+    search = GridSearchCV(RembrandtClassifier(**settled()), {"n_components": [1, 5]}, cv=3).fit(
+        X, y
+    )
     assert search.best_params_ == {"n_components": 5}, "six classes need more than one direction"
     assert search.best_estimator_.embedding_.shape[1] == 5
     found = search.cv_results_["mean_test_score"]

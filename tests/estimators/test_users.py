@@ -30,14 +30,20 @@ def test_lists_of_labels_in_cross_validation_and_search():
     y = label_array(LISTS)
     assert y.shape == (120,) and [each.tolist() for each in y] == LISTS
     assert cross_val_score(RembrandtClassifier(**FAST), TEXTS, y, cv=3).mean() > 0.9
-    assert [each.tolist() for each in label_array(pd.Series([["a"], "b", []]))] == [["a"], ["b"], []]
+    assert [each.tolist() for each in label_array(pd.Series([["a"], "b", []]))] == [
+        ["a"],
+        ["b"],
+        [],
+    ]
     search = GridSearchCV(
         RembrandtClassifier(**FAST, text=TextFeatures()),
         {"text__min_df": [1, 2], "text__ngram_range": [(1, 1), (1, 2)]},
         scoring=lambda model, X, y: model.score(X, y, measure="ndcg@3"),
         cv=2,
     ).fit(TEXTS, y)
-    assert search.best_score_ > 0.9 and search.best_estimator_.classes_.tolist() == [word.upper() for word in WORDS]
+    assert search.best_score_ > 0.9 and search.best_estimator_.classes_.tolist() == [
+        word.upper() for word in WORDS
+    ]
     assert set(search.predict(["apple dog"]).indices) == {0, 3}
 
 
@@ -60,10 +66,14 @@ def test_pipelines_weights_and_parameters():
     assert model.score(rows, Y) == pytest.approx(model.score(rows, Y, weights))
     first = weights.copy()
     first[1:] = 0
-    assert model.score(rows, Y, first, measure="r@3") == model.score(rows[[0]], Y[[0]], measure="r@3")
+    assert model.score(rows, Y, first, measure="r@3") == model.score(
+        rows[[0]], Y[[0]], measure="r@3"
+    )
 
 
-@pytest.mark.parametrize("measure", ["p@1", "p@2", "r@3", "f1@5", "ndcg@4", "psp@2", "micro_f1", "macro_f1"])
+@pytest.mark.parametrize(
+    "measure", ["p@1", "p@2", "r@3", "f1@5", "ndcg@4", "psp@2", "micro_f1", "macro_f1"]
+)
 def test_scores_of_all_measures(fitted, measure):
     assert 0.5 * (measure != "p@2") < fitted.score(TEXTS, LISTS, measure=measure) <= 1
     Y = indicators()
@@ -80,20 +90,33 @@ def test_measures_that_do_not_exist(fitted):
 
 def test_a_matrix_is_scored_over_the_columns_of_the_model():
     Y = indicators()[:, ::-1]
-    model = RembrandtClassifier(**FAST).fit(TEXTS, Y, classes=[word.upper() for word in reversed(WORDS)])
+    model = RembrandtClassifier(**FAST).fit(
+        TEXTS, Y, classes=[word.upper() for word in reversed(WORDS)]
+    )
     assert model.score(TEXTS, Y) > 0.9 and model.score(TEXTS, LISTS) == model.score(TEXTS, Y)
 
 
 def test_an_index_of_pandas_comes_back(fitted):
     series = pd.Series([*TEXTS[:4], "zzz"], index=["a", "b", "c", "d", "e"], name="text")
     found = fitted.predict_labels(series)
-    assert found.index.equals(series.index) and found["e"] == [] and found["a"] == fitted.predict_labels(TEXTS)[0]
+    assert (
+        found.index.equals(series.index)
+        and found["e"] == []
+        and found["a"] == fitted.predict_labels(TEXTS)[0]
+    )
     frame = fitted.predict_frame(series.rename_axis("key"), k=2)
-    assert list(frame.columns) == ["label", "name", "probability", "rank"] and frame.index.name == "key"
-    assert frame.index.tolist() == ["a", "a", "b", "b", "c", "c", "d", "d"] and frame["rank"].tolist()[:2] == [1, 2]
+    assert (
+        list(frame.columns) == ["label", "name", "probability", "rank"]
+        and frame.index.name == "key"
+    )
+    assert frame.index.tolist() == ["a", "a", "b", "b", "c", "c", "d", "d"] and frame[
+        "rank"
+    ].tolist()[:2] == [1, 2]
     assert frame.probability.between(0, 1).all()
     X = pd.DataFrame(np.eye(6)[[row[0] for row in CHOSEN]], index=np.arange(1000, 1120))
-    model = RembrandtClassifier(**FAST).fit(X, pd.Series([labels[0] for labels in LISTS], index=X.index))
+    model = RembrandtClassifier(**FAST).fit(
+        X, pd.Series([labels[0] for labels in LISTS], index=X.index)
+    )
     assert model.predict_labels(X).index.equals(X.index)
     assert model.predict_frame(X, k=99).groupby(level=0).size().eq(6).all()
 
@@ -112,8 +135,14 @@ def test_labels_by_threshold_are_those_of_predict(fitted):
         (pd.Series(["a", np.nan, "b"]), r"row 1 of X is nan.*fillna\(''\)"),
         (["a", None, "b"], "row 1 of X is None"),
         (["a", 3, "b"], "row 1 of X is int, not text"),
-        (pd.DataFrame({"title": ["a", "b", "c"]}), r"texts in 'title'; give that column, X\['title'\]"),
-        (pd.DataFrame({"a": ["x"] * 3, "b": ["y"] * 3, "n": [1, 2, 3]}), "texts in 'a', 'b'; join them"),
+        (
+            pd.DataFrame({"title": ["a", "b", "c"]}),
+            r"texts in 'title'; give that column, X\['title'\]",
+        ),
+        (
+            pd.DataFrame({"a": ["x"] * 3, "b": ["y"] * 3, "n": [1, 2, 3]}),
+            "texts in 'a', 'b'; join them",
+        ),
         ([], "X is empty"),
         ([["a", "b", "c"], np.eye(3)], r"give them as a tuple: \(texts, vectors\)"),
         ("one text", "put it in a list"),
@@ -127,7 +156,9 @@ def test_inputs_that_are_nearly_right(fitted, X, message):
 
 
 def test_texts_for_a_model_of_features():
-    model = RembrandtClassifier(**FAST).fit(np.eye(6)[[row[0] for row in CHOSEN]], [labels[0] for labels in LISTS])
+    model = RembrandtClassifier(**FAST).fit(
+        np.eye(6)[[row[0] for row in CHOSEN]], [labels[0] for labels in LISTS]
+    )
     with pytest.raises(DataError, match="fitted to features, not to texts"):
         model.predict(["apple"])
 

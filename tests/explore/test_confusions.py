@@ -30,7 +30,11 @@ def test_counts_agree_with_a_loop_over_rows():
         assert confusion.count == pairs[a, b] >= confusion.reverse == pairs.get((b, a), 0)
         assert confusion.rate == confusion.count / truth[:, a].sum()
         assert confusion.count + confusion.reverse > confusion.expected
-        wanted = [i for i in range(200) if truth[i, a] and not truth[i, b] and b in labels[i] and a not in labels[i]]
+        wanted = [
+            i
+            for i in range(200)
+            if truth[i, a] and not truth[i, b] and b in labels[i] and a not in labels[i]
+        ]
         assert confusion.examples == wanted
     assert len({frozenset((c.true, c.predicted)) for c in found}) == len(found)
 
@@ -43,7 +47,9 @@ def test_a_confused_pair_comes_before_a_label_that_is_always_predicted():
     truth[:40] = np.eye(8, dtype=int)[0]
     labels = np.column_stack([np.where(np.arange(n) < 40, 1, 2), np.full(n, -1)])
     first = confusions(truth, labels)[0]
-    assert (first.true, first.predicted, first.count, first.rate) == (0, 1, 40, 1.0) and len(first.examples) == 3
+    assert (first.true, first.predicted, first.count, first.rate) == (0, 1, 40, 1.0) and len(
+        first.examples
+    ) == 3
 
 
 def test_a_model_without_mistakes_confuses_nothing():

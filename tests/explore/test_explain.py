@@ -21,7 +21,9 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.tree_fit import fit_trees
 
 EXACT = 1e-4
-ROUNDING = 1e-3  # of log-odds, where random least-squares scores in single precision are near 0 or 1
+ROUNDING = (
+    1e-3  # of log-odds, where random least-squares scores in single precision are near 0 or 1
+)
 D, K, C = 60, 12, 25
 
 
@@ -40,7 +42,9 @@ def random_embedding(kernel, normalize, link, rng):
 def model_of(**scorers):
     weights = {name: (0.5, 1 / (1 + i), -0.3, 0.8) for i, name in enumerate(scorers)}
     counts = np.arange(C)
-    return Model(np.arange(C), False, scorers, Blend(weights, 0.2, -1.0), label_counts=counts, n_train=100)
+    return Model(
+        np.arange(C), False, scorers, Blend(weights, 0.2, -1.0), label_counts=counts, n_train=100
+    )
 
 
 def random_rows(n, rng):
@@ -48,7 +52,9 @@ def random_rows(n, rng):
 
 
 def explained(model, X, labels):
-    """Log-odds of the labels (n × m) as sums of contributions, and the contributions of every row."""
+    """Log-odds of the labels (n × m) as sums of contributions, and the contributions of every
+    row.
+    """
     labels = np.broadcast_to(labels, (X.shape[0], np.shape(labels)[-1]))
     parts = [explain_row(model, X[[i]], np.array(own)) for i, own in enumerate(labels)]
     sums = [part.base + part.values.sum(axis=0) + comparison for part, comparison in parts]
@@ -63,33 +69,47 @@ def test_contributions_sum_to_the_log_odds(kernel, normalize):
     X = random_rows(100, rng)
     labels = rng.integers(0, C, (100, 3))
     found, _ = explained(model, X, labels)
-    np.testing.assert_allclose(found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=ROUNDING)
+    np.testing.assert_allclose(
+        found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=ROUNDING
+    )
 
 
-@pytest.mark.parametrize("names", [("trees",), ("centroids",), ("trees", "centroids", "embedding")], ids="-".join)
+@pytest.mark.parametrize(
+    "names", [("trees",), ("centroids",), ("trees", "centroids", "embedding")], ids="-".join
+)
 @pytest.mark.parametrize("pairs", [1e9, 500.0], ids=["one-vs-all", "clusters"])
 @pytest.mark.parametrize("link", ["identity", "softmax", "sigmoid"])
 def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
     rng = np.random.default_rng(9)
     rows = as_rows(random_rows(200, rng))
-    Y = sparse.csr_array((np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C))
+    Y = sparse.csr_array(
+        (np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C)
+    )
     scorers = {
-        "trees": fit_trees(rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0, passes=10), 0),
+        "trees": fit_trees(
+            rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0, passes=10), 0
+        ),
         "centroids": fit_centroids(rows, Y),
         "embedding": random_embedding("gaussian", True, link, rng),
     }
     model = model_of(**{name: scorers[name] for name in names})
-    X = sparse.vstack([random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr")
+    X = sparse.vstack(
+        [random_rows(40, rng), sparse.csr_array((1, D), dtype=np.float32)], format="csr"
+    )
     labels = rng.integers(0, C, (41, 4))
     found, parts = explained(model, X, labels)
-    np.testing.assert_allclose(found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=EXACT)
+    np.testing.assert_allclose(
+        found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=EXACT
+    )
     assert max(np.abs(part.values).max(initial=0) for part in parts) > EXACT
 
 
 def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing():
     rng = np.random.default_rng(7)
     model = model_of(embedding=random_embedding("gaussian", False, "identity", rng))
-    X = sparse.vstack([sparse.csr_array((1, D), dtype=np.float32), random_rows(3, rng)], format="csr")
+    X = sparse.vstack(
+        [sparse.csr_array((1, D), dtype=np.float32), random_rows(3, rng)], format="csr"
+    )
     _, parts = explained(model, X, np.arange(C))
     comparison = explain_row(model, X[[0]], np.arange(C))[1]
     for part in parts:
@@ -98,7 +118,9 @@ def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing():
 
 
 def test_kernel_contributions_are_integrated_gradients():
-    """The closed form agrees with the integral of the gradient along the line, summed numerically."""
+    """The closed form agrees with the integral of the gradient along the line, summed
+    numerically.
+    """
     rng = np.random.default_rng(8)
     scorer = random_embedding("gaussian", False, "identity", rng)
     x = random_rows(1, rng).toarray().astype(np.float64)
@@ -107,7 +129,9 @@ def test_kernel_contributions_are_integrated_gradients():
     share = (np.arange(2000) + 0.5)[:, None] / 2000
     hidden = share * (x @ W[:-1]) + W[-1]
     slopes = -np.sin(hidden @ fourier.frequencies + fourier.offsets) * q[: len(fourier.offsets)]
-    gradient = (slopes @ fourier.frequencies.T).mean(axis=0) + fourier.linear * q[len(fourier.offsets) :]
+    gradient = (slopes @ fourier.frequencies.T).mean(axis=0) + fourier.linear * q[
+        len(fourier.offsets) :
+    ]
     wanted = x[0] * (W[:-1] @ gradient)
     row = sparse.csr_array(x)
     found = scorer.explain(row, np.array([3])).values[:, 0]
@@ -124,7 +148,10 @@ def test_a_model_on_a_device_has_the_same_explanations(kernel):
     X = random_rows(6, rng)
     moved = model.on(TorchPlace((torch.device("cpu"),), torch.float32))
     np.testing.assert_allclose(
-        explained(moved, X, np.arange(C))[0], explained(model, X, np.arange(C))[0], rtol=1e-4, atol=EXACT
+        explained(moved, X, np.arange(C))[0],
+        explained(model, X, np.arange(C))[0],
+        rtol=1e-4,
+        atol=EXACT,
     )
 
 
@@ -181,7 +208,12 @@ def test_a_document_adds_up(fitted):
     classifier, texts = fitted
     found = explain(classifier, texts[:2], [classifier.classes_[3]])[1][0].document(k=4)
     assert found["label"] == classifier.classes_[3] and len(found["words"]) == 4
-    total = found["base"] + found["comparison"] + found["rest"] + sum(word["contribution"] for word in found["words"])
+    total = (
+        found["base"]
+        + found["comparison"]
+        + found["rest"]
+        + sum(word["contribution"] for word in found["words"])
+    )
     assert total == pytest.approx(found["score"], abs=1e-9)
     sizes = [abs(word["contribution"]) for word in found["words"]]
     assert sizes == sorted(sizes, reverse=True)
@@ -190,7 +222,9 @@ def test_a_document_adds_up(fitted):
 @settings(deadline=None)
 @given(st.lists(st.text(alphabet="aA bİß_-é\n", max_size=12), min_size=1, max_size=4))
 def test_terms_are_found_where_they_were_written(texts):
-    """Every occurrence in lower case is its term, even where lower case is longer than the original."""
+    """Every occurrence in lower case is its term, even where lower case is longer than the
+    original.
+    """
     features = TextFeatures(weighting="hashed", n_features=2**20)
     spans = features.fit(texts).locate(texts)
     for document, column, start, stop in zip(*spans, strict=True):
@@ -205,13 +239,19 @@ def test_features_without_texts_have_names_or_numbers():
     X, y = random_rows(50, rng), rng.integers(0, 4, 50)
     classifier = RembrandtClassifier(n_components=3, decoder="transpose", random_state=0).fit(X, y)
     own = X[[0]].indices.tolist()
-    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {str(i) for i in own}
+    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {
+        str(i) for i in own
+    }
     classifier.feature_names_ = [f"feature {i}" for i in range(D)]
-    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {f"feature {i}" for i in own}
+    assert {word for word, _ in explain(classifier, X[:1], [2])[0][0].top(D)} == {
+        f"feature {i}" for i in own
+    }
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("decoder", "kernel"), [("transpose", None), ("ridge", "laplacian"), ("logistic", "gaussian")])
+@pytest.mark.parametrize(
+    ("decoder", "kernel"), [("transpose", None), ("ridge", "laplacian"), ("logistic", "gaussian")]
+)
 def test_real_predictions_are_explained(real_data, decoder, kernel):
     if not (real_data / "cooking").is_dir():
         pytest.skip("the cooking set is not in REMBRANDT_DATA")
@@ -230,7 +270,11 @@ def test_real_predictions_are_explained(real_data, decoder, kernel):
     known = np.diff(classifier.rows(texts).indptr) > 0  # a text without a known word has no labels
     texts = [text for text, each in zip(texts, known, strict=True) if each]
     found = explain(classifier, texts, k=3)
-    log_odds = np.take_along_axis(classifier.decision_function(texts), classifier.top_columns(texts, 3)[0], axis=1)
+    log_odds = np.take_along_axis(
+        classifier.decision_function(texts), classifier.top_columns(texts, 3)[0], axis=1
+    )
     known = [row for row, own in enumerate(found) if own]  # texts with a word of the model
     assert len(known) > 330
-    np.testing.assert_allclose([[each.score for each in found[row]] for row in known], log_odds[known], atol=EXACT)
+    np.testing.assert_allclose(
+        [[each.score for each in found[row]] for row in known], log_odds[known], atol=EXACT
+    )

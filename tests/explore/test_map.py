@@ -32,7 +32,9 @@ def test_vectors_are_scaled_so_that_inner_products_are_those_of_predictions():
     V, values = np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 2.0]]), np.array([4.0, 0.0])
     np.testing.assert_array_equal(scaled_vectors(Embedded(V, values)), [[2, 0], [2, 0], [0, 0]])
     assert scaled_vectors(Embedded(V, values, "cs")) is V
-    assert nearest_labels(unit_vectors(Embedded(V, values)), 5, [0])[0].tolist() == [[1, -1, -1, -1, -1]]
+    assert nearest_labels(unit_vectors(Embedded(V, values)), 5, [0])[0].tolist() == [
+        [1, -1, -1, -1, -1]
+    ]
 
 
 def test_neighbours_have_the_largest_cosines():
@@ -48,7 +50,9 @@ def test_neighbours_have_the_largest_cosines():
         np.testing.assert_allclose(found[row], np.sort(cosine[row])[::-1][:4], rtol=1e-5)
     allowed = np.arange(60) >= 50
     chosen, _ = nearest_labels(unit, 12, [13, 51, 7], allowed)
-    assert (chosen[0] >= 50).sum() == 10 and (chosen[1] >= 50).sum() == 9 and (chosen[2] == -1).all()
+    assert (
+        (chosen[0] >= 50).sum() == 10 and (chosen[1] >= 50).sum() == 9 and (chosen[2] == -1).all()
+    )
 
 
 @pytest.mark.parametrize("scorers", ["trees", "centroids", ("trees", "centroids")])
@@ -90,14 +94,21 @@ def test_what_is_written_can_be_read_back():
 
     names = ["a,b", 'say "x"', "$\\frac$", "Ärger", "e"]
     labels = LabelMap(
-        np.arange(5), names, [None, "title", None, None, None], np.arange(5)[::-1], np.eye(5, 2, dtype=np.float32)
+        np.arange(5),
+        names,
+        [None, "title", None, None, None],
+        np.arange(5)[::-1],
+        np.eye(5, 2, dtype=np.float32),
     )
     files = {suffix: io.BytesIO() for suffix in WRITERS}
     for suffix, file in files.items():
         WRITERS[suffix](labels, file)
         file.seek(0)
     table = pyarrow.csv.read_csv(files[".csv"])
-    assert table["label"].to_pylist() == names and table["x"].to_pylist() == labels.positions[:, 0].tolist()
+    assert (
+        table["label"].to_pylist() == names
+        and table["x"].to_pylist() == labels.positions[:, 0].tolist()
+    )
     arrays = np.load(files[".npz"])
     assert unpack_strings("names", arrays) == names
     np.testing.assert_array_equal(arrays["positions"], labels.positions)

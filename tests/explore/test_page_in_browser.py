@@ -10,22 +10,40 @@ from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.report import gather, render
 from tests.looks import check_looks
 
-HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
-SECTIONS = ("glance", "measures", "frequency", "shape", "map", "labels", "confusions", "explained", "settings")
+HOSTILE = (
+    "</script><img src=x "
+    "onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+)
+SECTIONS = (
+    "glance",
+    "measures",
+    "frequency",
+    "shape",
+    "map",
+    "labels",
+    "confusions",
+    "explained",
+    "settings",
+)
 
 
 @pytest.mark.parametrize(
-    ("scorer", "charts", "scheme", "width"), [("embedding", 4, "light", 1200), ("trees", 3, "dark", 390)]
+    ("scorer", "charts", "scheme", "width"),
+    [("embedding", 4, "light", 1200), ("trees", 3, "dark", 390)],
 )
 def test_a_browser_draws_the_page(browser, tmp_path, scorer, charts, scheme, width):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     names = [HOSTILE, *train.label_names[1:]]
-    train, test = (Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test))
+    train, test = (
+        Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test)
+    )
     classifier = RembrandtClassifier("fast", scorers=scorer, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a model")
     file = tmp_path / "report.html"
     file.write_text(render(contents), encoding="utf-8")
-    with browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 844}) as context:
+    with browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 844}
+    ) as context:
         page = context.new_page()
         page.goto(file.as_uri())
         check_looks(page)
@@ -36,7 +54,12 @@ def test_a_browser_draws_the_page(browser, tmp_path, scorer, charts, scheme, wid
     marks = sum(len(example["predictions"][0]["segments"]) for example in contents["explained"])
     assert drawn.count("<mark ") == marks > 0
     p1 = next(m["value"] for m in contents["metrics"] if m["name"] == "p@1")
-    assert float(re.search(r'<div class="value">([\d.]+)&nbsp;%', drawn)[1]) == pytest.approx(100 * p1, abs=0.06)
+    assert float(re.search(r'<div class="value">([\d.]+)&nbsp;%', drawn)[1]) == pytest.approx(
+        100 * p1, abs=0.06
+    )
     assert f'data-theme="{scheme}"' in drawn
-    assert "Its scores come from " + ("label trees" if scorer == "trees" else "the label embedding") in drawn
+    assert (
+        "Its scores come from " + ("label trees" if scorer == "trees" else "the label embedding")
+        in drawn
+    )
     assert "[object Object]" not in drawn

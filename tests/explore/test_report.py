@@ -15,7 +15,13 @@ from rembrandt.explore.report.contents import N_MAPPED, N_NEIGHBOURS, NAME, _cut
 from rembrandt.explore.report.page import as_data
 
 HOSTILE = "</script><script>alert(1)</script>"
-SETTLED = {"n_components": 12, "decoder": "ridge", "decoder_ridge": 0.1, "kernel": None, "normalize": True}
+SETTLED = {
+    "n_components": 12,
+    "decoder": "ridge",
+    "decoder_ridge": 0.1,
+    "kernel": None,
+    "normalize": True,
+}
 
 
 class Elements(HTMLParser):
@@ -43,7 +49,9 @@ def problem():
     texts = [f"{HOSTILE} & {text}" for text in test.texts]
     test = Dataset.from_arrays(Y=test.Y, texts=texts, label_names=names)
     train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_names=names)
-    return RembrandtClassifier(random_state=0, **SETTLED | {"scorers": "embedding"}).fit_dataset(train), test
+    return RembrandtClassifier(random_state=0, **SETTLED | {"scorers": "embedding"}).fit_dataset(
+        train
+    ), test
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +63,9 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     classifier, test = problem
     p1 = next(m for m in contents["metrics"] if m["name"] == "p@1")
     labels = classifier.top_columns(test.texts, 1)[0][:, 0]
-    assert p1["value"] == pytest.approx(np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)]))
+    assert p1["value"] == pytest.approx(
+        np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)])
+    )
     assert p1["low"] <= p1["value"] <= p1["high"] and p1["popular"] < p1["value"]
     assert len(contents["metrics"]) == 15 and len(contents["deciles"]) == 10
     assert sum(b["n"] for b in contents["calibration"]["bins"]) == 5 * test.n_examples
@@ -70,10 +80,19 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
 def test_explained_predictions_add_up_and_mark_their_text(contents):
     for example in contents["explained"]:
         for prediction in example["predictions"]:
-            total = prediction["base"] + prediction["comparison"] + sum(value for _, _, value in prediction["segments"])
-            assert total == pytest.approx(prediction["score"], abs=1e-3)  # each piece is rounded to five digits
+            total = (
+                prediction["base"]
+                + prediction["comparison"]
+                + sum(value for _, _, value in prediction["segments"])
+            )
+            assert total == pytest.approx(
+                prediction["score"], abs=1e-3
+            )  # each piece is rounded to five digits
             assert 0 < prediction["probability"] <= 1
-            assert all(0 <= start < stop <= len(example["text"]) for start, stop, _ in prediction["segments"])
+            assert all(
+                0 <= start < stop <= len(example["text"])
+                for start, stop, _ in prediction["segments"]
+            )
 
 
 def test_names_and_texts_stay_data(contents):
@@ -89,9 +108,13 @@ def test_names_and_texts_stay_data(contents):
 def test_the_page_asks_for_nothing(contents):
     page = render(contents)
     found = Elements(page)
-    assert {value for name, value in found.attributes if name in ("src", "href", "srcset", "action")} == {"#main"}
+    assert {
+        value for name, value in found.attributes if name in ("src", "href", "srcset", "action")
+    } == {"#main"}
     without_data = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
-    outside = set(re.findall(r"https?://[^\s\"'<>]+", without_data)) - {"http://www.w3.org/2000/svg"}
+    outside = set(re.findall(r"https?://[^\s\"'<>]+", without_data)) - {
+        "http://www.w3.org/2000/svg"
+    }
     assert not outside and "url(" not in without_data and "@import" not in without_data
     assert "default-src 'none'" in page
 
@@ -111,7 +134,10 @@ def test_labels_are_counted_and_ranked_by_f1(problem, contents):
     for rows, sign in ((contents["labels"]["best"], -1), (contents["labels"]["worst"], 1)):
         for row in rows:
             column = names.index(row["name"])
-            true, said = set(test.Y[:, [column]].nonzero()[0]), set(np.nonzero(predicted == column)[0])
+            true, said = (
+                set(test.Y[:, [column]].nonzero()[0]),
+                set(np.nonzero(predicted == column)[0]),
+            )
             assert row["true"] == len(true) and row["recall"] == len(true & said) / len(true)
             assert row["f1"] == pytest.approx(2 * len(true & said) / (len(true) + len(said)))
         assert rows == sorted(rows, key=lambda row: (sign * row["f1"], -row["true"]))
@@ -119,7 +145,9 @@ def test_labels_are_counted_and_ranked_by_f1(problem, contents):
     assert len(best) == len(worst) == 12 and not best & worst
 
 
-@pytest.mark.parametrize("value", ["<!--", "]]>", "\u2028", "\ud800", "&lt;", float("nan"), float("-inf")])
+@pytest.mark.parametrize(
+    "value", ["<!--", "]]>", "\u2028", "\ud800", "&lt;", float("nan"), float("-inf")]
+)
 def test_data_is_valid_json_without_markup(value):
     text = as_data({"value": [value]})
     assert not set("<>&\u2028\u2029") & set(text)
@@ -142,14 +170,20 @@ def test_classes_and_features_are_reported_too():
     render(contents)
 
 
-@pytest.mark.parametrize("scorers", [("trees",), ("trees", "centroids", "embedding")], ids=["fast", "blend"])
+@pytest.mark.parametrize(
+    "scorers", [("trees",), ("trees", "centroids", "embedding")], ids=["fast", "blend"]
+)
 def test_models_of_other_scorers_are_reported_too(scorers):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
-    classifier = RembrandtClassifier("fast", scorers=scorers, n_components=8, random_state=0).fit_dataset(train)
+    classifier = RembrandtClassifier(
+        "fast", scorers=scorers, n_components=8, random_state=0
+    ).fit_dataset(train)
     classifier.set_label_names({train.label_names[0]: ("A name", "What it means")})
     contents = gather(classifier, test, "a blend")
     rows = [row for part in ("best", "worst") for row in contents["labels"][part]]  # all labels
-    assert {row["description"] for row in rows} == {"", "What it means"} and contents["about"][0].startswith("Trained")
+    assert {row["description"] for row in rows} == {"", "What it means"} and contents["about"][
+        0
+    ].startswith("Trained")
     assert set(contents["model"]["scorers"]) <= set(scorers) and len(contents["map"]["x"]) == 20
     if "embedding" in contents["model"]["scorers"]:
         assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1

@@ -11,7 +11,9 @@ from rembrandt.features.encoder import NamedEncoder, load_encoder
 
 
 class Letters:
-    """Counts of the letters: a small encoder that knows words which the training texts do not have."""
+    """Counts of the letters: a small encoder that knows words which the training texts do not
+    have.
+    """
 
     name = "letters"
 
@@ -19,7 +21,9 @@ class Letters:
         self.width = width
 
     def encode(self, texts):
-        return [[float(text.lower().count(chr(97 + i))) for i in range(self.width)] for text in texts]
+        return [
+            [float(text.lower().count(chr(97 + i))) for i in range(self.width)] for text in texts
+        ]
 
 
 TEXTS = ["red apple", "green apple", "red car", "fast car"] * 10
@@ -31,7 +35,9 @@ def test_vectors_are_columns_of_equal_strength(weighting):
     plain = TextFeatures(weighting=weighting, n_features=64)
     both = TextFeatures(weighting=weighting, n_features=64, encoder=Letters())
     X, Z = plain.fit_transform(TEXTS), both.fit_transform(TEXTS)
-    assert both.n_encoded_ == 26 and both.n_features_out_ == plain.n_features_out_ + 26 == Z.shape[1]
+    assert (
+        both.n_encoded_ == 26 and both.n_features_out_ == plain.n_features_out_ + 26 == Z.shape[1]
+    )
     assert Z.dtype == np.float32
     assert_allclose(Z[:, : X.shape[1]].toarray(), X.toarray() * 0.5**0.5, rtol=1e-6)
     assert_allclose((Z.multiply(Z)).sum(axis=1), 1, rtol=1e-5)
@@ -39,18 +45,26 @@ def test_vectors_are_columns_of_equal_strength(weighting):
     names = both.get_feature_names_out()
     assert len(names) == Z.shape[1] and names[-1] == "encoder 25"
     assert both.transform([]).shape == (0, Z.shape[1])
-    again = TextFeatures(weighting=weighting, n_features=64, encoder=Letters()).fit_parts([TEXTS[:7], TEXTS[7:]])
+    again = TextFeatures(weighting=weighting, n_features=64, encoder=Letters()).fit_parts(
+        [TEXTS[:7], TEXTS[7:]]
+    )
     assert_array_equal(again.transform(TEXTS).toarray(), Z.toarray())
 
 
 def test_a_saved_model_names_its_encoder_and_needs_it(tmp_path):
-    classifier = RembrandtClassifier(text=TextFeatures(encoder=Letters()), random_state=0).fit(TEXTS, TAGS)
+    classifier = RembrandtClassifier(text=TextFeatures(encoder=Letters()), random_state=0).fit(
+        TEXTS, TAGS
+    )
     expected = classifier.predict_proba(TEXTS)
-    assert classifier.predict_topk(["cars"], k=1)[0][0, 0] == "vehicle", "a word that the training texts do not have"
+    assert classifier.predict_topk(["cars"], k=1)[0][0, 0] == "vehicle", (
+        "a word that the training texts do not have"
+    )
     classifier.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.text_.encoder.name == "letters" and again.text_.encoder.width == 26
-    with pytest.raises(DataError, match=r"the encoder 'letters', which gives vectors of 26 dimensions"):
+    with pytest.raises(
+        DataError, match=r"the encoder 'letters', which gives vectors of 26 dimensions"
+    ):
         again.predict(TEXTS)
     with pytest.raises(DataError, match="have 5 dimensions, and those of the fit had 26"):
         again.text_.set_encoder(Letters(5))
@@ -62,10 +76,14 @@ def test_a_saved_model_names_its_encoder_and_needs_it(tmp_path):
 
 
 def test_explanations_are_exact_and_name_the_encoder():
-    classifier = RembrandtClassifier(text=TextFeatures(encoder=Letters()), random_state=0).fit(TEXTS, TAGS)
+    classifier = RembrandtClassifier(text=TextFeatures(encoder=Letters()), random_state=0).fit(
+        TEXTS, TAGS
+    )
     found = explain(classifier, ["red apple"], k=1)[0][0]
     assert found.score == pytest.approx(classifier.decision_function(["red apple"]).max(), abs=1e-4)
-    assert [name for name, _ in found.top(30)].count("the encoder") == 1, "its dimensions mean nothing one by one"
+    assert [name for name, _ in found.top(30)].count("the encoder") == 1, (
+        "its dimensions mean nothing one by one"
+    )
 
 
 @pytest.mark.parametrize(

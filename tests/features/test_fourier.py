@@ -34,7 +34,9 @@ def kernel_of(kernel, H, h):
 def bandwidth(kernel, H):
     """The median over all pairs of different rows, in the kernel's own norm."""
     delta = differences(H)[np.triu_indices(len(H), 1)]
-    return np.median(np.abs(delta).sum(axis=1) if kernel == "laplacian" else np.linalg.norm(delta, axis=1))
+    return np.median(
+        np.abs(delta).sum(axis=1) if kernel == "laplacian" else np.linalg.norm(delta, axis=1)
+    )
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
@@ -53,14 +55,18 @@ def test_the_bandwidth_is_the_median_distance(kernel):
     H = rows(200)
     found = median_distance(H, kernel, np.random.default_rng(0))
     assert found == pytest.approx(bandwidth(kernel, H), rel=0.05)
-    assert median_distance(7 * H, kernel, np.random.default_rng(0)) == pytest.approx(7 * found, rel=1e-5)
+    assert median_distance(7 * H, kernel, np.random.default_rng(0)) == pytest.approx(
+        7 * found, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_map_does_not_depend_on_units(kernel):
     """The median brings every scale of the rows to the same features."""
     H = rows(50)
-    assert_allclose(draw(kernel, 100 * H, 20)(100 * H), draw(kernel, H, 20)(H), atol=2e-2, rtol=1e-3)
+    assert_allclose(
+        draw(kernel, 100 * H, 20)(100 * H), draw(kernel, H, 20)(H), atol=2e-2, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -78,12 +84,16 @@ def test_the_linear_part_is_as_long_as_the_cosines():
     H = rows(300)
     mapped = draw("gaussian", H, 2000)(H).astype(np.float64)
     assert_allclose(mapped[:, 2000:] / H, np.full_like(H, mapped[0, 2000] / H[0, 0]), rtol=1e-3)
-    cosines, linear = (np.mean(part**2) * part.shape[1] for part in (mapped[:, :2000], mapped[:, 2000:]))
+    cosines, linear = (
+        np.mean(part**2) * part.shape[1] for part in (mapped[:, :2000], mapped[:, 2000:])
+    )
     assert linear == pytest.approx(cosines, rel=0.05)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("H", [np.ones((10, 3)), np.zeros((10, 3)), np.ones((1, 3))], ids=["equal", "zero", "one row"])
+@pytest.mark.parametrize(
+    "H", [np.ones((10, 3)), np.zeros((10, 3)), np.ones((1, 3))], ids=["equal", "zero", "one row"]
+)
 def test_rows_without_a_distance_divide_nothing_by_zero(kernel, H):
     H = H.astype(np.float32)
     with np.errstate(all="raise"):

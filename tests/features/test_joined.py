@@ -18,10 +18,15 @@ TEXTS = ["red apple", "green apple", "red car", "fast car"] * 20
 def vectors(seed=0):
     """What the texts do not say: every second example is of another kind."""
     rng = np.random.default_rng(seed)
-    return (1000 * (2 * (np.arange(80) % 2)[:, None] - 1) + 100 * rng.standard_normal((80, 3))).astype(np.float32)
+    return (
+        1000 * (2 * (np.arange(80) % 2)[:, None] - 1) + 100 * rng.standard_normal((80, 3))
+    ).astype(np.float32)
 
 
-LABELS = [[kind, "odd" if i % 2 else "even"] for i, kind in enumerate(["fruit", "fruit", "vehicle", "vehicle"] * 20)]
+LABELS = [
+    [kind, "odd" if i % 2 else "even"]
+    for i, kind in enumerate(["fruit", "fruit", "vehicle", "vehicle"] * 20)
+]
 
 
 def test_blocks_have_the_same_strength():
@@ -32,7 +37,9 @@ def test_blocks_have_the_same_strength():
     assert sparse.issparse(found) and found.shape == (300, 13)
     for columns in (slice(0, 8), slice(8, 11)):
         assert row_sums_of_squares(found[:, columns]).mean() == pytest.approx(1, rel=1e-5)
-    assert_allclose(joined((X[:5], 50 * X[:5, :3], np.zeros((5, 2)))), found[:5].toarray(), rtol=1e-5)
+    assert_allclose(
+        joined((X[:5], 50 * X[:5, :3], np.zeros((5, 2)))), found[:5].toarray(), rtol=1e-5
+    )
 
 
 def test_only_a_tuple_of_texts_and_matrices_is_blocks():

@@ -1,4 +1,6 @@
-"""Encoders of real libraries, where they are installed: made here, saved, and loaded by name as users do."""
+"""Encoders of real libraries, where they are installed: made here, saved, and loaded by name as
+users do.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,12 @@ from rembrandt.features.encoder import LIBRARIES, load_encoder
 
 WORDS = ["red", "green", "blue", "apple", "pear", "plum", "car", "bus", "train"]
 KINDS = {"fruit": ("apple", "pear", "plum"), "vehicle": ("car", "bus", "train")}
-TRAIN = [(f"{colour} {word}", kind) for kind, words in KINDS.items() for word in words[:2] for colour in WORDS[:3]] * 5
+TRAIN = [
+    (f"{colour} {word}", kind)
+    for kind, words in KINDS.items()
+    for word in words[:2]
+    for colour in WORDS[:3]
+] * 5
 
 
 def tokenizer() -> Any:
@@ -27,7 +34,14 @@ def tokenizer() -> Any:
 
 def vectors() -> np.ndarray:
     """Fruit and vehicles point in opposite directions, and colours in none."""
-    kind = [0, 0, *(next((1 - 2 * i for i, words in enumerate(KINDS.values()) if w in words), 0) for w in WORDS)]
+    kind = [
+        0,
+        0,
+        *(
+            next((1 - 2 * i for i, words in enumerate(KINDS.values()) if w in words), 0)
+            for w in WORDS
+        ),
+    ]
     return np.column_stack([kind, np.full(len(kind), 0.1)]).astype(np.float32)
 
 
@@ -48,10 +62,14 @@ def name(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{library}:{folder}"
 
 
-def test_an_encoder_is_loaded_by_name_and_knows_words_that_the_texts_have_not(name: str, tmp_path: Path) -> None:
+def test_an_encoder_is_loaded_by_name_and_knows_words_that_the_texts_have_not(
+    name: str, tmp_path: Path
+) -> None:
     encoder = load_encoder(name)
     texts, labels = zip(*TRAIN, strict=True)
-    classifier = RembrandtClassifier(text=TextFeatures(encoder=encoder), random_state=0).fit(list(texts), list(labels))
+    classifier = RembrandtClassifier(text=TextFeatures(encoder=encoder), random_state=0).fit(
+        list(texts), list(labels)
+    )
     new = ["green plum", "plum", "train"]  # words of the encoder alone
     assert classifier.predict(new).tolist() == ["fruit", "fruit", "vehicle"]
     classifier.save(tmp_path / "model")
@@ -63,7 +81,9 @@ def test_an_encoder_is_loaded_by_name_and_knows_words_that_the_texts_have_not(na
     assert again.text_.n_encoded_ == 2
 
 
-def test_what_cannot_be_loaded_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_loaded_is_one_sentence(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     library = name.partition(":")[0]
     with pytest.raises(RembrandtError, match=f"{library} cannot load the encoder .*nothing"):

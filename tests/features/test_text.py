@@ -17,9 +17,17 @@ from rembrandt.errors import DataError
 from rembrandt.features import counting, terms, text
 from rembrandt.features.text import TextFeatures
 
-TEXTS = ["Vitamin C, vitamin D", "", "  the\tcat's  C_3 ", "été ÉTÉ 日本語 Ünï-cödé", "The vitamin of the cat", "!?"]
+TEXTS = [
+    "Vitamin C, vitamin D",
+    "",
+    "  the\tcat's  C_3 ",
+    "été ÉTÉ 日本語 Ünï-cödé",
+    "The vitamin of the cat",
+    "!?",
+]
 
-# few letters, so that words repeat; cases, digits, white space of several kinds, marks, and letters beyond the BMP
+# few letters, so that words repeat; cases, digits, white space of several kinds, marks, and letters
+# beyond the BMP
 characters = st.sampled_from(list("abAB_1 \t\n\x1c\u00a0\u2003-.,'éÉßİΣς日\u0301\U0001d400\ud800"))
 texts_lists = st.lists(st.text(characters, max_size=25), min_size=1, max_size=8)
 
@@ -41,7 +49,9 @@ def assert_same_rows(X, Y):
 @given(
     texts_lists,
     texts_lists,
-    st.sampled_from([("word", (1, 1)), ("word", (1, 2)), ("word", (2, 3)), ("char", (1, 2)), ("char", (3, 4))]),
+    st.sampled_from(
+        [("word", (1, 1)), ("word", (1, 2)), ("word", (2, 3)), ("char", (1, 2)), ("char", (3, 4))]
+    ),
     st.booleans(),
     st.sampled_from([1, 2, 0.0, 0.3, 0.5]),
     st.sampled_from([1.0, 1.0, 0.7, 3]),
@@ -58,14 +68,18 @@ def test_equals_sklearn(train, test, kind, lowercase, min_df, max_df):
     X = ours.fit_transform(train)
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
     assert_allclose(X.toarray(), expected.toarray(), rtol=1e-5, atol=1e-6)
-    assert_allclose(ours.transform(test).toarray(), twin.transform(test).toarray(), rtol=1e-5, atol=1e-6)
+    assert_allclose(
+        ours.transform(test).toarray(), twin.transform(test).toarray(), rtol=1e-5, atol=1e-6
+    )
     assert_same_rows(ours.transform(train), X)
 
 
 def test_stop_words_go_before_words_are_joined():
     twin = sklearn_twin("word", (1, 2), stop_words=["the", "of"])
     ours = TextFeatures(ngram_range=(1, 2), min_df=1, stop_words=["the", "of"])
-    assert_allclose(ours.fit_transform(TEXTS).toarray(), twin.fit_transform(TEXTS).toarray(), rtol=1e-5)
+    assert_allclose(
+        ours.fit_transform(TEXTS).toarray(), twin.fit_transform(TEXTS).toarray(), rtol=1e-5
+    )
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
     assert "vitamin cat" in ours.get_feature_names_out()
 
@@ -82,7 +96,9 @@ def test_rows_have_length_one_and_empty_documents_are_empty_rows():
     assert TextFeatures(min_df=1).fit(TEXTS).transform([]).shape == (0, X.shape[1])
 
 
-@pytest.mark.parametrize("options", [{}, {"analyzer": "char"}, {"weighting": "hashed", "n_features": 50}])
+@pytest.mark.parametrize(
+    "options", [{}, {"analyzer": "char"}, {"weighting": "hashed", "n_features": 50}]
+)
 def test_chunks_do_not_change_anything(monkeypatch, options):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(["ab", "b", "Cab", "dß"], rng.integers(0, 9))) for _ in range(60)]
@@ -186,7 +202,9 @@ def test_progress_is_reported():
 
 def test_white_space_and_word_tables_agree_with_str():
     everything = [chr(point) for point in range(0x110000)]
-    assert_array_equal(terms.code_points_matching(r"\s"), [character.isspace() for character in everything])
+    assert_array_equal(
+        terms.code_points_matching(r"\s"), [character.isspace() for character in everything]
+    )
     word = [character.isalnum() or character == "_" for character in everything]
     assert_array_equal(terms.code_points_matching(r"\w"), word)
 
@@ -221,7 +239,10 @@ def test_vocabulary_grows():
 def test_equals_sklearn_on_real_names(real_data):
     with gzip.open(real_data / "mesh" / "test.tsv.gz", "rt", encoding="utf-8") as file:
         names = [line.split("\t")[0] for line in file][1:]
-    ours, twin = TextFeatures("char", min_df=2), sklearn_twin("char", (3, 4), min_df=2, dtype=np.float32)
+    ours, twin = (
+        TextFeatures("char", min_df=2),
+        sklearn_twin("char", (3, 4), min_df=2, dtype=np.float32),
+    )
     difference = abs(ours.fit_transform(names) - twin.fit_transform(names))
     assert difference.max() < 1e-6
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
@@ -229,11 +250,15 @@ def test_equals_sklearn_on_real_names(real_data):
 
 @given(
     st.lists(texts_lists, min_size=1, max_size=4),
-    st.sampled_from([{"min_df": 1}, {"min_df": 2, "max_features": 3}, {"analyzer": "char", "min_df": 2}]),
+    st.sampled_from(
+        [{"min_df": 1}, {"min_df": 2, "max_features": 3}, {"analyzer": "char", "min_df": 2}]
+    ),
 )
 def test_texts_in_parts_teach_the_same_as_all_at_once(parts, how):
     try:
-        whole = TextFeatures(**how).fit([document for part in parts for document in part]).to_arrays()
+        whole = (
+            TextFeatures(**how).fit([document for part in parts for document in part]).to_arrays()
+        )
     except DataError:  # no term occurs often enough
         with pytest.raises(DataError):
             TextFeatures(**how).fit_parts(parts)

@@ -64,7 +64,9 @@ def test_gram_of_single_precision_is_summed_in_double():
 @settings(max_examples=25)
 @given(seeds, st.sampled_from(DTYPES), st.floats(0.3, 0.75))
 def test_top_eigenpairs(seed, dtype, decay):
-    """The error falls as (next eigenvalue beyond the block / σ)^(2 n_iter + 1): here far below the tolerance."""
+    """The error falls as (next eigenvalue beyond the block / σ)^(2 n_iter + 1): here far below the
+    tolerance.
+    """
     values = decay ** np.arange(40)
     A, U = with_spectrum(values, seed, dtype)
     V, sigma = randomized_eigh(lambda Q: A @ Q, start(40, 16, seed, dtype), rank=6, n_iter=2)
@@ -115,7 +117,11 @@ def test_generalised_problem(seed):
     A, _ = with_spectrum(0.5 ** np.arange(30), seed)
     B, _ = with_spectrum(np.linspace(0.5, 2, 30), seed + 1)
     V, sigma = randomized_eigh(
-        lambda Q: np.linalg.solve(B, A @ Q), start(30, 15, seed), rank=5, n_iter=3, metric=lambda Q: B @ Q
+        lambda Q: np.linalg.solve(B, A @ Q),
+        start(30, 15, seed),
+        rank=5,
+        n_iter=3,
+        metric=lambda Q: B @ Q,
     )
     values, exact = eigh(A, B)
     assert_allclose(sigma, values[::-1][:5], rtol=1e-6)
@@ -153,7 +159,9 @@ def test_certificate_bounds_the_true_errors(seed, n_iter, decay):
     assert (nearest <= certificate.residuals + 1e-12).all()
     left_out = np.linalg.norm(A - (V * sigma) @ V.T, 2)
     assert left_out <= certificate.remainder, "fails once in 10¹⁰"
-    assert certificate.remainder <= (8 * 2 * 50**0.5) ** 0.25 * left_out, "no looser than it says; a probe is below 2√c"
+    assert certificate.remainder <= (8 * 2 * 50**0.5) ** 0.25 * left_out, (
+        "no looser than it says; a probe is below 2√c"
+    )
     assert certificate.confidence == pytest.approx(1 - 1e-10)
 
 
@@ -169,11 +177,15 @@ def test_certificate_tells_a_wrong_basis():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_certificate_is_tight(dtype):
-    """Within a factor of 2.5 of the first eigenvalue left out, at any scale, where the spectrum falls."""
+    """Within a factor of 2.5 of the first eigenvalue left out, at any scale, where the spectrum
+    falls.
+    """
     for scale in (1e-9, 1.0, 1e9):
         values = scale * 0.97 ** np.arange(300)
         A, U = with_spectrum(values, dtype=dtype)
-        exact = certify(lambda Q, A=A: A @ Q, U[:, :8].astype(dtype), values[:8], start(300, 10, 1, dtype))
+        exact = certify(
+            lambda Q, A=A: A @ Q, U[:, :8].astype(dtype), values[:8], start(300, 10, 1, dtype)
+        )
         assert values[8] <= exact.remainder <= 2.5 * values[8]
 
 

@@ -1,4 +1,6 @@
-"""The squared hinge: the optimum that scikit-learn finds, on the features of a label's own examples or on all."""
+"""The squared hinge: the optimum that scikit-learn finds, on the features of a label's own examples
+or on all.
+"""
 
 import numpy as np
 import pytest
@@ -10,12 +12,17 @@ from rembrandt.linalg.sparse import normalize_rows
 
 
 def examples(n, d, seed):
-    """Rows of a few features each, and the rows of two labels: one has a word of its own, the other is rare."""
+    """Rows of a few features each, and the rows of two labels: one has a word of its own, the other
+    is rare.
+    """
     rng = np.random.default_rng(seed)
     X = sparse.random_array((n, d), density=0.1, rng=rng, dtype=np.float32, format="csr")
     X = normalize_rows(sparse.csr_array(X))
     score = X @ rng.normal(size=d)
-    return X, [np.flatnonzero(score > np.quantile(score, 0.9)), np.sort(rng.choice(n, 3, replace=False))]
+    return X, [
+        np.flatnonzero(score > np.quantile(score, 0.9)),
+        np.sort(rng.choice(n, 3, replace=False)),
+    ]
 
 
 def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=False):
@@ -27,7 +34,9 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
     found = squared_hinge(compact, (starts, rows), passes, 1e-4, threshold, all_features)
-    W = sparse.csr_array((found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)).toarray()
+    W = sparse.csr_array(
+        (found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)
+    ).toarray()
     return W, found[3]
 
 
@@ -41,7 +50,9 @@ def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, co
         own = np.flatnonzero(np.diff(X[pool if all_features else rows].tocsc().indptr))
         assert not np.delete(w, own).any()
         y = np.isin(pool, rows)
-        svc = LinearSVC(C=cost, tol=1e-6, max_iter=100_000, random_state=0).fit(X[pool][:, own].toarray(), y)
+        svc = LinearSVC(C=cost, tol=1e-6, max_iter=100_000, random_state=0).fit(
+            X[pool][:, own].toarray(), y
+        )
         np.testing.assert_allclose(w[own], svc.coef_[0], atol=2e-3)
         np.testing.assert_allclose(b, svc.intercept_[0], atol=2e-3)
 

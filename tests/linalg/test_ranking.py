@@ -25,13 +25,16 @@ few_values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, np.nan, np.inf, -np.inf
 
 @settings(max_examples=300)
 @given(
-    hnp.arrays(np.float32, st.tuples(st.integers(0, 4), st.integers(0, 20)), elements=few_values), st.integers(1, 12)
+    hnp.arrays(np.float32, st.tuples(st.integers(0, 4), st.integers(0, 20)), elements=few_values),
+    st.integers(1, 12),
 )
 def test_top_k_obeys_the_tie_rule(block, k):
     labels, scores = top_k(block, k)
     assert_array_equal(labels, brute_top_k(block, k))
     assert scores.dtype == np.float32
-    expected = np.where(labels >= 0, np.take_along_axis(np.pad(block, ((0, 0), (0, 1))), labels, axis=1), -np.inf)
+    expected = np.where(
+        labels >= 0, np.take_along_axis(np.pad(block, ((0, 0), (0, 1))), labels, axis=1), -np.inf
+    )
     assert_array_equal(scores, expected)
 
 

@@ -7,13 +7,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.linalg.eigen import gaussian
-from rembrandt.linalg.ridge import FLOOR, CholeskyRidge, ConjugateGradientRidge, SpectralPreconditioner, scaled
+from rembrandt.linalg.ridge import (
+    FLOOR,
+    CholeskyRidge,
+    ConjugateGradientRidge,
+    SpectralPreconditioner,
+    scaled,
+)
 
 from .operators import with_spectrum
 
 SIZE = 60
 STRENGTH = 0.05
-SPECTRUM = np.concatenate([[50.0, 20.0, 10.0], np.linspace(1, 0.01, SIZE - 3)])  # a few strong directions, a flat rest
+SPECTRUM = np.concatenate(
+    [[50.0, 20.0, 10.0], np.linspace(1, 0.01, SIZE - 3)]
+)  # a few strong directions, a flat rest
 
 
 def identity(size, dtype):
@@ -25,7 +33,9 @@ def conjugate(A, tol=1e-10, max_iter=200, strength=STRENGTH, preconditioned=True
     def gram(Z):
         return A @ Z
 
-    precondition = SpectralPreconditioner.of(gram, strength, gaussian(len(A), 20, 0).astype(A.dtype))
+    precondition = SpectralPreconditioner.of(
+        gram, strength, gaussian(len(A), 20, 0).astype(A.dtype)
+    )
     if not preconditioned:
         precondition = identity(SIZE, A.dtype)
     return ConjugateGradientRidge(gram, strength, precondition, tol=tol, max_iter=max_iter)
@@ -36,7 +46,9 @@ def dense(A, B, strength=STRENGTH):
 
 
 def true_residuals(A, B, Z):
-    left = B.astype(np.float64) - (A.astype(np.float64) + STRENGTH * np.eye(len(A))) @ Z.astype(np.float64)
+    left = B.astype(np.float64) - (A.astype(np.float64) + STRENGTH * np.eye(len(A))) @ Z.astype(
+        np.float64
+    )
     return np.linalg.norm(left, axis=0) / np.linalg.norm(B, axis=0)
 
 
@@ -80,7 +92,9 @@ def test_zero_columns_and_columns_solved_at_once():
 
 
 def test_columns_stop_on_their_own():
-    """Work shrinks with the columns that are done, and a hard column is solved as well as if it were alone."""
+    """Work shrinks with the columns that are done, and a hard column is solved as well as if it
+    were alone.
+    """
     A, U = with_spectrum(SPECTRUM)
     widths = []
 
@@ -89,22 +103,28 @@ def test_columns_stop_on_their_own():
         return A @ Z
 
     B = np.hstack([U[:, 5:14], np.random.default_rng(0).standard_normal((SIZE, 1))])
-    found = ConjugateGradientRidge(gram, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200).solve(B)
+    found = ConjugateGradientRidge(
+        gram, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200
+    ).solve(B)
     assert widths[0] == 10
     assert widths[-1] == 1
-    alone = ConjugateGradientRidge(lambda Z: A @ Z, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200).solve(
-        B[:, 9:]
-    )
+    alone = ConjugateGradientRidge(
+        lambda Z: A @ Z, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200
+    ).solve(B[:, 9:])
     assert_allclose(found[:, 9:], alone, rtol=1e-7, atol=1e-8)
     assert true_residuals(A, B, found).max() <= 1.1e-8
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 2**20), st.integers(1, 12), st.booleans(), st.sampled_from([1e-1, 1e-2, 1e-4]))
+@given(
+    st.integers(0, 2**20), st.integers(1, 12), st.booleans(), st.sampled_from([1e-1, 1e-2, 1e-4])
+)
 def test_the_residual_reported_is_the_residual_left(seed, max_iter, preconditioned, tol):
     A, U = with_spectrum(SPECTRUM, seed)
     rng = np.random.default_rng(seed)
-    B = np.hstack([U[:, 10:18] + 0.01 * rng.standard_normal((SIZE, 8)), rng.standard_normal((SIZE, 2))])
+    B = np.hstack(
+        [U[:, 10:18] + 0.01 * rng.standard_normal((SIZE, 8)), rng.standard_normal((SIZE, 2))]
+    )
     solver = conjugate(A, tol=tol, max_iter=max_iter, preconditioned=preconditioned)
     worst = true_residuals(A, B, solver.solve(B)).max()
     assert_allclose(solver.residual, worst, rtol=1e-4, atol=1e-12)
@@ -136,7 +156,9 @@ def test_degrees_of_freedom(strength):
     expected = np.trace(np.linalg.solve(A + strength * np.eye(SIZE), A))
     signs = np.sign(np.random.default_rng(0).standard_normal((SIZE, 400)))
     assert CholeskyRidge(A, strength).degrees_of_freedom(signs) == pytest.approx(expected, rel=1e-8)
-    assert conjugate(A, strength=strength).degrees_of_freedom(signs) == pytest.approx(expected, rel=0.05, abs=0.5)
+    assert conjugate(A, strength=strength).degrees_of_freedom(signs) == pytest.approx(
+        expected, rel=0.05, abs=0.5
+    )
 
 
 def test_probes_do_not_count_in_the_residual():
@@ -160,7 +182,9 @@ def energy(A, B, Z, strength):
 
 
 def unequal(decades, size=SIZE, n=200, dtype=np.float32):
-    """The Gram matrix of columns whose lengths go over ``decades`` orders of magnitude, and products with targets."""
+    """The Gram matrix of columns whose lengths go over ``decades`` orders of magnitude, and
+    products with targets.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, size)) * np.logspace(-decades / 2, decades / 2, size)
     return (X.T @ X).astype(dtype), (X.T @ rng.standard_normal((n, 6))).astype(dtype)
@@ -168,10 +192,15 @@ def unequal(decades, size=SIZE, n=200, dtype=np.float32):
 
 @pytest.mark.parametrize("decades", [4, 8, 12])
 def test_no_iterate_is_worse_than_the_one_before(decades):
-    """In single precision the preconditioner of such columns is wrong; with the usual step the iteration diverges."""
+    """In single precision the preconditioner of such columns is wrong; with the usual step the
+    iteration diverges.
+    """
     A, B = unequal(decades)
     strength = 1e-6 * float(np.trace(A)) / SIZE
-    errors = [energy(A, B, conjugate(A, tol=0, max_iter=m, strength=strength).solve(B), strength) for m in range(1, 12)]
+    errors = [
+        energy(A, B, conjugate(A, tol=0, max_iter=m, strength=strength).solve(B), strength)
+        for m in range(1, 12)
+    ]
     assert (errors[0] < 0).all(), "better than zero"
     assert (np.diff(errors, axis=0) <= 1e-3 * np.abs(errors[0])).all()
 
@@ -183,19 +212,31 @@ def test_columns_of_any_length_are_solved_alike(decades, ridge):
     wide, diagonal = A.astype(np.float64), np.diag(A).astype(np.float64)
     strength = ridge * np.trace(wide) / SIZE
     S = 1 / np.sqrt(diagonal + strength)
-    exact = S[:, None] * dense(S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * B, 0.0)
+    exact = S[:, None] * dense(
+        S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * B, 0.0
+    )
     factored = CholeskyRidge(A, strength)
-    assert_allclose(factored.solve(B) / S[:, None], exact / S[:, None], atol=1e-5 * np.abs(exact / S[:, None]).max())
+    assert_allclose(
+        factored.solve(B) / S[:, None],
+        exact / S[:, None],
+        atol=1e-5 * np.abs(exact / S[:, None]).max(),
+    )
     assert factored.residual < 1e-6
     scale = S[:, None].astype(np.float32)
     gram = scaled(lambda Z: A @ Z, strength, scale)
     precondition = SpectralPreconditioner.of(gram, 0.0, gaussian(SIZE, 20, 0))
-    solver = ConjugateGradientRidge(gram, 0.0, precondition, tol=1e-4, max_iter=60, scale=scale, ridge=strength)
+    solver = ConjugateGradientRidge(
+        gram, 0.0, precondition, tol=1e-4, max_iter=60, scale=scale, ridge=strength
+    )
     found = solver.solve(B)
     assert solver.residual <= 1e-4
-    assert_allclose(found / S[:, None], exact / S[:, None], atol=2e-3 * np.abs(exact / S[:, None]).max())
+    assert_allclose(
+        found / S[:, None], exact / S[:, None], atol=2e-3 * np.abs(exact / S[:, None]).max()
+    )
     identity = np.eye(SIZE, dtype=np.float32)
-    expected = np.trace(dense(S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * wide * S, 0.0))
+    expected = np.trace(
+        dense(S[:, None] * wide * S + np.diag(strength * S**2), S[:, None] * wide * S, 0.0)
+    )
     assert solver.degrees_of_freedom(SIZE**0.5 * identity) == pytest.approx(expected, rel=1e-2)
     assert factored.degrees_of_freedom(identity) == pytest.approx(expected, rel=1e-6)
 
@@ -214,7 +255,9 @@ def test_repeated_columns_without_a_ridge():
 
 @pytest.mark.parametrize("apart", [1e-5, 1e-6])
 def test_what_the_floor_hides_is_reported(apart):
-    """Two columns differ by less than the floor lets through, and that difference is what predicts the target."""
+    """Two columns differ by less than the floor lets through, and that difference is what predicts
+    the target.
+    """
     rng = np.random.default_rng(0)
     common, difference = rng.standard_normal((2, 500))
     X = np.stack([common, common + apart * difference], axis=1)

@@ -75,7 +75,8 @@ def test_dense_and_sparse_products_agree():
 
 def test_as_csr_sums_and_sorts_a_copy():
     untidy = sparse.csr_array(
-        (np.float32([1, 2, 3, 4]), np.array([3, 0, 3, 1], dtype=np.int64), np.array([0, 3, 4])), shape=(2, 4)
+        (np.float32([1, 2, 3, 4]), np.array([3, 0, 3, 1], dtype=np.int64), np.array([0, 3, 4])),
+        shape=(2, 4),
     )
     found = as_csr(untidy)
     assert_array_equal(found.toarray(), [[2, 0, 0, 4], [0, 4, 0, 0]])
@@ -123,4 +124,6 @@ def test_a_row_is_normalized_whatever_the_size_of_the_others(exponents):
     expected = np.tile(np.float32([[0.6, 0.8]]), (len(rows), 1))
     assert_allclose(normalize_rows(rows), expected, rtol=1e-5)
     assert_allclose(normalize_rows(sparse.csr_array(rows)).toarray(), expected, rtol=1e-5)
-    assert_allclose(row_sums_of_squares(sparse.csr_array(rows)), row_sums_of_squares(rows), rtol=1e-6)
+    assert_allclose(
+        row_sums_of_squares(sparse.csr_array(rows)), row_sums_of_squares(rows), rtol=1e-6
+    )

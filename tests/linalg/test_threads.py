@@ -10,7 +10,9 @@ from rembrandt.linalg.threads import at_most, cpu_count, n_threads
 
 
 def blas() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 @pytest.mark.parametrize("asked", [None, "2"])

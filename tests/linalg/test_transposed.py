@@ -1,4 +1,6 @@
-"""Products with the transpose of a sparse matrix, however its rows and the block's columns are cut."""
+"""Products with the transpose of a sparse matrix, however its rows and the block's columns are
+cut.
+"""
 
 from unittest import mock
 
@@ -16,7 +18,13 @@ from rembrandt.linalg.transposed import Transposed
 from .strategies import DTYPES, assert_product, csr_matrices
 
 
-@given(csr_matrices(), st.integers(0, 5), st.sampled_from(DTYPES), st.integers(1, 13), st.integers(1, 6))
+@given(
+    csr_matrices(),
+    st.integers(0, 5),
+    st.sampled_from(DTYPES),
+    st.integers(1, 13),
+    st.integers(1, 6),
+)
 def test_product_is_scipys(A, width, dtype, rows, slab):
     U = np.random.default_rng(0).standard_normal((A.shape[0], width)).astype(dtype)
     with mock.patch.object(module, "ROWS", rows), mock.patch.object(module, "SLAB", slab):

@@ -7,7 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'rembrandt[gpu]'")
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # the same kernels, one program after the other, on the CPU
+    os.environ.setdefault(
+        "TRITON_INTERPRET", "1"
+    )  # the same kernels, one program after the other, on the CPU
 pytest.importorskip("triton", reason="triton is not installed: it comes with torch's CUDA builds")
 
 from rembrandt.linalg import triton_columns as fused  # noqa: E402
@@ -18,13 +20,18 @@ SHAPES = [(1, 1), (7, 130), (513, 3), (1030, 9)]
 
 def blocks(shape: tuple[int, int], count: int) -> list[torch.Tensor]:
     rng = np.random.default_rng(0)
-    return [torch.as_tensor(rng.standard_normal(shape), dtype=torch.float32, device=DEVICE) for _ in range(count)]
+    return [
+        torch.as_tensor(rng.standard_normal(shape), dtype=torch.float32, device=DEVICE)
+        for _ in range(count)
+    ]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dots_of_columns(shape: tuple[int, int]) -> None:
     A, B = blocks(shape, 2)
-    torch.testing.assert_close(fused.column_dots(A, B), (A.double() * B.double()).sum(dim=0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        fused.column_dots(A, B), (A.double() * B.double()).sum(dim=0), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)

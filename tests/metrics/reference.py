@@ -24,6 +24,10 @@ def evaluate(truth, labels, counts, n_train, A, B, ks):
             ndcg += gain / best if best else 0.0
             gained += sum(inverse[label] for label in ranked if label in true)
             ideal += sum(sorted((inverse[label] for label in true), reverse=True)[:k])
-        table |= {f"p@{k}": hits / n / k, f"ndcg@{k}": ndcg / n, f"psp@{k}": gained / ideal if ideal else 0.0}
+        table |= {
+            f"p@{k}": hits / n / k,
+            f"ndcg@{k}": ndcg / n,
+            f"psp@{k}": gained / ideal if ideal else 0.0,
+        }
         table |= {f"r@{k}": recall / max(labelled, 1), f"f1@{k}": f1 / max(labelled, 1)}
     return table | {"error": 1 - table["p@1"]}

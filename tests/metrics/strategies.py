@@ -7,7 +7,9 @@ from scipy import sparse
 
 @st.composite
 def problems(draw, max_rows=8, max_labels=9):
-    """Truth (rows may be empty), predictions without repetition and with some -1, counts, n_train."""
+    """Truth (rows may be empty), predictions without repetition and with some -1, counts,
+    n_train.
+    """
     n, c = draw(st.integers(1, max_rows)), draw(st.integers(1, max_labels))
     k = draw(st.integers(1, c))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

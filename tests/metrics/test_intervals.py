@@ -25,7 +25,9 @@ def test_every_measure_lies_in_its_interval_and_the_seed_decides():
     table, terms = evaluate(truth, labels, *rest), row_terms(truth, labels, *rest)
     intervals = bootstrap(terms, 200)
     assert set(terms) - {"hit"} == set(table) - {"error"}
-    assert all(low <= table.get(name, table["p@1"]) <= high for name, (low, high) in intervals.items())
+    assert all(
+        low <= table.get(name, table["p@1"]) <= high for name, (low, high) in intervals.items()
+    )
     assert bootstrap(terms, 200) == intervals != bootstrap(terms, 200, seed=1)
 
 

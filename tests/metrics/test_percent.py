@@ -11,9 +11,13 @@ from rembrandt.metrics.percent import percent, probability
 @given(st.floats(0, 1), st.integers(0, 4))
 def test_only_what_is_certain_looks_certain(share, digits):
     text = percent(share, digits).removesuffix(" %")
-    assert (text == f"{100:.{digits}f}") == (share == 1) and (text == f"{0:.{digits}f}") == (share == 0)
+    assert (text == f"{100:.{digits}f}") == (share == 1) and (text == f"{0:.{digits}f}") == (
+        share == 0
+    )
     if text[0] in "<>":
-        assert (100 * share < float(text[1:])) if text[0] == "<" else (100 * share > float(text[1:]))
+        assert (
+            (100 * share < float(text[1:])) if text[0] == "<" else (100 * share > float(text[1:]))
+        )
     else:
         assert abs(float(text) - 100 * share) <= 0.5 * 10.0**-digits + 1e-9
     number = probability(share)

@@ -22,13 +22,17 @@ RANKED = np.array([[0, 1, 2], [2, 1, -1], [3, 0, 1]])
 def test_precision_by_hand():
     assert precision_at_k(TRUTH, RANKED, 1) == pytest.approx(1 / 3)
     assert precision_at_k(TRUTH, RANKED, 3) == pytest.approx((2 + 1 + 0) / 9)
-    assert precision_at_k(TRUTH, RANKED, 5) == pytest.approx((2 + 1 + 0) / 15), "missing predictions are misses"
+    assert precision_at_k(TRUTH, RANKED, 5) == pytest.approx((2 + 1 + 0) / 15), (
+        "missing predictions are misses"
+    )
 
 
 def test_ndcg_by_hand():
     second, third = 1 / math.log2(3), 1 / math.log2(4)
     assert ndcg_at_k(TRUTH, RANKED, 1) == pytest.approx(1 / 3)
-    assert ndcg_at_k(TRUTH, RANKED, 3) == pytest.approx(((1 + third) / (1 + second) + second / 1 + 0) / 3)
+    assert ndcg_at_k(TRUTH, RANKED, 3) == pytest.approx(
+        ((1 + third) / (1 + second) + second / 1 + 0) / 3
+    )
 
 
 def test_ndcg_counts_labels_without_a_column():
@@ -46,7 +50,9 @@ def test_no_rows_and_no_labels():
 
 
 def test_stored_zeros_and_duplicates_are_not_labels():
-    untidy = sparse.csr_array((np.array([1, 0, 1, 1]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3))
+    untidy = sparse.csr_array(
+        (np.array([1, 0, 1, 1]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3)
+    )
     assert precision_at_k(untidy, np.array([[0], [1]]), 1) == 0.5
     assert untidy.nnz == 4, "the caller's matrix is left as it was"
 

@@ -11,7 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.errors import DataError
-from rembrandt.metrics import evaluate, f1_scores, inverse_propensity, largest_precision, most_popular, psp_at_k
+from rembrandt.metrics import (
+    evaluate,
+    f1_scores,
+    inverse_propensity,
+    largest_precision,
+    most_popular,
+    psp_at_k,
+)
 
 from . import reference
 from .strategies import problems
@@ -34,7 +41,9 @@ def test_psp_by_hand():
     assert psp_at_k(truth, labels, 1, inverse) == pytest.approx(1 / (4 + 2))
     assert psp_at_k(truth, labels, 2, inverse) == pytest.approx((1 + 4 + 2) / (1 + 4 + 2))
     assert psp_at_k(sparse.csr_array((3, 3)), labels, 1, inverse) == 0.0
-    assert psp_at_k(truth, labels, 2, inverse, [1, 0, 3], 5.0) == pytest.approx(7 / (5 + 4 + 2 + 10))
+    assert psp_at_k(truth, labels, 2, inverse, [1, 0, 3], 5.0) == pytest.approx(
+        7 / (5 + 4 + 2 + 10)
+    )
 
 
 @given(problems(), st.sampled_from([(0.55, 1.5), (0.5, 0.4), (0.6, 2.6)]))
@@ -75,7 +84,9 @@ def test_mismatched_counts_are_refused():
 def test_a_large_problem_is_never_made_dense():
     n, c = 100_000, 200_000
     rng = np.random.default_rng(0)
-    truth = sparse.csr_array((np.ones(n * 3), rng.integers(0, c, n * 3), np.arange(n + 1) * 3), shape=(n, c))
+    truth = sparse.csr_array(
+        (np.ones(n * 3), rng.integers(0, c, n * 3), np.arange(n + 1) * 3), shape=(n, c)
+    )
     labels = (rng.integers(0, c - 5, (n, 1)) + np.arange(5)).astype(np.int32)
     tracemalloc.start()
     try:
@@ -98,7 +109,9 @@ def test_f1_of_sets_is_that_of_scikit_learn(problem, seed):
     dense[rows, kept[rows, ranks]] = 1
     used = known.any(axis=0) | dense.any(axis=0)
     found = f1_scores(truth, kept)
-    assert found["micro_f1"] == pytest.approx(f1_score(known, dense, average="micro", zero_division=0))
+    assert found["micro_f1"] == pytest.approx(
+        f1_score(known, dense, average="micro", zero_division=0)
+    )
     each = f1_score(known, dense, average=None, zero_division=0)
     assert found["macro_f1"] == pytest.approx(np.atleast_1d(each)[used].mean() if used.any() else 0)
     unseen = rng.integers(0, 2, truth.shape[0])

@@ -1,4 +1,6 @@
-"""What `describe` says of a model: numbers as they are in it, and nothing of a part that it does not have."""
+"""What `describe` says of a model: numbers as they are in it, and nothing of a part that it does
+not have.
+"""
 
 import json
 
@@ -27,15 +29,24 @@ def test_every_number_is_that_of_the_model(fitted, tmp_path):
     assert (facts["n_examples"], facts["n_labels"], facts["n_features"]) == (500, 12, 16)
     assert facts["labels_per_example"] == model.label_counts.sum() / 500
     assert "500 examples (features, 16 columns); 12 labels" in facts["words"]
-    own = next(each for each in model.settings["blends"] if set(each["scorers"]) == set(model.scorers))
-    assert found["quality"]["p@1"] == own["p@1"] and found["quality"]["held_out"] == own["held_out"] > 0
+    own = next(
+        each for each in model.settings["blends"] if set(each["scorers"]) == set(model.scorers)
+    )
     assert (
-        found["threshold"]["value"]["smallest"] == model.threshold.min() and "of its own" in found["threshold"]["words"]
+        found["quality"]["p@1"] == own["p@1"]
+        and found["quality"]["held_out"] == own["held_out"] > 0
+    )
+    assert (
+        found["threshold"]["value"]["smallest"] == model.threshold.min()
+        and "of its own" in found["threshold"]["words"]
     )
     assert found["versions"]["fitted_with"] == found["versions"]["this"]
     sizes = {part["name"]: part["bytes"] for part in found["parts"]}
     assert sizes["labels"] > 0 and len(sizes) == len(model.scorers) + 1
-    fitted.save(tmp_path / "model", extra={"reading": {"text": ["a"], "labels": "b", "label_separator": "|"}})
+    fitted.save(
+        tmp_path / "model",
+        extra={"reading": {"text": ["a"], "labels": "b", "label_separator": "|"}},
+    )
     again = load(tmp_path / "model").describe()
     assert "labels in b, separated by '|'" in again["reading"]["words"]
     assert again["blends"] == found["blends"] and again["parts"] == found["parts"]
@@ -43,16 +54,22 @@ def test_every_number_is_that_of_the_model(fitted, tmp_path):
 
 def test_one_winner_is_marked_among_the_blends_and_one_for_each_scorer_among_the_candidates(fitted):
     found = fitted.describe()
-    assert [set(each["scorers"]) for each in found["blends"] if each["chosen"]] == [set(fitted.model_.scorers)]
+    assert [set(each["scorers"]) for each in found["blends"] if each["chosen"]] == [
+        set(fitted.model_.scorers)
+    ]
     won = [each for each in found["candidates"] if each["chosen"]]
     assert len(found["blends"]) == 7 and len(won) <= len(fitted.model_.scorers)
 
 
-@pytest.mark.parametrize("names", [("trees",), ("centroids",), ("embedding",), ("trees", "centroids")])
+@pytest.mark.parametrize(
+    "names", [("trees",), ("centroids",), ("embedding",), ("trees", "centroids")]
+)
 def test_nothing_is_said_of_parts_that_the_model_does_not_have(names):
     X, Y = directions(n=80)
     recipe = Recipe(names, 4, kernel=None).with_trees(n_trees=2, pairs=3e7, cost=1.0, passes=10)
-    model = fit_model(examples(X, sparse.csr_array(Y)), recipe.with_embedding(kernel_scale=1.0, leave_out=0.0))
+    model = fit_model(
+        examples(X, sparse.csr_array(Y)), recipe.with_embedding(kernel_scale=1.0, leave_out=0.0)
+    )
     found, scorers = describe(model), model.scorers
     said = json.dumps([found["chosen"]["words"], found["parts"], found["settings"]])
     for name, words in (("trees", "cost"), ("embedding", "rank"), ("embedding", "ridge")):
@@ -62,10 +79,16 @@ def test_nothing_is_said_of_parts_that_the_model_does_not_have(names):
 
 def test_the_reasons_compare_with_each_part_left_out_and_each_added():
     reached = {("trees",): 0.5, ("embedding",): 0.6, ("trees", "embedding"): 0.7}
-    blends = [{"scorers": list(s), "p@1": q, "quality": q, "held_out": 1200} for s, q in reached.items()]
+    blends = [
+        {"scorers": list(s), "p@1": q, "quality": q, "held_out": 1200} for s, q in reached.items()
+    ]
     first, second = why({"scorers": ["trees", "embedding"], "blends": blends, "multiclass": True})
-    assert first == "Trees and label embedding: the first label is right for 70.0 % of 1,200 held-out examples."
-    assert second == "P@1: 70.00 % as chosen, 60.00 % without trees, 50.00 % without label embedding."
+    assert first == (
+        "Trees and label embedding: the first label is right for 70.0 % of 1,200 held-out examples."
+    )
+    assert (
+        second == "P@1: 70.00 % as chosen, 60.00 % without trees, 50.00 % without label embedding."
+    )
     _, second = why({"scorers": ["embedding"], "blends": blends})
     assert second.endswith("60.00 % as chosen, 70.00 % with trees too.")
 
@@ -73,7 +96,11 @@ def test_the_reasons_compare_with_each_part_left_out_and_each_added():
 def test_few_examples_say_that_nothing_was_compared():
     X, Y = directions(n=60)
     found = RembrandtClassifier(**settled()).fit(X, sparse.csr_array(Y)).describe()
-    assert found["quality"] is None and found["blends"] == [] and "too few examples" in found["chosen"]["why"][0]
+    assert (
+        found["quality"] is None
+        and found["blends"] == []
+        and "too few examples" in found["chosen"]["why"][0]
+    )
     assert "too few examples to learn it" in found["threshold"]["words"]
     X, Y = directions(multiclass=True)
     found = RembrandtClassifier(**settled()).fit(X, np.argmax(Y, axis=1)).describe()

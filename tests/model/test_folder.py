@@ -1,4 +1,6 @@
-"""Model folders: round trips, the folder kept in the repository, and every way in which a folder can be damaged."""
+"""Model folders: round trips, the folder kept in the repository, and every way in which a folder
+can be damaged.
+"""
 
 import json
 import os
@@ -30,7 +32,11 @@ named_arrays = st.dictionaries(
     st.text(min_size=1, max_size=8), types.flatmap(lambda t: hnp.arrays(t, shapes)), max_size=5
 )
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -186,7 +192,10 @@ def refused(model, pattern, verify=True):
         load_folder(model, verify)
     message = str(caught.value)
     assert "\n" not in message
-    assert any(remedy in message for remedy in ("copy the model folder again", "check the path", "install", "rename"))
+    assert any(
+        remedy in message
+        for remedy in ("copy the model folder again", "check the path", "install", "rename")
+    )
 
 
 def test_missing_files(model):
@@ -240,7 +249,9 @@ def test_bad_json(model):
 
 
 def test_format_1_is_refused_with_the_advice_to_fit_again():
-    with pytest.raises(ModelError, match=r"format version 1, and Rembrandt .* reads version 2; fit the model again"):
+    with pytest.raises(
+        ModelError, match=r"format version 1, and Rembrandt .* reads version 2; fit the model again"
+    ):
         load_folder(FORMAT_1)
     with pytest.raises(ModelError, match="fit the model again"):
         load(FORMAT_1)
@@ -292,7 +303,11 @@ def test_force_keeps_what_is_not_a_model(model, tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "model.json").write_text('{"somebody": "else"}')
-    for name, reason in (("model", r"notes\.txt"), ("file", "not a folder"), ("other", "not a model")):
+    for name, reason in (
+        ("model", r"notes\.txt"),
+        ("file", "not a folder"),
+        ("other", "not a model"),
+    ):
         with pytest.raises(OutputExistsError, match=reason):
             save_folder(tmp_path / name, {}, {}, force=True)
     assert (model / "notes.txt").exists()

@@ -1,4 +1,6 @@
-"""Vectors of labels: the embedding, or the singular vectors of label weights where there is none."""
+"""Vectors of labels: the embedding, or the singular vectors of label weights where there is
+none.
+"""
 
 import numpy as np
 import pytest

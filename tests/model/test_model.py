@@ -1,4 +1,6 @@
-"""Prediction: the best labels of blends are those of all probabilities, for whatever labels are allowed."""
+"""Prediction: the best labels of blends are those of all probabilities, for whatever labels are
+allowed.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -37,7 +39,9 @@ class TestTopK:
     @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
     @pytest.mark.parametrize("n_labels", [60, 150])
     def test_it_is_the_top_of_all_probabilities(self, names, decoder, n_labels):
-        """Of more labels than are listed too: a label that no scorer lists is not among the best here."""
+        """Of more labels than are listed too: a label that no scorer lists is not among the best
+        here.
+        """
         model, X = fitted(names, n_labels, decoder=decoder)
         full = model.probabilities(X)
         labels, likely = model.top_k(X, 3)
@@ -67,9 +71,19 @@ class TestTopK:
         model, X = fitted(names, multiclass=True)
         for scorer in model.scorers.values():
             monkeypatch.setattr(type(scorer), "block_rows", 7)
-        blocks = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), predicted_sets(model, X)[0]
+        blocks = (
+            model.top_k(X, 4),
+            model.probabilities(X),
+            model.log_odds(X),
+            predicted_sets(model, X)[0],
+        )
         monkeypatch.undo()
-        whole = model.top_k(X, 4), model.probabilities(X), model.log_odds(X), predicted_sets(model, X)[0]
+        whole = (
+            model.top_k(X, 4),
+            model.probabilities(X),
+            model.log_odds(X),
+            predicted_sets(model, X)[0],
+        )
         assert_array_equal(blocks[0][0], whole[0][0])
         assert_allclose(blocks[0][1], whole[0][1], rtol=1e-4)
         for found, expected in zip(blocks[1:], whole[1:], strict=True):
@@ -77,11 +91,16 @@ class TestTopK:
 
     def test_an_embedding_that_proposes_nothing_ranks_what_the_trees_list(self):
         model, X = fitted(("trees", "embedding"))
-        silent = replace(model, scorers=model.scorers | {"embedding": replace(model.embedding, proposes=False)})
+        silent = replace(
+            model, scorers=model.scorers | {"embedding": replace(model.embedding, proposes=False)}
+        )
         trees = model.scorers["trees"]
         labels, _ = silent.top_k(X, 5)
         proposed = trees.top(trees.prepare(X), 10)[0]
-        assert all(set(own) <= set(listed) for own, listed in zip(labels.tolist(), proposed.tolist(), strict=True))
+        assert all(
+            set(own) <= set(listed)
+            for own, listed in zip(labels.tolist(), proposed.tolist(), strict=True)
+        )
         expected = np.take_along_axis(silent.probabilities(X), labels, axis=1)
         assert_allclose(silent.top_k(X, 5)[1], expected, rtol=1e-3, atol=1e-5)
 

@@ -1,4 +1,6 @@
-"""Probabilities: they sum to one with one label a row, and do not depend on what else was asked for."""
+"""Probabilities: they sum to one with one label a row, and do not depend on what else was asked
+for.
+"""
 
 from dataclasses import replace
 
@@ -28,7 +30,9 @@ CASES = {
     "trees": replace(RECIPE, scorers=("trees",)),
     "centroids": replace(RECIPE, scorers=("centroids",)),
     "all": replace(RECIPE, scorers=("trees", "centroids", "embedding")),
-    "embedding proposes nothing": replace(RECIPE, scorers=("trees", "embedding")).with_embedding(proposes=False),
+    "embedding proposes nothing": replace(RECIPE, scorers=("trees", "embedding")).with_embedding(
+        proposes=False
+    ),
 }
 
 
@@ -39,8 +43,12 @@ def recipe(request):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["several labels", "one label"])
 def model(request, recipe):
-    """A model of 150 labels, more than a scorer lists, with a blend that was learned on held-out rows."""
-    data, held = (replace(examples(*words(600, 150, 700, seed)), multiclass=request.param) for seed in (0, 1))
+    """A model of 150 labels, more than a scorer lists, with a blend that was learned on held-out
+    rows.
+    """
+    data, held = (
+        replace(examples(*words(600, 150, 700, seed)), multiclass=request.param) for seed in (0, 1)
+    )
     fitted = fit_model(data, recipe)
     rows = {name: scorer.prepare(held.X[:]) for name, scorer in fitted.scorers.items()}
     found = collect(fitted.scorers, rows, fitted.log_counts)
@@ -57,7 +65,9 @@ def listed(model):
 
 
 class TestWhatWasAsked:
-    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     @given(
         k=st.integers(1, 160),
         include=st.none() | st.lists(st.integers(0, 149), min_size=1, unique=True),
@@ -73,7 +83,9 @@ class TestWhatWasAsked:
         assert (np.diff(found, axis=1) <= 0).all()
 
     def test_they_are_those_of_all_labels(self, model):
-        """With one label a row, labels that no scorer lists share what is left only where all labels are scored."""
+        """With one label a row, labels that no scorer lists share what is left only where all
+        labels are scored.
+        """
         every, among = model.probabilities(X), listed(model)
         for k, allowed in ((5, None), (150, None), (7, np.arange(0, 150, 3))):
             labels, found = model.top_k(X, k, allowed)
@@ -108,10 +120,14 @@ class TestThresholds:
         model = fit_model(data, recipe)
         P = model.probabilities(data.X[:])
         for threshold in (0.2, 0.5, np.linspace(0.1, 0.9, 30)):
-            found = indicator(predicted_sets(replace(model, threshold=threshold), data.X[:])[0], model.n_labels)
+            found = indicator(
+                predicted_sets(replace(model, threshold=threshold), data.X[:])[0], model.n_labels
+            )
             near = np.abs(P - threshold) < 1e-5  # where rounding decides
             assert found.dtype == np.int8
-            if "trees" not in model.scorers:  # all labels are candidates; the trees visit some clusters
+            if (
+                "trees" not in model.scorers
+            ):  # all labels are candidates; the trees visit some clusters
                 assert_array_equal((found.toarray() == 1) | near, (threshold <= P) | near)
             assert not (((found.toarray() == 1) & (threshold > P)) & ~near).any()
 
@@ -125,7 +141,11 @@ class TestClassifier:
         P = fitted.predict_proba(X)
         assert P.shape == (len(X), 6) and (P >= 0).all()
         assert_allclose(P.sum(axis=1), 1, atol=1e-5)
-        assert_allclose(np.take_along_axis(P, fitted.predict(X)[:, None], axis=1)[:, 0], P.max(axis=1), rtol=1e-5)
+        assert_allclose(
+            np.take_along_axis(P, fitted.predict(X)[:, None], axis=1)[:, 0],
+            P.max(axis=1),
+            rtol=1e-5,
+        )
 
     @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
     def test_with_several_labels_a_row_they_are_right_on_average(self, decoder):

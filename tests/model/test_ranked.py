@@ -12,8 +12,15 @@ def fitted():
     rng = np.random.default_rng(0)
     Y = rng.random((150, 40)) < 0.15
     X = Y @ rng.standard_normal((40, 20)) + 0.1 * rng.standard_normal((150, 20))
-    settings = {"scorers": ("embedding",), "decoder": "ridge", "decoder_ridge": 0.01, "kernel": None}
-    return RembrandtClassifier(**settings, normalize=False, n_components=15, random_state=0).fit(X, Y.astype(int)), X
+    settings = {
+        "scorers": ("embedding",),
+        "decoder": "ridge",
+        "decoder_ridge": 0.01,
+        "kernel": None,
+    }
+    return RembrandtClassifier(**settings, normalize=False, n_components=15, random_state=0).fit(
+        X, Y.astype(int)
+    ), X
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.05, 0.5, 2.0, "each"])
@@ -35,5 +42,8 @@ def test_sets_are_those_of_all_probabilities(fitted, threshold, rows, monkeypatc
 def test_no_rows_and_no_labels(fitted):
     classifier, X = fitted
     assert ranked.predicted_sets(classifier.model_, X[:0])[0].shape == (0, 0)
-    assert ranked.ranked_labels(classifier.model_, X[:2], 5, np.empty(0, np.int64))[0].shape == (2, 0)
+    assert ranked.ranked_labels(classifier.model_, X[:2], 5, np.empty(0, np.int64))[0].shape == (
+        2,
+        0,
+    )
     assert classifier.predict_labels(X[:2], k=1, min_probability=0)[0] is not None

@@ -51,7 +51,9 @@ def saved(classifier, path):
 
 
 class TestModels:
-    @pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "candidates"])  # it needs other scorers
+    @pytest.mark.parametrize(
+        "decoder", [name for name in DECODERS if name != "candidates"]
+    )  # it needs other scorers
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_each_decoder(self, tmp_path, decoder, dtype):
         X, y = points()
@@ -62,7 +64,9 @@ class TestModels:
     @pytest.mark.parametrize("normalize", [False, True])
     def test_a_kernel(self, tmp_path, kernel, normalize):
         X, y = points()
-        fitted = RembrandtClassifier(**options(kernel=kernel, n_random_features=20, normalize=normalize)).fit(X, y)
+        fitted = RembrandtClassifier(
+            **options(kernel=kernel, n_random_features=20, normalize=normalize)
+        ).fit(X, y)
         found = saved(fitted, tmp_path)
         assert found.model_.embedding.decoder.fourier.size == 23
         assert_same(fitted, found, X)
@@ -84,7 +88,9 @@ class TestModels:
     @pytest.mark.parametrize("threshold", [0.3, "micro", "macro"])
     def test_blends_and_thresholds(self, tmp_path, threshold):
         X, Y = words(300, 10, 150)
-        fitted = RembrandtClassifier(**options(scorers=("trees", "embedding"), threshold=threshold)).fit(X, Y)
+        fitted = RembrandtClassifier(
+            **options(scorers=("trees", "embedding"), threshold=threshold)
+        ).fit(X, Y)
         found = saved(fitted, tmp_path)
         assert found.model_.blend == fitted.model_.blend
         assert_array_equal(found.model_.threshold, fitted.model_.threshold)
@@ -122,17 +128,23 @@ class TestLabels:
         assert found.score(X, names[y]) == fitted.score(X, names[y])
 
     def test_names_that_end_in_nul_and_long_names(self, tmp_path):
-        """In an array of fixed width two of these are equal, and each takes as much memory as the longest."""
+        """In an array of fixed width two of these are equal, and each takes as much memory as the
+        longest.
+        """
         X, y = points()
         names = ["a", "a\0", "b" * 100_000, *(f"c{i}" for i in range(2000))]
-        data = Dataset.from_arrays(X, [[names[i % 3], names[3 + j % 2000]] for j, i in enumerate(y)])
+        data = Dataset.from_arrays(
+            X, [[names[i % 3], names[3 + j % 2000]] for j, i in enumerate(y)]
+        )
         fitted = RembrandtClassifier(**options(n_components=2)).fit_dataset(data)
         found = saved(fitted, tmp_path)
         assert found.classes_.tolist() == fitted.classes_.tolist() == data.label_names
         assert {"a", "a\0"} < set(found.classes_.tolist())
         assert found.classes_.nbytes < 1 << 20
 
-    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, list], ids=["dense", "sparse", "lists"])
+    @pytest.mark.parametrize(
+        "kind", [np.asarray, sparse.csr_array, list], ids=["dense", "sparse", "lists"]
+    )
     def test_several_labels_a_row(self, tmp_path, kind):
         X, _ = points()
         Y = np.random.default_rng(1).integers(0, 2, (len(X), 4))
@@ -183,7 +195,11 @@ class TestParameters:
             {"ridge": np.float32(0.5)},
             {"decoder_ridge": np.float64(0.5)},
             {"threshold": np.float32(0.25)},
-            {"embedding": EmbeddingSettings(leave_out=0.0, max_iter=np.int32(5), center=np.bool_(True))},
+            {
+                "embedding": EmbeddingSettings(
+                    leave_out=0.0, max_iter=np.int32(5), center=np.bool_(True)
+                )
+            },
             {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1)), "scorers": "trees"},
         ],
         ids=lambda setting: next(iter(setting)),
@@ -212,11 +228,16 @@ class TestFolders:
         found.save(tmp_path / "again")
         assert_same(fitted, load(tmp_path / "again"), X)
         for name in ("weights.safetensors", "model.json"):
-            assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+            assert (tmp_path / "again" / name).read_bytes() == (
+                tmp_path / "model" / name
+            ).read_bytes()
 
     def test_a_model_is_replaced_only_on_request(self, tmp_path):
         X, y = points()
-        first, second = (RembrandtClassifier(**options(decoder=name)).fit(X, y) for name in ("ridge", "transpose"))
+        first, second = (
+            RembrandtClassifier(**options(decoder=name)).fit(X, y)
+            for name in ("ridge", "transpose")
+        )
         first.save(tmp_path / "model")
         with pytest.raises(OutputExistsError):
             second.save(tmp_path / "model")
@@ -233,7 +254,11 @@ class TestFolders:
         """A few bytes can claim any number of features, and prediction has a list for each."""
         RembrandtClassifier(scorers="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
         arrays, metadata = load_folder(tmp_path / "model")
-        many = {name: np.array([array[0], 1 << 45]) for name, array in arrays.items() if name.endswith(".shape")}
+        many = {
+            name: np.array([array[0], 1 << 45])
+            for name, array in arrays.items()
+            if name.endswith(".shape")
+        }
         save_folder(tmp_path / "other", arrays | many, metadata)
         with pytest.raises(ModelError, match=r"35,184,372,088,832 features need more memory"):
             load(tmp_path / "other")
@@ -244,7 +269,11 @@ class TestFolders:
         RembrandtClassifier(**options()).fit(X, np.eye(4)[y]).save(tmp_path / "model")
         arrays, metadata = load_folder(tmp_path / "model")
         assert metadata["extra"]["dense_target"] is not None
-        save_folder(tmp_path / "other", arrays, metadata | {"extra": metadata["extra"] | {"dense_target": dense}})
+        save_folder(
+            tmp_path / "other",
+            arrays,
+            metadata | {"extra": metadata["extra"] | {"dense_target": dense}},
+        )
         with pytest.raises(ModelError, match="other is damaged"):
             load(tmp_path / "other")
 
@@ -255,7 +284,9 @@ class TestFolders:
             raise MemoryError("Unable to allocate 7.45 GiB")
 
         monkeypatch.setattr("rembrandt.model.saving._check_fit", fail)
-        with pytest.raises(ModelError, match=r"model: memory ran out \(Unable to allocate 7\.45 GiB"):
+        with pytest.raises(
+            ModelError, match=r"model: memory ran out \(Unable to allocate 7\.45 GiB"
+        ):
             load(tmp_path / "model")
 
     def test_an_unfitted_classifier_cannot_be_saved(self, tmp_path):

@@ -1,4 +1,6 @@
-"""Ranking for rare labels: by probability × worth, as computed by hand, with every decoder and scorer."""
+"""Ranking for rare labels: by probability × worth, as computed by hand, with every decoder and
+scorer.
+"""
 
 import numpy as np
 import pytest
@@ -46,7 +48,9 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
         hidden[:, slice(None) if allowed is None else allowed] = 0
         labels, scores = there.top_k(X, 5, allowed, worth=worth)
         assert_allclose(scores, top_k(everything + hidden, 5)[1], rtol=1e-4, atol=1e-6)
-        assert_allclose(np.take_along_axis(everything, labels, axis=1), scores, rtol=1e-4, atol=1e-6)
+        assert_allclose(
+            np.take_along_axis(everything, labels, axis=1), scores, rtol=1e-4, atol=1e-6
+        )
 
 
 def test_with_several_labels_a_row_the_score_is_the_probability_times_worth(case):

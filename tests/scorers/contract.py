@@ -30,7 +30,9 @@ class ScorerContract:
 
     tolerance = 1e-5  # of scores that are computed in different ways, relative to the largest
     least = 0.8  # P@1 on new rows
-    by_device = 1e-4  # difference between scores of fits on two devices, relative to the largest score
+    by_device = (
+        1e-4  # difference between scores of fits on two devices, relative to the largest score
+    )
 
     @classmethod
     def fit(cls, data, place=CPU):
@@ -108,7 +110,9 @@ class ScorerContract:
 
     def test_scores_of_given_labels(self, scorer, rows, scores):
         labels = np.random.default_rng(3).integers(-1, LABELS, (60, 7))
-        expected = np.where(labels < 0, -np.inf, np.take_along_axis(scores, np.maximum(labels, 0), axis=1))
+        expected = np.where(
+            labels < 0, -np.inf, np.take_along_axis(scores, np.maximum(labels, 0), axis=1)
+        )
         self.close(scorer.at(rows, labels), expected)
 
     def test_likelihoods_are_finite_and_rise_with_the_score(self, scorer, rows, scores):
@@ -153,7 +157,9 @@ class ScorerContract:
         again = self.restored(scorer, arrays, json.loads(json.dumps(facts)))
         rows = again.prepare(X)
         assert_array_equal(all_scores(again, rows), scores, strict=True)
-        for found, expected in zip(again.top(rows, 5), scorer.top(scorer.prepare(X), 5), strict=True):
+        for found, expected in zip(
+            again.top(rows, 5), scorer.top(scorer.prepare(X), 5), strict=True
+        ):
             assert_array_equal(found, expected, strict=True)
         assert again.nbytes == scorer.nbytes
 
@@ -166,6 +172,11 @@ class ScorerContract:
         rows, largest = there.prepare(X), np.abs(scores).max()
         assert_allclose(all_scores(there, rows), scores, rtol=0, atol=self.by_device * largest)
         labels, best = there.top(rows, LABELS)
-        expected, tolerance = top_k(scores, LABELS)[1], 2 * self.by_device * largest + self.tolerance
+        expected, tolerance = (
+            top_k(scores, LABELS)[1],
+            2 * self.by_device * largest + self.tolerance,
+        )
         assert_allclose(best, expected, rtol=0, atol=tolerance)
-        assert_allclose(np.take_along_axis(scores, labels, axis=1), expected, rtol=0, atol=tolerance)
+        assert_allclose(
+            np.take_along_axis(scores, labels, axis=1), expected, rtol=0, atol=tolerance
+        )

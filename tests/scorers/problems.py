@@ -11,7 +11,9 @@ from rembrandt.scorers.protocol import Scorer
 
 def tree_settings(**changes: Any) -> TreeSettings:
     """Settings of one tree with nothing left open."""
-    return TreeSettings(**{"n_trees": 1, "pairs": 3e7, "cost": 1.0, "power": 3.0, "passes": 10} | changes)
+    return TreeSettings(
+        **{"n_trees": 1, "pairs": 3e7, "cost": 1.0, "power": 3.0, "passes": 10} | changes
+    )
 
 
 def all_scores(scorer: Scorer, rows: Any) -> NDArray[Any]:

@@ -1,4 +1,6 @@
-"""The blend: features of scores by their definitions, weights as references find them, and probabilities."""
+"""The blend: features of scores by their definitions, weights as references find them, and
+probabilities.
+"""
 
 import json
 from dataclasses import replace
@@ -40,7 +42,9 @@ NAMES = "trees", "embedding"
 
 
 def candidates(n=200, m=12, seed=0, multiclass=False, names=NAMES):
-    """Candidates with random likelihoods, some rows with fewer labels, and which of them are true."""
+    """Candidates with random likelihoods, some rows with fewer labels, and which of them are
+    true.
+    """
     rng = np.random.default_rng(seed)
     labels = np.sort(rng.permuted(np.tile(np.arange(40), (n, 1)), axis=1)[:, :m], axis=1)
     labels = np.where(np.arange(m) < rng.integers(3, m + 1, (n, 1)), labels, -1)
@@ -55,14 +59,18 @@ def candidates(n=200, m=12, seed=0, multiclass=False, names=NAMES):
     if multiclass:
         drawn = np.where(np.isinf(score), -np.inf, score + rng.gumbel(size=(n, m)))
         chosen = drawn.argmax(axis=1)
-        true = (np.arange(m) == chosen[:, None]) & (drawn.max(axis=1, keepdims=True) > rng.gumbel(size=(n, 1)))
+        true = (np.arange(m) == chosen[:, None]) & (
+            drawn.max(axis=1, keepdims=True) > rng.gumbel(size=(n, 1))
+        )
     else:
         true = rng.random((n, m)) < 1 / (1 + np.exp(-score))
     return found, true
 
 
 def standardised(found):
-    """The features of the listed candidates that the penalty applies to, and the rows that they belong to."""
+    """The features of the listed candidates that the penalty applies to, and the rows that they
+    belong to.
+    """
     given = found.given & found.listed
     columns = [own[given] for own in found.features.values()] + [found.log_counts[given][:, None]]
     F = np.concatenate(columns, axis=1).astype(np.float64)
@@ -93,16 +101,23 @@ class TestFeatures:
         labels = np.tile(np.arange(4), (3, 1))
         listed, best = rank(labels, likely)
         found = features_of(likely, labels, listed, best[:, :1])
-        assert np.isfinite(found).all() and np.abs(found[..., :3]).max() <= max(2 * LARGEST, -np.log(SMALLEST) + 1)
+        assert np.isfinite(found).all() and np.abs(found[..., :3]).max() <= max(
+            2 * LARGEST, -np.log(SMALLEST) + 1
+        )
 
     def test_log_odds_of_likelihoods(self):
         p = np.array([0.01, 0.5, 0.9])
         assert_allclose(log_odds(p), np.log(p / (1 - p)))
-        assert_allclose(log_odds(np.array([-3.0, 0.0, 2.0])), log_odds(np.array([SMALLEST] * 2 + [1 - SMALLEST])))
+        assert_allclose(
+            log_odds(np.array([-3.0, 0.0, 2.0])),
+            log_odds(np.array([SMALLEST] * 2 + [1 - SMALLEST])),
+        )
 
     def test_only_labels_in_a_list_are_listed(self):
         found, _ = candidates()
-        assert_array_equal(found.listed, np.max([own[..., 3] for own in found.features.values()], axis=0) > 0)
+        assert_array_equal(
+            found.listed, np.max([own[..., 3] for own in found.features.values()], axis=0) > 0
+        )
         assert not found.listed[~found.given].any()
         assert_array_equal(found.short().labels >= 0, found.listed)
 
@@ -113,7 +128,9 @@ class TestFeatures:
         blend = Blend(dict.fromkeys(NAMES, (0.5, 0.2, -0.3, 1.0)), 0.1, -1.0)
         for part, rows in ((first, slice(20)), (second, slice(20, None))):
             width = part.labels.shape[1]
-            assert_array_equal(blend.log_odds(joined.take(np.arange(50)[rows]))[:, :width], blend.log_odds(part))
+            assert_array_equal(
+                blend.log_odds(joined.take(np.arange(50)[rows]))[:, :width], blend.log_odds(part)
+            )
 
 
 class TestWeights:
@@ -127,13 +144,17 @@ class TestWeights:
         assert tuple(blend.weights) == names
 
     def test_those_of_a_conditional_logit(self):
-        """Candidates of a row compete with each other and with none of them; minimised without derivatives by hand."""
+        """Candidates of a row compete with each other and with none of them; minimised without
+        derivatives by hand.
+        """
         found, true = candidates(n=120, multiclass=True)
         F, given = standardised(found)
         rows = np.nonzero(given)[0]
         dense = np.zeros((*given.shape, F.shape[1] + 1))
         dense[given] = np.hstack([F, np.ones((len(F), 1))])
-        assert 0.1 < (true & given).any(axis=1).mean() < 0.95, "some rows have none, and some have one"
+        assert 0.1 < (true & given).any(axis=1).mean() < 0.95, (
+            "some rows have none, and some have one"
+        )
 
         def loss(w):
             z = np.where(given, dense @ w, -np.inf)
@@ -149,7 +170,9 @@ class TestWeights:
         found, true = candidates(multiclass=True)
         more = candidates(50, seed=1)[0]
         hidden = replace(
-            more, labels=np.full_like(more.labels, -1), features={n: 0 * f for n, f in more.features.items()}
+            more,
+            labels=np.full_like(more.labels, -1),
+            features={n: 0 * f for n, f in more.features.items()},
         )
         wide = Candidates.joined([found, hidden])
         for multiclass in (False, True):
@@ -174,14 +197,19 @@ class TestWeights:
         useless = features_of(noise, found.labels, listed[:, :5], best[:, :1])
         mixed = replace(found, features={"trees": found.features["trees"], "embedding": useless})
         weights = fit_blend(mixed, true, False).weights
-        spread = {name: np.std(mixed.features[name][mixed.given] @ np.array(own)) for name, own in weights.items()}
+        spread = {
+            name: np.std(mixed.features[name][mixed.given] @ np.array(own))
+            for name, own in weights.items()
+        }
         assert spread["embedding"] < 0.2 * spread["trees"]
 
     def test_without_rows_to_learn_from_they_average_the_log_odds(self):
         found, _ = candidates()
         expected = np.mean([found.features[name][..., 1] for name in NAMES], axis=0)
         given = found.given
-        assert_allclose(Blend.fixed(NAMES).log_odds(found)[given], expected[given], atol=LARGEST * 1e-3)
+        assert_allclose(
+            Blend.fixed(NAMES).log_odds(found)[given], expected[given], atol=LARGEST * 1e-3
+        )
 
     def test_json_restores_them(self):
         found, true = candidates()
@@ -267,14 +295,21 @@ class TestCollect:
         short = collect(scorers, rows, counts)
         every = collect(scorers, rows, counts, labels=np.tile(np.arange(150), (40, 1)))
         blend = Blend(dict.fromkeys(scorers, (0.5, 0.3, -0.2, 1.0)), 0.1, -1.0)
-        for more, allowed in ((0, None), (50, None), (3, np.array([4, 90, 91])), (3, np.arange(0, 150, 2))):
+        for more, allowed in (
+            (0, None),
+            (50, None),
+            (3, np.array([4, 90, 91])),
+            (3, np.arange(0, 150, 2)),
+        ):
             found = collect(scorers, rows, counts, more, allowed)
             row, column = np.nonzero(found.given)
             for name in scorers:
                 expected = every.features[name][row, found.labels[row, column]]
                 assert_allclose(found.features[name][row, column], expected, atol=2e-4)
             assert_allclose(
-                blend.log_odds(found)[row, column], blend.log_odds(every)[row, found.labels[row, column]], atol=2e-3
+                blend.log_odds(found)[row, column],
+                blend.log_odds(every)[row, found.labels[row, column]],
+                atol=2e-3,
             )
             for own, wanted in zip(found.labels.tolist(), short.labels.tolist(), strict=True):
                 assert set(wanted) - {-1} <= set(own)
@@ -289,22 +324,33 @@ class TestCollect:
         ranked, scores = rank(common, scorers["embedding"].at(rows["embedding"], common))
         own = found.features["embedding"]
         for row in range(40):
-            place = {label: 1 / (at + 1) for at, label in enumerate(ranked[row, :LENGTH].tolist()) if label >= 0}
+            place = {
+                label: 1 / (at + 1)
+                for at, label in enumerate(ranked[row, :LENGTH].tolist())
+                if label >= 0
+            }
             for at, label in enumerate(found.labels[row].tolist()):
                 if label >= 0:
                     assert own[row, at, 3] == pytest.approx(place.get(label, 0.0))
-                    assert own[row, at, 2] == pytest.approx(scores[row, 0] - own[row, at, 0], abs=1e-5)
+                    assert own[row, at, 2] == pytest.approx(
+                        scores[row, 0] - own[row, at, 0], abs=1e-5
+                    )
 
 
 labels = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6).flatmap(
-    lambda shape: st.lists(arrays(np.int64, shape, elements=st.integers(-1, 8)), min_size=1, max_size=3)
+    lambda shape: st.lists(
+        arrays(np.int64, shape, elements=st.integers(-1, 8)), min_size=1, max_size=3
+    )
 )
 
 
 @given(labels)
 def test_the_union_has_each_label_of_a_row_once(lists):
     found = union(lists)
-    wanted = [{label for part in lists for label in part[row].tolist()} - {-1} for row in range(len(lists[0]))]
+    wanted = [
+        {label for part in lists for label in part[row].tolist()} - {-1}
+        for row in range(len(lists[0]))
+    ]
     assert found.shape == (len(wanted), max(1, *map(len, wanted), 0))
     for row, expected in zip(found.tolist(), wanted, strict=True):
         known = row[: len(expected)]

@@ -17,15 +17,23 @@ RIDGE = 0.3
 
 
 def problem(spread, center=False, n=300):
-    """Rows whose lengths are log-normal; their projections, and those of regressions without each row."""
+    """Rows whose lengths are log-normal; their projections, and those of regressions without each
+    row.
+    """
     data = latent(n=n, kind="dense")
     lengths = np.exp(spread * np.random.default_rng(1).standard_normal((n, 1)))
-    examples = Examples(as_rows((data.X * lengths).astype(np.float32)), data.Y, np.arange(data.Y.shape[1]), False)
+    examples = Examples(
+        as_rows((data.X * lengths).astype(np.float32)), data.Y, np.arange(data.Y.shape[1]), False
+    )
     settings = recipe(n_components=6, ridge=RIDGE, leave_out=1.0, center=center)
     embedded = embed_labels(examples, settings)
     X, Y = dense_parts(type(data)(examples.X[:], data.Y))
     target = Y @ embedded.embedding.V
-    rest, goal = (X[:, :-1] - X[:, :-1].mean(axis=0), target - target.mean(axis=0)) if center else (X, target)
+    rest, goal = (
+        (X[:, :-1] - X[:, :-1].mean(axis=0), target - target.mean(axis=0))
+        if center
+        else (X, target)
+    )
     A = rest.T @ rest
     A += relative(RIDGE, A) * np.eye(len(A))
     without = np.empty_like(target)
@@ -40,12 +48,16 @@ def error_left(found, H, without):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_rows_are_those_of_a_regression_without_them(center):
-    """The mean leverage leaves most of the error where rows have unequal lengths; a row's own leaves none."""
+    """The mean leverage leaves most of the error where rows have unequal lengths; a row's own
+    leaves none.
+    """
     examples, settings, embedded, target, without = problem(1.0, center)
     H = embedded.project(examples.X, CPU)
     assert embedded.leverages.mean() == pytest.approx(embedded.embedding.leverage, rel=1e-4)
     assert embedded.leverages.max() < MOST_LEVERAGE
-    assert error_left(leave_out(embedded, H, examples, settings, CPU), H, without) < (0.02 if center else 1e-3)
+    assert error_left(leave_out(embedded, H, examples, settings, CPU), H, without) < (
+        0.02 if center else 1e-3
+    )
     mean = embedded.embedding.leverage
     assert error_left((H - mean * target) / (1 - mean), H, without) > 0.9
 
@@ -74,17 +86,25 @@ def test_columns_without_entries_and_weights():
     """Weights are repetitions: the leverage of a row that occurs twice is that of both together."""
     examples, settings, embedded, _, _ = problem(0.7)
     X = np.insert(examples.X[:], 3, 0, axis=1)
-    assert_allclose(embed_labels(replace(examples, X=as_rows(X)), settings).leverages, embedded.leverages, rtol=1e-3)
+    assert_allclose(
+        embed_labels(replace(examples, X=as_rows(X)), settings).leverages,
+        embedded.leverages,
+        rtol=1e-3,
+    )
     weights = np.random.default_rng(0).integers(0, 3, examples.n).astype(np.float64)
     again = np.repeat(np.arange(examples.n), weights.astype(int))
     weighted = embed_labels(replace(examples, weights=weights), settings).leverages
     repeated = embed_labels(examples.take(again), settings).leverages
-    assert_allclose(weighted, np.bincount(again, repeated, minlength=examples.n), rtol=1e-3, atol=1e-6)
+    assert_allclose(
+        weighted, np.bincount(again, repeated, minlength=examples.n), rtol=1e-3, atol=1e-6
+    )
 
 
 def test_leverages_are_kept_by_a_checkpoint():
     _, _, embedded, _, _ = problem(0.7)
     assert_allclose(
-        Embedded.from_arrays(*embedded.arrays(), CPU, len(embedded.leverages), len(embedded.embedding.V)).leverages,
+        Embedded.from_arrays(
+            *embedded.arrays(), CPU, len(embedded.leverages), len(embedded.embedding.V)
+        ).leverages,
         embedded.leverages,
     )

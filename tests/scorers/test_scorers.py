@@ -26,7 +26,9 @@ TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0, passes=10)
 
 
 def embedding_scorer(data, place=CPU, **changes):
-    return fit_embedding_scorer(data, replace(Recipe(n_components=20, embedding=SETTINGS), **changes), place)[0]
+    return fit_embedding_scorer(
+        data, replace(Recipe(n_components=20, embedding=SETTINGS), **changes), place
+    )[0]
 
 
 class TestCentroids(ScorerContract):
@@ -50,7 +52,11 @@ class TestCentroids(ScorerContract):
         repeated = np.repeat(np.arange(len(w)), w)
         found = fit_centroids(as_rows(features), Y, w)
         expected = fit_centroids(as_rows(features[repeated]), Y[repeated])
-        assert_allclose(all_scores(found, found.prepare(X)), all_scores(expected, expected.prepare(X)), atol=1e-5)
+        assert_allclose(
+            all_scores(found, found.prepare(X)),
+            all_scores(expected, expected.prepare(X)),
+            atol=1e-5,
+        )
 
     def test_only_the_largest_entries_are_kept(self):
         data = examples(*problem())
@@ -58,10 +64,14 @@ class TestCentroids(ScorerContract):
         assert np.diff(few.indptr).max() == 3
         rng = np.random.default_rng(0)
         A = sparse.csr_array(rng.standard_normal((20, 30)) * (rng.random((20, 30)) < 0.4))
-        expected = np.where(np.abs(A.toarray()) >= np.sort(np.abs(A.toarray()))[:, [-4]], A.toarray(), 0)
+        expected = np.where(
+            np.abs(A.toarray()) >= np.sort(np.abs(A.toarray()))[:, [-4]], A.toarray(), 0
+        )
         assert_array_equal(largest_entries(A, 4).toarray(), expected)
 
-    def test_of_many_labels_the_best_are_found_with_their_exact_scores(self, scorer, rows, scores, monkeypatch):
+    def test_of_many_labels_the_best_are_found_with_their_exact_scores(
+        self, scorer, rows, scores, monkeypatch
+    ):
         exact, _ = scorer.top(rows, 3)
         monkeypatch.setattr("rembrandt.scorers.centroids.MANY", 1)
         found, cosines = scorer.top(rows, 3)
@@ -74,7 +84,9 @@ class TestCentroids(ScorerContract):
         sizes = np.diff(X.indptr)[:, None]
         for share in (0.0, 0.3, 1.0):
             squares = X.toarray().astype(np.float64) ** 2
-            expected = (squares > 0) & (squares >= share * squares.sum(axis=1, keepdims=True) / np.maximum(sizes, 1))
+            expected = (squares > 0) & (
+                squares >= share * squares.sum(axis=1, keepdims=True) / np.maximum(sizes, 1)
+            )
             assert_array_equal(heavy_entries(X, share).toarray() != 0, expected)
 
 
@@ -113,7 +125,9 @@ class TestTranspose(ScorerContract):
 class TestSoftmax(ScorerContract):
     @classmethod
     def fit(cls, data, place=CPU):
-        return embedding_scorer(replace(data, multiclass=True), place, decoder="logistic", decoder_ridge=0.0)
+        return embedding_scorer(
+            replace(data, multiclass=True), place, decoder="logistic", decoder_ridge=0.0
+        )
 
     def test_likelihoods_sum_to_one(self, scorer, rows):
         assert_allclose(all_likelihoods(scorer, rows).sum(axis=1), 1, rtol=1e-5)
@@ -122,7 +136,9 @@ class TestSoftmax(ScorerContract):
         """Other products round differently; one over a small difference would show it."""
         labels, scores = scorer.top(rows, 1)
         expected = 1 - scorer.likelihood(rows, labels, scores)
-        assert_allclose(1 - scorer.likelihood(rows, labels, scores * (1 + 1e-6)), expected, rtol=1e-6)
+        assert_allclose(
+            1 - scorer.likelihood(rows, labels, scores * (1 + 1e-6)), expected, rtol=1e-6
+        )
 
 
 class TestSigmoid(ScorerContract):
@@ -226,7 +242,9 @@ def test_few_of_many_labels_have_the_scores_that_they_have_among_all(decoder, ke
     for few in (1, 7, 24, 26, 40):
         labels = np.random.default_rng(few).integers(-1, 500, (700, few))
         expected = np.where(
-            labels < 0, -np.inf, np.take_along_axis(all_scores(scorer, rows), np.maximum(labels, 0), axis=1)
+            labels < 0,
+            -np.inf,
+            np.take_along_axis(all_scores(scorer, rows), np.maximum(labels, 0), axis=1),
         )
         assert_allclose(scorer.at(rows, labels), expected, rtol=1e-4, atol=1e-4)
     assert scorer.at(rows, np.empty((700, 0), np.int64)).shape == (700, 0)

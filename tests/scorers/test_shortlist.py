@@ -18,7 +18,9 @@ from tests.estimators.problems import settled, several
 
 
 def decoder(c=3000, D=12, seed=0, dtype=np.float32):
-    """Columns around a few dozen centres, of very different lengths, as those of common and rare labels are."""
+    """Columns around a few dozen centres, of very different lengths, as those of common and rare
+    labels are.
+    """
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((40, D))
     lengths = rng.lognormal(-1, 1, c)
@@ -54,7 +56,9 @@ class TestIndex:
         found, scores = Shortlist.build(full).top_k(Phi, 5, 100)
         assert scores.dtype == dtype and ((found >= 0) & (found < 3000)).all()
         assert all(len(set(row)) == 5 for row in found)
-        assert_allclose(scores, np.take_along_axis(full.scores(Phi), found, axis=1), rtol=1e-4, atol=1e-5)
+        assert_allclose(
+            scores, np.take_along_axis(full.scores(Phi), found, axis=1), rtol=1e-4, atol=1e-5
+        )
         assert (np.diff(scores, axis=1) <= 0).all()
 
     def test_more_labels_find_more_and_one_in_ten_is_enough(self, made):
@@ -62,7 +66,12 @@ class TestIndex:
         Phi = rows(400)
         labels, _ = top_k(full.scores(Phi), 5)
         recall = [
-            np.mean([np.isin(a, b) for a, b in zip(labels, shortlist.top_k(Phi, 5, size)[0], strict=True)])
+            np.mean(
+                [
+                    np.isin(a, b)
+                    for a, b in zip(labels, shortlist.top_k(Phi, 5, size)[0], strict=True)
+                ]
+            )
             for size in (50, 300, 1000, 3000)
         ]
         assert recall == sorted(recall) and recall[1] > 0.95 and recall[-1] == 1
@@ -71,7 +80,9 @@ class TestIndex:
         full, shortlist = made
         again = Shortlist.build(full)
         assert_array_equal(again.clusters, shortlist.clusters)
-        for one, other in zip(again.top_k(rows(), 5, 200), shortlist.top_k(rows(), 5, 200), strict=True):
+        for one, other in zip(
+            again.top_k(rows(), 5, 200), shortlist.top_k(rows(), 5, 200), strict=True
+        ):
             assert_array_equal(one, other)
 
     def test_equal_columns_are_ranked_by_label_index(self):
@@ -92,12 +103,19 @@ class TestIndex:
         full, shortlist = made
         wanted = np.random.default_rng(3).integers(-1, 3000, (200, 8))
         every = np.take_along_axis(full.scores(rows()), np.maximum(wanted, 0), axis=1)
-        assert_allclose(shortlist.scores(rows(), wanted), np.where(wanted < 0, -np.inf, every), rtol=1e-4, atol=1e-5)
+        assert_allclose(
+            shortlist.scores(rows(), wanted),
+            np.where(wanted < 0, -np.inf, every),
+            rtol=1e-4,
+            atol=1e-5,
+        )
 
     def test_no_rows_and_one_label(self):
         one = Decoder(np.ones((2, 1), np.float32), np.zeros(1, np.float32), "identity")
         assert Shortlist.build(one).top_k(np.empty((0, 2), np.float32), 3, 1)[0].shape == (0, 3)
-        assert Shortlist.build(one).top_k(np.ones((1, 2), np.float32), 2, 1)[0].tolist() == [[0, -1]]
+        assert Shortlist.build(one).top_k(np.ones((1, 2), np.float32), 2, 1)[0].tolist() == [
+            [0, -1]
+        ]
         assert n_clusters(1) == default_size(1) == 1 and default_size(200_000) == 5000
 
     def test_clusters_have_their_own_means(self):
@@ -105,7 +123,9 @@ class TestIndex:
         clusters = kmeans(A, 20)
         means = cluster_means(A, clusters, 20)
         for cluster in np.unique(clusters):
-            assert_allclose(means[cluster], A[clusters == cluster].mean(axis=0), rtol=1e-4, atol=1e-5)
+            assert_allclose(
+                means[cluster], A[clusters == cluster].mean(axis=0), rtol=1e-4, atol=1e-5
+            )
         apart = np.linalg.norm(A[:, None] - means[np.unique(clusters)], axis=2).min(axis=1)
         assert apart.mean() < np.linalg.norm(A - A.mean(axis=0), axis=1).mean()
 
@@ -124,7 +144,9 @@ class TestClassifier:
             found, found_scores = classifier.predict_topk(X, 4, **limits, shortlist=40)
             assert_array_equal(found, labels)
             assert_allclose(found_scores, scores, rtol=1e-9)
-        assert_array_equal(classifier.predict_topk(X, 4, shortlist=True)[0], classifier.predict_topk(X, 4)[0])
+        assert_array_equal(
+            classifier.predict_topk(X, 4, shortlist=True)[0], classifier.predict_topk(X, 4)[0]
+        )
 
     def test_it_is_saved_with_the_model(self, fitted, tmp_path):
         classifier, X = fitted
@@ -140,7 +162,12 @@ class TestClassifier:
         classifier.build_shortlist().save(tmp_path / "model")
         arrays, facts = load_folder(tmp_path / "model")
         [name] = [name for name in arrays if name.endswith("shortlist.clusters")]
-        for wrong in (np.full(40, -1, np.int32), np.full(40, 40, np.int32), np.zeros(39, np.int32), np.zeros(40)):
+        for wrong in (
+            np.full(40, -1, np.int32),
+            np.full(40, 40, np.int32),
+            np.zeros(39, np.int32),
+            np.zeros(40),
+        ):
             save_folder(tmp_path / "bad", dict(arrays) | {name: wrong}, facts, force=True)
             with pytest.raises(ModelError, match="clusters"):
                 load(tmp_path / "bad")
@@ -150,7 +177,9 @@ class TestClassifier:
         X, Y = several(labels=10)
         classifier = RembrandtClassifier(**settled(growable=True)).fit(X, Y).build_shortlist()
         classifier.partial_fit(X, np.hstack([Y, Y[:, :1]]), classes=range(11))
-        assert_array_equal(classifier.predict_topk(X, 11, shortlist=11)[0], classifier.predict_topk(X, 11)[0])
+        assert_array_equal(
+            classifier.predict_topk(X, 11, shortlist=11)[0], classifier.predict_topk(X, 11)[0]
+        )
 
     @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
     def test_beside_trees_the_candidates_are_those_of_both(self, decoder):

@@ -1,4 +1,6 @@
-"""Label trees: classifiers equal to a reference, the search equal to dense scores, and the Scorer protocol."""
+"""Label trees: classifiers equal to a reference, the search equal to dense scores, and the Scorer
+protocol.
+"""
 
 import numpy as np
 import pytest
@@ -25,8 +27,12 @@ def words(n=300, c=40, d=200, seed=0):
     """Rows of words: each label has two of its own, and every row has some that say nothing."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, c, n)
-    columns = np.hstack([2 * label[:, None] + rng.integers(0, 2, (n, 1)), rng.integers(2 * c, d, (n, 5))])
-    X = sparse.csr_array((np.ones(columns.size), (np.repeat(np.arange(n), 6), columns.ravel())), shape=(n, d))
+    columns = np.hstack(
+        [2 * label[:, None] + rng.integers(0, 2, (n, 1)), rng.integers(2 * c, d, (n, 5))]
+    )
+    X = sparse.csr_array(
+        (np.ones(columns.size), (np.repeat(np.arange(n), 6), columns.ravel())), shape=(n, d)
+    )
     Y = sparse.csr_array((np.ones(n, dtype=np.float32), (np.arange(n), label)), shape=(n, c))
     X.sum_duplicates()
     return X.astype(np.float32), Y
@@ -38,11 +44,15 @@ def fitted(X, Y, weights=None, **settings) -> Trees:
 
 def test_a_classifier_is_the_one_that_liblinear_finds() -> None:
     rng = np.random.default_rng(0)
-    X = normalize_rows(sparse.csr_array(rng.random((200, 6)).astype(np.float32)))  # any row has all features
+    X = normalize_rows(
+        sparse.csr_array(rng.random((200, 6)).astype(np.float32))
+    )  # any row has all features
     Y = sparse.csr_array((rng.random((200, 3)) + X.toarray()[:, :3] > 1.2).astype(np.float32))
     [level] = fitted(X, Y, cost=2.0, **EXACT).trees[0].levels
     for label in range(3):
-        svm = LinearSVC(C=2.0, loss="squared_hinge", intercept_scaling=1.0, tol=1e-8, max_iter=100_000)
+        svm = LinearSVC(
+            C=2.0, loss="squared_hinge", intercept_scaling=1.0, tol=1e-8, max_iter=100_000
+        )
         svm.fit(X.toarray().astype(np.float64), Y.toarray()[:, label])
         np.testing.assert_allclose(level.weights.toarray()[label], svm.coef_[0], atol=2e-3)
         np.testing.assert_allclose(level.bias[label], svm.intercept_[0], atol=2e-3)
@@ -73,13 +83,17 @@ class TestScores:
         rows, dense = trees.prepare(X), by_definition(trees, X)
         np.testing.assert_allclose(all_scores(trees, rows), dense, rtol=1e-4, atol=1e-6)
         labels = np.random.default_rng(0).integers(-1, 40, (100, 7))
-        expected = np.where(labels < 0, -np.inf, np.take_along_axis(dense, np.maximum(labels, 0), axis=1))
+        expected = np.where(
+            labels < 0, -np.inf, np.take_along_axis(dense, np.maximum(labels, 0), axis=1)
+        )
         np.testing.assert_allclose(trees.at(rows, labels), expected, rtol=1e-4, atol=1e-6)
 
     def test_rows_of_few_words_are_searched_in_long_lists(self, trees):
         X = sparse.csr_array(sparse.eye_array(80, 200, format="csr", dtype=np.float32))
         rows, labels = trees.prepare(X), np.tile(np.arange(40), (80, 1))
-        np.testing.assert_allclose(trees.at(rows, labels), by_definition(trees, X), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            trees.at(rows, labels), by_definition(trees, X), rtol=1e-4, atol=1e-6
+        )
 
     def test_a_row_has_the_same_labels_whatever_the_others_are(self, trees):
         X, _ = words(100, seed=2)
@@ -110,7 +124,9 @@ class TestScores:
             base, values = trees.explain(X[[row]], labels)
             assert values.shape == (X[[row]].nnz, len(labels))
             np.testing.assert_allclose(base, empty[labels], rtol=1e-5)
-            np.testing.assert_allclose(base + values.sum(axis=0), dense[row, labels], rtol=1e-4, atol=1e-7)
+            np.testing.assert_allclose(
+                base + values.sum(axis=0), dense[row, labels], rtol=1e-4, atol=1e-7
+            )
 
     def test_arrays_and_back(self, trees):
         scorer: Scorer = trees
@@ -119,14 +135,20 @@ class TestScores:
         assert scorer.nbytes == sum(array.nbytes for array in arrays.values())
         assert (again.n_labels, again.n_features) == (40, 200)
         entries = sum(level.weights.nnz for tree in trees.trees for level in tree.levels)
-        stored = sum(array.nbytes for name, array in arrays.items() if name.endswith((".data", ".indices")))
+        stored = sum(
+            array.nbytes for name, array in arrays.items() if name.endswith((".data", ".indices"))
+        )
         assert stored == 4 * entries
         X, _ = words(100, seed=2)
-        for one, other in zip(again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True):
+        for one, other in zip(
+            again.top(again.prepare(X), 5), trees.top(trees.prepare(X), 5), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
 
-def test_rows_with_many_clusters_are_scored_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_many_clusters_are_scored_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trees = fitted(*words(), pairs=2000.0, n_trees=2)
     monkeypatch.setattr(trees_module, "CLUSTERS", 50)
     assert trees.block_rows == 50 // sum(tree.n_clusters for tree in trees.trees) > 0
@@ -144,7 +166,9 @@ def test_no_rows_and_fewer_labels_than_asked_for() -> None:
         assert (labels[:, 4:] == -1).all() and (scores[:, 4:] == -np.inf).all()
 
 
-def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tree_fit, "LARGEST", 25)
     X, Y = words(4000, 400, 1200)
     new, truth = words(500, 400, 1200, seed=1)
@@ -156,7 +180,9 @@ def test_a_narrow_beam_finds_nearly_what_the_whole_tree_does(monkeypatch: pytest
     assert found >= 0.99 * full > 0.7
 
 
-def test_labels_have_weights_on_their_own_words_and_clusters_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_have_weights_on_their_own_words_and_clusters_on_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tree_fit, "LARGEST", 10)
     X, Y = words()
     clusters, labels = fitted(X, Y, pairs=1e3, **EXACT).trees[0].levels
@@ -171,8 +197,13 @@ def test_labels_have_weights_on_their_own_words_and_clusters_on_all(monkeypatch:
 @pytest.mark.parametrize(("cost", "limit"), [(3.0, 0.1), (1.0, 0.1), (0.2, 0.02)])
 def test_small_weights_are_dropped_relative_to_a_low_cost(cost: float, limit: float) -> None:
     X, Y = words()
-    full, pruned = (fitted(X, Y, cost=cost, threshold=threshold).trees[0].labels.weights for threshold in (0.0, 0.1))
-    np.testing.assert_array_equal(pruned.toarray(), np.where(np.abs(full.toarray()) > limit, full.toarray(), 0))
+    full, pruned = (
+        fitted(X, Y, cost=cost, threshold=threshold).trees[0].labels.weights
+        for threshold in (0.0, 0.1)
+    )
+    np.testing.assert_array_equal(
+        pruned.toarray(), np.where(np.abs(full.toarray()) > limit, full.toarray(), 0)
+    )
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +231,13 @@ def test_weights_count_examples() -> None:
     weights = np.ones(120)
     weights[twice], weights[never] = 2, 0
     rows = np.sort(np.concatenate([np.setdiff1d(np.arange(120), never), twice]))
-    weighted, repeated = fitted(X, Y, weights, **EXACT).trees[0], fitted(X[rows], Y[rows], **EXACT).trees[0]
-    np.testing.assert_allclose(weighted.labels.weights.toarray(), repeated.labels.weights.toarray(), atol=2e-3)
+    weighted, repeated = (
+        fitted(X, Y, weights, **EXACT).trees[0],
+        fitted(X[rows], Y[rows], **EXACT).trees[0],
+    )
+    np.testing.assert_allclose(
+        weighted.labels.weights.toarray(), repeated.labels.weights.toarray(), atol=2e-3
+    )
 
 
 def test_labels_without_examples_and_empty_rows_are_no_trouble() -> None:

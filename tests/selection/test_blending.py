@@ -1,4 +1,6 @@
-"""Which scorers a model keeps: blends of subsets, measured on rows that they were not learned on."""
+"""Which scorers a model keeps: blends of subsets, measured on rows that they were not learned
+on.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -20,7 +22,9 @@ N, C, LISTED = 800, 40, 12
 
 
 def problem(noise, multiclass=False, n=N, seed=0):
-    """Scorers that see the log-odds of all labels under noise, their candidates, and the true labels."""
+    """Scorers that see the log-odds of all labels under noise, their candidates, and the true
+    labels.
+    """
     rng = np.random.default_rng(seed)
     z = 2.5 * rng.standard_normal((n, C)) - 4
     if multiclass:
@@ -56,20 +60,29 @@ class TestSubsets:
         assert found[0].measures.quality == max(each.measures.quality for each in found)
         for chance in (0.001, 0.05, 1.0):
             first = blends(candidates, held, 0.5, set(NAMES), chance)[0]
-            good = [each for each in found if each.measures.quality >= found[0].measures.quality - chance]
+            good = [
+                each
+                for each in found
+                if each.measures.quality >= found[0].measures.quality - chance
+            ]
             assert len(first.names) == min(len(each.names) for each in good)
         assert len(first.names) == 1
 
     def test_it_is_no_worse_than_the_best_scorer(self, multiclass):
         for seed in range(3):
-            candidates, held = problem({"trees": 0.5, "centroids": 2.0, "embedding": 6.0}, multiclass, seed=seed)
+            candidates, held = problem(
+                {"trees": 0.5, "centroids": 2.0, "embedding": 6.0}, multiclass, seed=seed
+            )
             found = blends(candidates, held, 0.5, set(NAMES), 0.001)
             best = max(alone(candidates, held, name).quality for name in NAMES)
             assert found[0].measures.quality >= best - 0.002
 
     def test_two_that_err_independently_are_better_together(self, multiclass):
         candidates, held = problem({"trees": 2.0, "embedding": 2.0}, multiclass)
-        found = {each.names: each.measures.quality for each in blends(candidates, held, 0.5, set(NAMES), 0.001)}
+        found = {
+            each.names: each.measures.quality
+            for each in blends(candidates, held, 0.5, set(NAMES), 0.001)
+        }
         assert found["trees", "embedding"] > max(found["trees",], found["embedding",]) + 0.02
 
     def test_a_scorer_of_noise_is_dropped(self, multiclass):
@@ -77,15 +90,22 @@ class TestSubsets:
         assert blends(candidates, held, 0.5, set(NAMES), 0.005)[0].names == ("trees",)
 
     def test_rows_are_measured_by_a_blend_of_others(self, multiclass):
-        """Scores of pure noise on few rows: a blend that saw the row would find its label more often than by chance."""
-        few = [problem({"trees": 60.0, "embedding": 60.0}, multiclass, n=60, seed=seed) for seed in range(20)]
+        """Scores of pure noise on few rows: a blend that saw the row would find its label more
+        often than by chance.
+        """
+        few = [
+            problem({"trees": 60.0, "embedding": 60.0}, multiclass, n=60, seed=seed)
+            for seed in range(20)
+        ]
         found = [blends(*each, 0.5, set(NAMES), 0.0)[0].measures.p[0] for each in few]
         share = np.mean([each.Y.sum() / each.n / C for _, each in few])
         assert np.mean(found) < 3 * share + 0.05
 
     def test_probabilities_are_calibrated(self, multiclass):
         candidates, held = problem({"trees": 1.0, "embedding": 1.0}, multiclass, n=3000)
-        assert all(each.calibration_error < 0.04 for each in blends(candidates, held, 0.5, set(NAMES), 0.0))
+        assert all(
+            each.calibration_error < 0.04 for each in blends(candidates, held, 0.5, set(NAMES), 0.0)
+        )
 
     def test_facts(self, multiclass):
         candidates, held = problem({"trees": 1.0}, multiclass)
@@ -115,5 +135,7 @@ class TestThreshold:
         [only] = blends(candidates, held, "macro", {"trees"}, 0.0)
         assert only.threshold.shape == (C,)
         assert_allclose(
-            only.threshold.mean(), blends(candidates, held, "micro", {"trees"}, 0.0)[0].threshold, atol=0.15
+            only.threshold.mean(),
+            blends(candidates, held, "micro", {"trees"}, 0.0)[0].threshold,
+            atol=0.15,
         )

@@ -37,7 +37,12 @@ def listed(effort=2, data=DATA, **given):
 
 def values(found, name):
     """All values of a setting."""
-    return [value[axis.names.index(name)] for axis in found if name in axis.names for value in axis.values]
+    return [
+        value[axis.names.index(name)]
+        for axis in found
+        if name in axis.names
+        for value in axis.values
+    ]
 
 
 def open_settings(recipe):
@@ -47,12 +52,18 @@ def open_settings(recipe):
 
 
 class TestAxis:
-    AXIS = Axis("embedding", ("decoder", "kernel"), (("ridge", None), ("ridge", "gaussian"), ("logistic", None)))
+    AXIS = Axis(
+        "embedding",
+        ("decoder", "kernel"),
+        (("ridge", None), ("ridge", "gaussian"), ("logistic", None)),
+    )
 
     def test_values_go_where_their_names_are(self):
         found = Axis("trees", ("cost", "n_trees"), ()).applied(Recipe(), (3.0, 2))
         assert found == Recipe(trees=TreeSettings(cost=3.0, n_trees=2))
-        found = Axis("embedding", ("kernel", "kernel_scale"), ()).applied(Recipe(), ("gaussian", 0.5))
+        found = Axis("embedding", ("kernel", "kernel_scale"), ()).applied(
+            Recipe(), ("gaussian", 0.5)
+        )
         assert found == Recipe(kernel="gaussian", embedding=EmbeddingSettings(kernel_scale=0.5))
 
     def test_alternatives_agree_with_what_is_given(self):
@@ -62,7 +73,9 @@ class TestAxis:
             ("ridge", "matern3"),
             ("logistic", "matern3"),
         )
-        assert self.AXIS.open_in(replace(recipe, decoder="transpose", kernel=None)).values == (("transpose", None),)
+        assert self.AXIS.open_in(replace(recipe, decoder="transpose", kernel=None)).values == (
+            ("transpose", None),
+        )
 
 
 class TestAxes:
@@ -74,7 +87,9 @@ class TestAxes:
 
     @pytest.mark.parametrize("name", INNER)
     def test_a_setting_of_the_embedding_that_is_given_has_no_alternative(self, name):
-        given = EmbeddingSettings(**{"label_power": "auto", "row_power": "auto"} | {name: INNER[name]})
+        given = EmbeddingSettings(
+            **{"label_power": "auto", "row_power": "auto"} | {name: INNER[name]}
+        )
         assert set(values(listed(embedding=given)[0], name)) == {INNER[name]}
 
     def test_a_cost_that_is_given_has_no_alternative(self):
@@ -88,14 +103,26 @@ class TestAxes:
         for axis in found:
             assert len(set(axis.values)) == len(axis.values) >= 1
             assert all(len(value) == len(axis.names) for value in axis.values)
-        assert usual(recipe, found) == usual(recipe, listed(0, replace(DATA, multiclass=multiclass))[0])
+        assert usual(recipe, found) == usual(
+            recipe, listed(0, replace(DATA, multiclass=multiclass))[0]
+        )
 
     def test_more_effort_is_more_alternatives(self):
         n = 2000
-        Y = sparse.csr_array((np.ones(n, np.float32), np.arange(n) % 1500, np.arange(n + 1)), shape=(n, 1500))
-        data = Examples(as_rows(sparse.csr_array((n, 2000), dtype=np.float32)), Y, np.arange(1500), multiclass=True)
+        Y = sparse.csr_array(
+            (np.ones(n, np.float32), np.arange(n) % 1500, np.arange(n + 1)), shape=(n, 1500)
+        )
+        data = Examples(
+            as_rows(sparse.csr_array((n, 2000), dtype=np.float32)),
+            Y,
+            np.arange(1500),
+            multiclass=True,
+        )
         sizes = [[len(axis.values) for axis in listed(effort, data)[0]] for effort in EFFORTS]
-        assert all(a <= b <= c for a, b, c in zip(*sizes, strict=True)) and sizes[0] != sizes[1] != sizes[2]
+        assert (
+            all(a <= b <= c for a, b, c in zip(*sizes, strict=True))
+            and sizes[0] != sizes[1] != sizes[2]
+        )
 
     @pytest.mark.parametrize("effort", EFFORTS)
     def test_rows_of_unit_length_are_not_scaled(self, effort):
@@ -109,7 +136,9 @@ class TestAxes:
             return "logistic" in values(listed(effort, data)[0], "decoder")
 
         n = 10**6
-        Y = sparse.csr_array((np.ones(n, np.float32), np.arange(n) % 1000, np.arange(n + 1)), shape=(n, 1000))
+        Y = sparse.csr_array(
+            (np.ones(n, np.float32), np.arange(n) % 1000, np.arange(n + 1)), shape=(n, 1000)
+        )
         X = as_rows(sparse.csr_array((n, 2000), dtype=np.float32))
         assert not has_logistic(Examples(X, Y, np.arange(1000), multiclass=True))
         one = examples(*blobs())
@@ -125,9 +154,15 @@ class TestAxes:
         data = examples(rows, np.where(more.sum(axis=1, keepdims=True) == 0, 1, more))
         assert set(values(listed(data=data)[0], "row_power")) == {0.0, 0.5}
         alike = examples(np.eye(12), np.arange(12) % 4)
-        assert values(listed(data=alike)[0], "label_power") == values(listed(data=alike)[0], "row_power") == [0.0]
+        assert (
+            values(listed(data=alike)[0], "label_power")
+            == values(listed(data=alike)[0], "row_power")
+            == [0.0]
+        )
         growable = listed(data=data, growable=True)[0]
-        assert values(growable, "row_power") == [0.0] and set(values(growable, "decoder")) == {"ridge"}
+        assert values(growable, "row_power") == [0.0] and set(values(growable, "decoder")) == {
+            "ridge"
+        }
 
     def test_no_rank_is_larger_than_the_data_allow(self):
         for effort in EFFORTS:
@@ -137,7 +172,11 @@ class TestAxes:
     def test_all_directions_are_tried_where_labels_are_few(self):
         few, many = (examples(*words(6000, labels, 5000)) for labels in (800, 1200))
         assert values(listed(1, few)[0], "n_components") == [RANK, few.n_labels]
-        assert values(listed(0, few)[0], "n_components") == values(listed(1, many)[0], "n_components") == [RANK]
+        assert (
+            values(listed(0, few)[0], "n_components")
+            == values(listed(1, many)[0], "n_components")
+            == [RANK]
+        )
 
 
 class TestUsual:
@@ -151,7 +190,10 @@ class TestUsual:
             found = usual(recipe, axes(DATA, recipe, effort))
             assert open_settings(found) == []
             for field in fields(Recipe):
-                if field.name not in ("embedding", "trees") and getattr(recipe, field.name) != "auto":
+                if (
+                    field.name not in ("embedding", "trees")
+                    and getattr(recipe, field.name) != "auto"
+                ):
                     assert getattr(found, field.name) == getattr(recipe, field.name)
             for part in ("embedding", "trees"):
                 for field in fields(getattr(recipe, part)):
@@ -174,9 +216,15 @@ class TestPromising:
     )
     def test_one_peak_is_assumed(self, best, tried, expected):
         known = [(value,) for value in tried]
-        found = {value for (value,) in self.axis.values[1:] if self.axis.promising((value,), (best,), known)}
+        found = {
+            value
+            for (value,) in self.axis.values[1:]
+            if self.axis.promising((value,), (best,), known)
+        }
         assert found == set(expected)
 
     def test_pairs_of_settings_are_all_tried(self):
-        pairs = Axis("embedding", ("label_power", "row_power"), ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5)))
+        pairs = Axis(
+            "embedding", ("label_power", "row_power"), ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5))
+        )
         assert all(pairs.promising(values, (0.0, 0.0), [(0.0, 0.0)]) for values in pairs.values)

@@ -100,7 +100,9 @@ class TestBudget:
             with monkeypatch.context() as patch:
                 clock = Clock(patch)
                 data = texts()
-                return choose(data, recipe, 1, budget, now=clock, rungs=short_rungs(data), **more), clock.time
+                return choose(
+                    data, recipe, 1, budget, now=clock, rungs=short_rungs(data), **more
+                ), clock.time
 
         return searched
 
@@ -139,7 +141,9 @@ class TestBudget:
         assert {one["ridge"] for one in own[len(tried) :]} <= {0.3, 3.0}
         best = max(tried, key=lambda one: one["quality"])
         usual = own[0]["quality"] >= best["quality"] - CHANCE
-        assert {one["decoder_ridge"] for one in own[len(tried) :]} == {0.1 if usual else best["decoder_ridge"]}
+        assert {one["decoder_ridge"] for one in own[len(tried) :]} == {
+            0.1 if usual else best["decoder_ridge"]
+        }
 
     def test_every_trial_says_what_became_of_it(self, search):
         found, _ = search(1000)
@@ -147,11 +151,15 @@ class TestBudget:
             name: [sum(one["rung"] == rung for one in of(name, found.trials)) for rung in (1, 2, 3)]
             for name in ("trees", "embedding")
         }
-        assert all(first >= 3 and rest == [2, 2] for first, *rest in number.values())  # a third goes on, two at least
+        assert all(
+            first >= 3 and rest == [2, 2] for first, *rest in number.values()
+        )  # a third goes on, two at least
         for one in found.trials:
             known = one["outcome"] in ("kept", "chosen", "not chosen", "not needed")
             assert known or one["outcome"].startswith("dropped: number")
-            assert one["rung"] == 3 or one["outcome"] == "kept" or one["outcome"].startswith("dropped")
+            assert (
+                one["rung"] == 3 or one["outcome"] == "kept" or one["outcome"].startswith("dropped")
+            )
             assert 0 <= one["p@5"] <= one["p@1"] <= 1 and one["held_out"] == 100
         json.dumps(found.trials)
 
@@ -177,14 +185,22 @@ class TestMemory:
 
     @pytest.mark.parametrize("budget", [None, 100.0])
     @pytest.mark.parametrize("error", [MemoryError("no room"), MemoryEstimateError("no room")])
-    def test_a_scorer_for_which_memory_runs_out_is_left_out_with_a_warning(self, monkeypatch, budget, error):
+    def test_a_scorer_for_which_memory_runs_out_is_left_out_with_a_warning(
+        self, monkeypatch, budget, error
+    ):
         def embed(*_, **__):
             raise error
 
         monkeypatch.setattr("rembrandt.selection.trial.embed_labels", embed)
         data = texts()
         with pytest.warns(RembrandtWarning, match="no scorer 'embedding'.*: no room"):
-            found = choose(data, replace(OPEN, scorers=("centroids", "embedding")), 1, budget, rungs=short_rungs(data))
+            found = choose(
+                data,
+                replace(OPEN, scorers=("centroids", "embedding")),
+                1,
+                budget,
+                rungs=short_rungs(data),
+            )
         assert found.recipe.scorers == ("centroids",)
 
     @pytest.mark.parametrize("budget", [None, 100.0])
@@ -195,7 +211,9 @@ class TestMemory:
 
 
 def crossed(n=800, seed=0):
-    """Far from the origin the quadrants are classes; near it two classes lie crosswise, as in exclusive or."""
+    """Far from the origin the quadrants are classes; near it two classes lie crosswise, as in
+    exclusive or.
+    """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     near = np.linalg.norm(X, axis=1) < 1.2
@@ -210,7 +228,10 @@ class TestChoice:
     def test_a_kernel_where_the_classes_lie_crosswise(self):
         found = choose(examples(*crossed()), AUTO, 2)
         assert found.recipe.kernel == "gaussian"
-        best = {k: max(one["quality"] for one in found.trials if one["kernel"] == k) for k in (None, "gaussian")}
+        best = {
+            k: max(one["quality"] for one in found.trials if one["kernel"] == k)
+            for k in (None, "gaussian")
+        }
         assert best["gaussian"] > best[None] + 0.1
         assert {one["decoder"] for one in found.trials} == {"ridge", "discriminant", "logistic"}
         assert {one["normalize"] for one in found.trials} == {False, True}
@@ -225,7 +246,9 @@ class TestChoice:
         X, Y = skewed(multiclass=multiclass)
         found = choose(examples(sparse.csr_array(np.abs(X)), Y), ALL, effort)
         qualities = {tuple(one["scorers"]): one["quality"] for one in found.blends}
-        assert len(qualities) == 7 and tuple(found.recipe.scorers) == tuple(found.blends[0]["scorers"])
+        assert len(qualities) == 7 and tuple(found.recipe.scorers) == tuple(
+            found.blends[0]["scorers"]
+        )
         best = max(quality for names, quality in qualities.items() if len(names) == 1)
         assert qualities[found.recipe.scorers] >= best - (0 if effort == 2 else CHANCE)
         assert tuple(found.blend.weights) == found.recipe.scorers
@@ -245,13 +268,17 @@ class TestChoice:
     def test_an_embedding_that_proposes_nothing_is_not_chosen_alone(self):
         silent = ALL.with_embedding(proposes=False)
         found = choose(texts(), silent, 1)
-        assert ["embedding"] not in [one["scorers"] for one in found.blends] and len(found.blends) == 6
+        assert ["embedding"] not in [one["scorers"] for one in found.blends] and len(
+            found.blends
+        ) == 6
         assert found.recipe.scorers != ("embedding",)
 
     @pytest.mark.parametrize("budget", [None, 1e4])
     def test_the_same_seed_gives_the_same_search(self, budget):
         data = texts(400)
-        first, second, other = (choose(data, replace(ALL, seed=seed, ridge=1.0), 1, budget) for seed in (0, 0, 1))
+        first, second, other = (
+            choose(data, replace(ALL, seed=seed, ridge=1.0), 1, budget) for seed in (0, 0, 1)
+        )
         assert without_time(first.trials) == without_time(second.trials)
         assert replace(first, trials=[], seconds=0) == replace(second, trials=[], seconds=0)
         assert without_time(other.trials) != without_time(first.trials)
@@ -266,7 +293,10 @@ class TestChoice:
         found = choose(texts(FEWEST - 1), replace(ALL, normalize=True, threshold=threshold))
         assert found.trials == found.blends == [] and found.blend == Blend.fixed(ALL.scorers)
         assert found.recipe.scorers == ALL.scorers and found.recipe.trees.cost == 1.0
-        assert found.threshold == (threshold if threshold == 0.25 else 0.5) and found.calibration_error is None
+        assert (
+            found.threshold == (threshold if threshold == 0.25 else 0.5)
+            and found.calibration_error is None
+        )
 
     def test_where_nothing_is_open_the_blend_alone_is_learned(self):
         closed = replace(OPEN, ridge=1.0, decoder_ridge=0.3).with_trees(cost=1.0, passes=10)
@@ -281,7 +311,11 @@ class TestChoice:
         assert np.shape(found.threshold) == ((30,) if threshold == "macro" else ())
         arrays, facts = found.arrays()
         again = Choice.from_arrays(arrays, json.loads(json.dumps(facts)))
-        assert (again.recipe, again.blend, again.blends) == (found.recipe, found.blend, found.blends)
+        assert (again.recipe, again.blend, again.blends) == (
+            found.recipe,
+            found.blend,
+            found.blends,
+        )
         assert_array_equal(again.threshold, found.threshold)
         assert again.trials == json.loads(json.dumps(found.trials))
 
@@ -303,14 +337,20 @@ class TestDecision:
         def joined(split, scorers):
             empty = np.zeros((split.held.n, 1, 4), np.float32)
             labels = np.zeros((split.held.n, 1), np.int64)
-            return Candidates(labels, dict.fromkeys(scorers, empty), np.zeros(labels.shape, np.float32))
+            return Candidates(
+                labels, dict.fromkeys(scorers, empty), np.zeros(labels.shape, np.float32)
+            )
 
         def blend_all(candidates, *_):
             return [Blended(Blend.fixed(candidates.features), Measures((1.0,) * 3, 1.0), 0.5, 0.0)]
 
         def decided(quality, budget, recipe=OPEN):
-            monkeypatch.setattr(Trial, "scorer", lambda split, candidate: Fitted(quality(candidate)))
-            monkeypatch.setattr(Trial, "measure", lambda split, one: Measures((one.quality,) * 3, one.quality))
+            monkeypatch.setattr(
+                Trial, "scorer", lambda split, candidate: Fitted(quality(candidate))
+            )
+            monkeypatch.setattr(
+                Trial, "measure", lambda split, one: Measures((one.quality,) * 3, one.quality)
+            )
             monkeypatch.setattr(Trial, "candidates", joined)
             monkeypatch.setattr(halving, "blends", blend_all)
             return choose(texts(), recipe, 2, budget).recipe
@@ -318,7 +358,9 @@ class TestDecision:
         return decided
 
     @pytest.mark.parametrize("budget", [None, 1e4])
-    def test_a_value_that_is_better_by_chance_is_not_preferred_to_the_usual_one(self, decide, budget):
+    def test_a_value_that_is_better_by_chance_is_not_preferred_to_the_usual_one(
+        self, decide, budget
+    ):
         better = {0.1: 0.8, 0.3: 0.8 + CHANCE / 2}
 
         def quality(one):
@@ -338,7 +380,9 @@ class TestDecision:
 
 
 class TestRows:
-    """The first feature of a row is its number, so that what is fitted to and measured on can be told apart."""
+    """The first feature of a row is its number, so that what is fitted to and measured on can be
+    told apart.
+    """
 
     @pytest.mark.parametrize("budget", [None, 1e4])
     def test_no_row_is_measured_that_was_fitted_to(self, monkeypatch, budget):
@@ -364,7 +408,12 @@ class TestRows:
 
 
 SEARCHES = {
-    "both": {"scorers": ("trees", "embedding"), "kernel": None, "normalize": True, "n_components": 8},
+    "both": {
+        "scorers": ("trees", "embedding"),
+        "kernel": None,
+        "normalize": True,
+        "n_components": 8,
+    },
     "embedding": {"scorers": "embedding", "kernel": None, "n_components": 8},
     "trees": {"scorers": "trees"},
 }
@@ -380,7 +429,9 @@ class TestClassifier:
     @classmethod
     def fitted(cls, request, budget):
         data = Dataset.from_arrays(*words(400, 30, 200))
-        return data, RembrandtClassifier(budget=budget, random_state=0, **SEARCHES[request.param]).fit_dataset(data)
+        return data, RembrandtClassifier(
+            budget=budget, random_state=0, **SEARCHES[request.param]
+        ).fit_dataset(data)
 
     def test_its_recipe_gives_the_same_scorers_without_a_search(self, fitted, tmp_path):
         data, classifier = fitted
@@ -390,7 +441,9 @@ class TestClassifier:
         assert again.selection_ == [] and Recipe.from_json(again.settings_) == recipe
         for name, scorer in classifier.model_.scorers.items():
             own = again.model_.scorers[name]
-            assert_array_equal(all_scores(own, own.prepare(data.X)), all_scores(scorer, scorer.prepare(data.X)))
+            assert_array_equal(
+                all_scores(own, own.prepare(data.X)), all_scores(scorer, scorer.prepare(data.X))
+            )
         classifier.save(tmp_path / "model")
         loaded = load(tmp_path / "model")
         assert loaded.selection_ == json.loads(json.dumps(classifier.selection_))
@@ -400,12 +453,20 @@ class TestClassifier:
     def test_what_was_learned_goes_with_the_model(self, fitted):
         _, classifier = fitted
         names = [tuple(one["scorers"]) for one in classifier.settings_["blends"]]
-        assert names[0] == tuple(classifier.model_.scorers) == tuple(classifier.model_.blend.weights)
+        assert (
+            names[0] == tuple(classifier.model_.scorers) == tuple(classifier.model_.blend.weights)
+        )
         assert 0 <= classifier.settings_["calibration_error"] < 0.2
 
     def test_a_search_fits_nothing(self):
         data, _ = labelled_documents(300, n_topics=3, labels_per_topic=4)
-        given = {"scorers": "embedding", "kernel": None, "n_components": 4, "decoder": "ridge", "ridge": 1.0}
+        given = {
+            "scorers": "embedding",
+            "kernel": None,
+            "n_components": 4,
+            "decoder": "ridge",
+            "ridge": 1.0,
+        }
         classifier = RembrandtClassifier(budget=1e4, random_state=0, **given)
         told = []
         found = classifier.search_dataset(data, watch=told.append)
@@ -422,7 +483,9 @@ class TestClassifier:
     def test_what_is_predicted_later_changes_no_search(self):
         X, y = crossed(300)
         first, again = (
-            RembrandtClassifier(embedding=EmbeddingSettings(n_random_features=50, max_epochs=3), random_state=0)
+            RembrandtClassifier(
+                embedding=EmbeddingSettings(n_random_features=50, max_epochs=3), random_state=0
+            )
             for _ in range(2)
         )
         first.fit(X, y).predict(1e3 * X)

@@ -34,8 +34,12 @@ def rows(n, weighted=False, kind=MemoryRows, labels=50, seed=0):
     """Rows with one of the labels each, in some order."""
     rng = np.random.default_rng(seed)
     weights = (np.arange(n) % 5 > 0).astype(float) if weighted else None
-    Y = sparse.csr_array((np.ones(n, np.float32), rng.integers(0, labels, n), np.arange(n + 1)), shape=(n, labels))
-    return Examples(kind(np.arange(n, dtype=np.float64)[:, None]), Y, np.arange(labels), False, weights)
+    Y = sparse.csr_array(
+        (np.ones(n, np.float32), rng.integers(0, labels, n), np.arange(n + 1)), shape=(n, labels)
+    )
+    return Examples(
+        kind(np.arange(n, dtype=np.float64)[:, None]), Y, np.arange(labels), False, weights
+    )
 
 
 def check_splits(data, rung):
@@ -48,7 +52,9 @@ def check_splits(data, rung):
 
 def same(first, second):
     pairs = zip(first, second, strict=True)
-    return all(np.array_equal(a, b) for one, two in pairs for a, b in zip(one.fit, two.fit, strict=True))
+    return all(
+        np.array_equal(a, b) for one, two in pairs for a, b in zip(one.fit, two.fit, strict=True)
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -95,9 +101,13 @@ def test_a_sampled_rung_keeps_the_examples_of_its_labels(n, labels, seed, short)
 @pytest.mark.parametrize(("per_row", "has_labels"), [(1, True), (3, True), (10, False)])
 def test_rows_with_many_labels_keep_all_of_them(per_row, has_labels):
     n, labels = 60_000, 6000
-    indices = np.sort(np.random.default_rng(0).integers(0, labels // per_row, (n, per_row)) * per_row, axis=1)
+    indices = np.sort(
+        np.random.default_rng(0).integers(0, labels // per_row, (n, per_row)) * per_row, axis=1
+    )
     indices += np.arange(per_row)  # different labels
-    Y = sparse.csr_array((np.ones(n * per_row, np.float32), indices.ravel(), per_row * np.arange(n + 1)), (n, labels))
+    Y = sparse.csr_array(
+        (np.ones(n * per_row, np.float32), indices.ravel(), per_row * np.arange(n + 1)), (n, labels)
+    )
     first, last = rungs_of(replace(rows(n), Y=Y, classes=np.arange(labels)), 0, short=True)
     assert (first.labels is not None) == has_labels
     assert first.rows <= 2 * SAMPLE < last.rows
@@ -126,7 +136,12 @@ def test_labels_that_few_rows_have_are_no_sample():
 
 def test_rows_without_labels_are_not_used():
     data = rows(1000)
-    few = replace(data, Y=sparse.csr_array(sparse.diags_array((np.arange(1000) % 3 > 0).astype(np.float32)) @ data.Y))
+    few = replace(
+        data,
+        Y=sparse.csr_array(
+            sparse.diags_array((np.arange(1000) % 3 > 0).astype(np.float32)) @ data.Y
+        ),
+    )
     few.Y.eliminate_zeros()
     for rung in rungs_of(few, 0, short=True):
         assert (np.concatenate([*rung.fit, *rung.held]) % 3 > 0).all()
@@ -156,11 +171,15 @@ def test_few_rows_end_in_several_splits():
     assert str(first).endswith(" labels")
 
 
-@pytest.mark.parametrize(("n", "held"), [(3000, 500), (15_000, 2500), (30_000, 3000), (60_000, MOST_HELD)])
+@pytest.mark.parametrize(
+    ("n", "held"), [(3000, 500), (15_000, 2500), (30_000, 3000), (60_000, MOST_HELD)]
+)
 def test_without_effort_fewer_of_many_rows_are_held_out(n, held):
     data = rows(n)
     assert len(rungs_of(data, 0, True, 0)[-1].held[0]) == pytest.approx(held, rel=0.02)
-    assert len(rungs_of(data, 0, True, 1)[-1].held[0]) == pytest.approx(min(MOST_HELD, n / 6), rel=0.02)
+    assert len(rungs_of(data, 0, True, 1)[-1].held[0]) == pytest.approx(
+        min(MOST_HELD, n / 6), rel=0.02
+    )
 
 
 @pytest.mark.parametrize("kind", [MemoryRows, OnDisk])
@@ -187,6 +206,8 @@ def test_equal_rows_connect_groups():
 def test_labels_whose_examples_are_all_equal_are_not_held_out_whole():
     which = np.arange(600) % 60
     Y = sparse.csr_array((np.ones(600, np.float32), which, np.arange(601)), shape=(600, 60))
-    data = Examples(MemoryRows(sparse.csr_array(np.eye(60)[which])), Y, np.arange(60), multiclass=True)
+    data = Examples(
+        MemoryRows(sparse.csr_array(np.eye(60)[which])), Y, np.arange(60), multiclass=True
+    )
     for rung in rungs_of(data, 0, short=True):
         assert np.isin(which[rung.held[0]], which[rung.fit[0]]).all()

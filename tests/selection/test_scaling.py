@@ -10,7 +10,13 @@ from scipy import sparse
 from rembrandt import LabelEmbedder
 from rembrandt.recipe import EmbeddingSettings, Recipe
 from rembrandt.selection import scaling
-from rembrandt.selection.scaling import LABEL_POWERS, ROW_POWERS, choose_scaling, few_labels, label_scalings
+from rembrandt.selection.scaling import (
+    LABEL_POWERS,
+    ROW_POWERS,
+    choose_scaling,
+    few_labels,
+    label_scalings,
+)
 from rembrandt.selection.trial import FEWEST, Measures, Trial
 from tests.estimators.problems import examples, several
 
@@ -21,10 +27,15 @@ def zipf(n=3000, classes=300, d=400, seed=0):
     """One label a row, from common to rare; features are words, some of them a class's own."""
     rng = np.random.default_rng(seed)
     sizes = 1 / np.arange(1, classes + 1)
-    y = np.append(np.repeat(np.arange(classes), 3), rng.choice(classes, n - 3 * classes, p=sizes / sizes.sum()))
+    y = np.append(
+        np.repeat(np.arange(classes), 3),
+        rng.choice(classes, n - 3 * classes, p=sizes / sizes.sum()),
+    )
     own = np.random.default_rng(7).integers(0, d, (classes, 4))
     columns = np.hstack([own[y], rng.integers(0, d, (n, 3))])
-    X = sparse.csr_array((np.ones(columns.size), (np.repeat(np.arange(n), 7), columns.ravel())), shape=(n, d))
+    X = sparse.csr_array(
+        (np.ones(columns.size), (np.repeat(np.arange(n), 7), columns.ravel())), shape=(n, d)
+    )
     X.sum_duplicates()
     return X.astype(np.float32), y
 
@@ -77,7 +88,9 @@ class TestSample:
 
 class TestChoice:
     def test_rare_classes_are_held_by_scaled_labels(self):
-        """The choice agrees with new rows, where the best scaling has far fewer errors than none."""
+        """The choice agrees with new rows, where the best scaling has far fewer errors than
+        none.
+        """
         X, y = zipf()
         new, truth = zipf(seed=1)
         embedder = LabelEmbedder(20, label_power="auto", row_power="auto", random_state=0).fit(X, y)
@@ -97,10 +110,17 @@ class TestChoice:
         assert embedder.certify(X, y).residuals.max() == fixed.certify(X, y).residuals.max()
 
     def test_the_usual_scaling_where_it_does_not_matter(self, monkeypatch):
-        """All pairs are as good: the usual one is taken, or of those that are tried the nearest to it."""
-        monkeypatch.setattr(Trial, "measure", lambda trial, _: Measures((1.0,) * 3, 1.0, np.ones(trial.held.n)))
+        """All pairs are as good: the usual one is taken, or of those that are tried the nearest to
+        it.
+        """
+        monkeypatch.setattr(
+            Trial, "measure", lambda trial, _: Measures((1.0,) * 3, 1.0, np.ones(trial.held.n))
+        )
         recipe, found = choose_scaling(examples(*zipf(n=1000)), AUTO)
-        assert len(found) == 3 and (recipe.embedding.label_power, recipe.embedding.row_power) == (0.25, 0.0)
+        assert len(found) == 3 and (recipe.embedding.label_power, recipe.embedding.row_power) == (
+            0.25,
+            0.0,
+        )
 
     def test_another_scaling_is_better_by_more_than_a_standard_error(self):
         usual, rng = np.full(1000, 0.5), np.random.default_rng(0)

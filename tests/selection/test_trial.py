@@ -25,7 +25,9 @@ USUAL = Recipe(
     scorers=("embedding",),
     n_components=8,
     normalize=True,
-    embedding=EmbeddingSettings(kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3),
+    embedding=EmbeddingSettings(
+        kernel_scale=1.0, leave_out=0.5, n_random_features=40, max_epochs=3
+    ),
     trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10),
 )
 PLAIN = USUAL.with_embedding(leave_out=0.0)
@@ -88,7 +90,9 @@ class TestMeasures:
     @pytest.mark.parametrize("name", [*EMBEDDINGS, "candidates"])
     @pytest.mark.parametrize("place", PLACES)
     def test_candidates_are_the_same_on_every_device(self, place, name):
-        own = EMBEDDINGS.get(name, replace(USUAL, decoder="candidates").with_embedding(proposes=False))
+        own = EMBEDDINGS.get(
+            name, replace(USUAL, decoder="candidates").with_embedding(proposes=False)
+        )
         found = []
         for here in (CPU, place()):
             one = trial(place=here)
@@ -106,14 +110,18 @@ class TestMeasures:
         w = np.random.default_rng(0).random(600) ** 4
         fit, held = replace(texts(), weights=w), texts(300, 1)
         one = trial(fit, held)
-        assert_allclose(one.measure(one.scorer(candidate)).p, expected(fit, held, candidate)[0], atol=1e-6)
+        assert_allclose(
+            one.measure(one.scorer(candidate)).p, expected(fit, held, candidate)[0], atol=1e-6
+        )
 
     def test_trees_have_fewer_pairs_where_rows_are_fewer(self):
         fit, held = texts(), texts(300, 1)
         found = Trial(fit, held, 10 * fit.n).scorer(OTHERS["trees"])
         expected = fit_model(fit, OTHERS["trees"].with_trees(pairs=400.0)).scorers["trees"]
         rows = held.X[:]
-        assert_allclose(all_scores(found, found.prepare(rows)), all_scores(expected, expected.prepare(rows)))
+        assert_allclose(
+            all_scores(found, found.prepare(rows)), all_scores(expected, expected.prepare(rows))
+        )
 
     @pytest.mark.parametrize("several", [False, True])
     def test_quality_by_hand(self, several):
@@ -165,16 +173,27 @@ class TestShared:
 
     def test_an_embedding_serves_all_decoders(self, embedded):
         one = trial()
-        for candidate in (USUAL, EMBEDDINGS["kernel"], EMBEDDINGS["discriminant"], replace(USUAL, decoder_ridge=1.0)):
+        for candidate in (
+            USUAL,
+            EMBEDDINGS["kernel"],
+            EMBEDDINGS["discriminant"],
+            replace(USUAL, decoder_ridge=1.0),
+        ):
             one.scorer(candidate)
         assert embedded == [8]
-        for candidate in (replace(USUAL, ridge=3.0), replace(USUAL, normalize=False), replace(USUAL, n_components=9)):
+        for candidate in (
+            replace(USUAL, ridge=3.0),
+            replace(USUAL, normalize=False),
+            replace(USUAL, n_components=9),
+        ):
             one.scorer(candidate)
         assert embedded == [8, 8, 8, 9]
         for changes in ({"label_power": 0.5}, {"row_power": 0.5}):
             one.scorer(USUAL.with_embedding(**changes))
         assert embedded == [8, 8, 8, 9, 8, 8]
-        one.scorer(replace(USUAL, decoder="logistic"))  # the rows that stop it have no weight in its embedding
+        one.scorer(
+            replace(USUAL, decoder="logistic")
+        )  # the rows that stop it have no weight in its embedding
         assert len(embedded) == 7
 
     def test_embeddings_of_scaled_labels_share_the_regression_on_the_features(self, monkeypatch):
@@ -199,7 +218,9 @@ class TestShared:
         one.scorer(scaled.with_embedding(label_power=0.25))
         assert solved == [(3.0, True), (1.0, True), (1.0, True)]
 
-    @pytest.mark.parametrize(("solver", "small", "kept"), [("cg", 3e7, 0), ("cholesky", 1e3, 0), ("cholesky", 3e7, 1)])
+    @pytest.mark.parametrize(
+        ("solver", "small", "kept"), [("cg", 3e7, 0), ("cholesky", 1e3, 0), ("cholesky", 3e7, 1)]
+    )
     def test_only_small_factored_regressions_are_kept(self, monkeypatch, solver, small, kept):
         monkeypatch.setattr(module, "SMALL", small)
         one = trial()
@@ -232,7 +253,9 @@ class TestSize:
 
     def test_of_some_labels_an_embedding_has_fewer_directions_and_random_features(self):
         fit, held = examples(*words(600, 200, 500)), examples(*words(100, 200, 500, 1))
-        wide = replace(USUAL, n_components=150, kernel="gaussian").with_embedding(n_random_features=FEATURES + 50)
+        wide = replace(USUAL, n_components=150, kernel="gaussian").with_embedding(
+            n_random_features=FEATURES + 50
+        )
         for share, rank, features in (
             (1.0, 150, FEATURES + 50),
             (0.6, 90, FEATURES),
@@ -246,5 +269,7 @@ class TestSize:
     def test_a_trial_has_as_many_trees_as_asked_for_and_the_model_has(self, n_trees):
         fit, held = texts(), texts(300, 1)
         found = Trial(fit, held, fit.n, n_trees=n_trees).scorer(OTHERS["trees"])
-        wanted = fit_model(fit, OTHERS["trees"].with_trees(n_trees=min(2, n_trees))).scorers["trees"]
+        wanted = fit_model(fit, OTHERS["trees"].with_trees(n_trees=min(2, n_trees))).scorers[
+            "trees"
+        ]
         assert found.nbytes == wanted.nbytes

@@ -105,7 +105,9 @@ def served(
 ) -> Iterator[str]:
     """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
-    server = running.Server(create_app(paths, limits, token, compute_map=simple_map, encoder=encoder))
+    server = running.Server(
+        create_app(paths, limits, token, compute_map=simple_map, encoder=encoder)
+    )
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -117,12 +119,18 @@ def served(
 
 
 @contextmanager
-def started(*arguments: Any, token: str | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run ``rembrandt serve`` in another process at a free port; yield its address and the process."""
+def started(
+    *arguments: Any, token: str | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run ``rembrandt serve`` in another process at a free port; yield its address and the
+    process.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "REMBRANDT_TOKEN"}
     environment |= {"PYTHONUNBUFFERED": "1"} | ({} if token is None else {"REMBRANDT_TOKEN": token})
     command = [sys.executable, "-m", "rembrandt", "serve", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     try:
         assert process.stdout is not None and process.stderr is not None
         said = process.stdout.readline()

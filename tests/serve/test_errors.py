@@ -46,29 +46,44 @@ BODIES: list[tuple[bytes, int, str]] = [
     (b'{"texts": ["a"], "model": "nobody"}', 404, "'nobody'"),
     (b'{"texts": ["a"], "include": ["no such label"]}', 404, "'no such label'"),
     (b'{"texts": ["a"], "exclude": ["no such label"]}', 404, "'no such label'"),
-    (b'{"texts": ["a"], "include": ["A plain title"], "exclude": ["A plain title"]}', 422, "no label is left"),
+    (
+        b'{"texts": ["a"], "include": ["A plain title"], "exclude": ["A plain title"]}',
+        422,
+        "no label is left",
+    ),
     (json.dumps({"texts": ["a"] * 257}).encode(), 413, "257"),
     (json.dumps({"texts": ["a" * 200_001]}).encode(), 413, "200,001"),
     (json.dumps({"texts": ["a"] * 100, "explain": True}).encode(), 413, "explain"),
-    (json.dumps({"texts": ["a b " * 45_000], "top_k": 20, "explain": True}).encode(), 413, "3,600,000"),
+    (
+        json.dumps({"texts": ["a b " * 45_000], "top_k": 20, "explain": True}).encode(),
+        413,
+        "3,600,000",
+    ),
 ]
 
 
 def message(response: httpx.Response) -> str:
     error = response.json()["error"]
-    assert error["status"] == response.status_code and response.headers["content-type"] == "application/json"
+    assert (
+        error["status"] == response.status_code
+        and response.headers["content-type"] == "application/json"
+    )
     return str(error["message"])
 
 
 @pytest.mark.parametrize(("body", "status", "mention"), BODIES, ids=range(len(BODIES)))
 def test_invalid_bodies(client: httpx.Client, body: bytes, status: int, mention: str) -> None:
-    response = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
+    response = client.post(
+        "/v1/predict", content=body, headers={"Content-Type": "application/json"}
+    )
     assert response.status_code == status and mention in message(response), response.text
 
 
 def test_values_that_overflow_give_no_wrong_probability(client: httpx.Client, model: Path) -> None:
     words = load(model).text_.get_feature_names_out()
-    answer = client.post("/v1/predict", json={"vectors": [{"a": 1.0}, dict.fromkeys(words, 3.4e38)]})
+    answer = client.post(
+        "/v1/predict", json={"vectors": [{"a": 1.0}, dict.fromkeys(words, 3.4e38)]}
+    )
     if answer.status_code == 422:
         assert "too large" in message(answer)
     else:
@@ -78,14 +93,20 @@ def test_values_that_overflow_give_no_wrong_probability(client: httpx.Client, mo
 
 def test_a_body_of_another_type_is_refused(client: httpx.Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        response = client.post("/v1/predict", content=b'{"texts": ["a"]}', headers={"Content-Type": kind})
+        response = client.post(
+            "/v1/predict", content=b'{"texts": ["a"]}', headers={"Content-Type": kind}
+        )
         assert response.status_code == 415 and "application/json" in message(response)
 
 
 def test_unknown_paths_and_methods(client: httpx.Client) -> None:
     assert "/nowhere" in message(client.get("/nowhere"))
     refused = client.get("/v1/predict")
-    assert refused.status_code == 405 and "POST" in refused.headers["allow"] and "GET" in message(refused)
+    assert (
+        refused.status_code == 405
+        and "POST" in refused.headers["allow"]
+        and "GET" in message(refused)
+    )
     assert client.get("/page/..%2fapp.py").status_code == 404
 
 
@@ -101,7 +122,9 @@ def test_a_bad_request_in_a_batch_fails_alone(client: httpx.Client) -> None:
         assert list(pool.map(post, range(60))) == [422 if i % 3 == 0 else 200 for i in range(60)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.one_of(
         st.binary(max_size=200),
@@ -110,7 +133,9 @@ def test_a_bad_request_in_a_batch_fails_alone(client: httpx.Client) -> None:
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(["texts", "vectors", "top_k", "include", "explain", "model"]), inner, max_size=4
+                    st.sampled_from(["texts", "vectors", "top_k", "include", "explain", "model"]),
+                    inner,
+                    max_size=4,
                 )
             ),
             max_leaves=10,
@@ -118,7 +143,9 @@ def test_a_bad_request_in_a_batch_fails_alone(client: httpx.Client) -> None:
     )
 )
 def test_no_body_breaks_the_service(client: httpx.Client, body: bytes) -> None:
-    response = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
+    response = client.post(
+        "/v1/predict", content=body, headers={"Content-Type": "application/json"}
+    )
     assert response.status_code < 500
     if response.status_code >= 400:
         assert message(response)
@@ -182,7 +209,8 @@ def test_slow_bodies_time_out(model: Path) -> None:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(
-                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                b"application/json\r\n"
                 b"Content-Length: 100\r\n\r\n{"
             )
             connection.settimeout(60)
@@ -205,9 +233,15 @@ def test_tokens(model: Path) -> None:
             assert (
                 client.get(path, auth=("anyone", TOKEN)).status_code == 200
             )  # for clients that can only send passwords
-            for wrong in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Basic %%%"}):
+            for wrong in (
+                {},
+                {"Authorization": f"Bearer {TOKEN}x"},
+                {"Authorization": "Basic %%%"},
+            ):
                 refused = client.get(path, headers=wrong)
-                assert refused.status_code == 401 and "Bearer" in refused.headers["www-authenticate"]
+                assert (
+                    refused.status_code == 401 and "Bearer" in refused.headers["www-authenticate"]
+                )
                 assert "token" in message(refused) and TOKEN not in refused.text
         for path in ("/", "/healthz", "/readyz", "/openapi.json"):
             assert client.get(path).status_code == 200
@@ -227,7 +261,10 @@ def test_addresses_and_tokens_are_checked(tmp_path: Path, monkeypatch: pytest.Mo
             running.check_address(host, None, False)
         running.check_address(host, TOKEN, False)
         running.check_address(host, None, True)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError, match="--port"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(SettingsError, match="--port"),
+    ):
         running.listen("127.0.0.1", taken.getsockname()[1])
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")

@@ -1,4 +1,6 @@
-"""Clients that mean harm: large and endless requests are refused in time and memory, and reloads keep the old model."""
+"""Clients that mean harm: large and endless requests are refused in time and memory, and reloads
+keep the old model.
+"""
 
 import json
 import os
@@ -49,7 +51,9 @@ BODIES = {
 
 
 def test_the_largest_requests_cost_little(model: Path) -> None:
-    """Each is answered in about a second and with little memory, while other requests are answered."""
+    """Each is answered in about a second and with little memory, while other requests are
+    answered.
+    """
     delays: list[float] = []
     with started(model) as (url, process), httpx.Client(base_url=url, timeout=60) as client:
         assert client.post("/v1/predict", json={"texts": ["a b c" * 10_000]}).status_code == 200
@@ -66,7 +70,9 @@ def test_the_largest_requests_cost_little(model: Path) -> None:
         watching.start()
         for name, body in BODIES.items():
             start = time.perf_counter()
-            answer = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
+            answer = client.post(
+                "/v1/predict", content=body, headers={"Content-Type": "application/json"}
+            )
             seconds = time.perf_counter() - start
             assert answer.status_code in (400, 404, 413, 422), name
             assert len(answer.content) < 5000 and answer.json()["error"]["message"], name
@@ -91,7 +97,10 @@ def peak(pid: int) -> float:
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(alphabet='a,[{"\\\n', max_size=6),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('ab,[{"\\', max_size=3), inner, max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(st.text('ab,[{"\\', max_size=3), inner, max_size=4)
+        ),
         max_leaves=30,
     ),
     st.integers(0, 60),
@@ -100,7 +109,9 @@ def test_values_are_counted_without_parsing(value: Any, limit: int) -> None:
     def count(node: Any) -> int:
         if not isinstance(node, list | dict):
             return 0
-        return max(1, len(node)) + sum(map(count, node.values() if isinstance(node, dict) else node))
+        return max(1, len(node)) + sum(
+            map(count, node.values() if isinstance(node, dict) else node)
+        )
 
     body = json.dumps(value).encode()
     n_values, longest = count_values(body + b" " * 60, limit, 1000)
@@ -118,7 +129,9 @@ def test_counting_ends_at_the_limits() -> None:
 
 
 def exchange(url: str, *parts: bytes) -> bytes:
-    """Send bytes and return what comes back until the connection is closed; the other side may close it any time."""
+    """Send bytes and return what comes back until the connection is closed; the other side may
+    close it any time.
+    """
     host, port = url.removeprefix("http://").split(":")
     received = b""
     with socket.create_connection((host, int(port)), timeout=60) as opened:
@@ -135,7 +148,9 @@ def exchange(url: str, *parts: bytes) -> bytes:
 HEADS = {
     "many": [POST + b"".join(b"X-%d: 1\r\n" % i for i in range(100)) + b"\r\n"],
     "a large one": [POST + b"X: " + b"x" * (64 << 10) + b"\r\n\r\n"],
-    "several large ones": [POST + b"".join(b"X-%d: %s\r\n" % (i, b"x" * 10_000) for i in range(7)) + b"\r\n"],
+    "several large ones": [
+        POST + b"".join(b"X-%d: %s\r\n" % (i, b"x" * 10_000) for i in range(7)) + b"\r\n"
+    ],
     "an endless one": [POST + b"X: ", *[b"x" * (32 << 10)] * 40],
     "an endless name": [POST, *[b"x" * (32 << 10)] * 40],
     "an endless path": [b"GET /", *[b"x" * (32 << 10)] * 40],
@@ -146,7 +161,9 @@ HEADS = {
 @pytest.mark.parametrize("parts", HEADS.values(), ids=HEADS)
 def test_headers_are_bounded_before_the_token(token_address: str, parts: list[bytes]) -> None:
     answer = exchange(token_address, *parts)
-    assert not answer or answer.startswith(b"HTTP/1.1 431 ")  # nothing if the client was still sending
+    assert not answer or answer.startswith(
+        b"HTTP/1.1 431 "
+    )  # nothing if the client was still sending
     if len(parts) == 1:
         document = json.loads(answer.partition(b"\r\n\r\n")[2])
         assert document["error"]["status"] == 431 and "65,536" in document["error"]["message"]
@@ -158,7 +175,9 @@ def test_headers_within_the_bounds(token_address: str) -> None:
     assert httpx.get(f"{token_address}/v1/models", headers=more).status_code == 401
 
 
-@pytest.mark.parametrize("trailers", [b"X: 1\r\n" * 200, b"X: " + b"x" * (1 << 20)], ids=["many", "large"])
+@pytest.mark.parametrize(
+    "trailers", [b"X: 1\r\n" * 200, b"X: " + b"x" * (1 << 20)], ids=["many", "large"]
+)
 def test_headers_after_a_body_are_bounded(address: str, trailers: bytes) -> None:
     """The connection ends, whether the request was answered before or not."""
     start = POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
@@ -178,7 +197,12 @@ def test_slow_headers_end_the_connection(model: Path, monkeypatch: pytest.Monkey
 def test_half_sent_requests_do_not_delay_the_end(model: Path) -> None:
     with started(model) as (url, process):
         host, port = url.removeprefix("http://").split(":")
-        halves = [b"", b"GET /heal", POST + b"Content-Length: 100\r\n\r\n", POST + b"Content-Length: 9\r\n\r\n{"]
+        halves = [
+            b"",
+            b"GET /heal",
+            POST + b"Content-Length: 100\r\n\r\n",
+            POST + b"Content-Length: 9\r\n\r\n{",
+        ]
         opened = [socket.create_connection((host, int(port))) for _ in halves]
         for one, half in zip(opened, halves, strict=True):
             one.sendall(half)
@@ -204,7 +228,9 @@ def nested(path: Path) -> None:
 
 def nested_metadata(path: Path) -> None:
     card = json.loads((path / "model.json").read_text())
-    text = json.dumps(card | {"metadata": 0}).replace('"metadata": 0', '"metadata": ' + '{"a":' * 900 + "1" + "}" * 900)
+    text = json.dumps(card | {"metadata": 0}).replace(
+        '"metadata": 0', '"metadata": ' + '{"a":' * 900 + "1" + "}" * 900
+    )
     (path / "model.json").write_text(text)
 
 
@@ -213,7 +239,9 @@ def truncated(path: Path) -> None:
 
 
 def no_checksum(path: Path) -> None:
-    (path / "model.json").write_text(json.dumps({"format": "rembrandt-model", "format_version": 2, "sha256": {}}))
+    (path / "model.json").write_text(
+        json.dumps({"format": "rembrandt-model", "format_version": 2, "sha256": {}})
+    )
 
 
 def emptied(path: Path) -> None:
@@ -221,22 +249,32 @@ def emptied(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [nested, nested_metadata, truncated, no_checksum, emptied])
-def test_a_damaged_folder_is_a_sentence_and_the_old_model_stays(model: Path, tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_folder_is_a_sentence_and_the_old_model_stays(
+    model: Path, tmp_path: Path, damage: Any
+) -> None:
     path = tmp_path / "words"
     path.mkdir()
     for file in model.iterdir():
         (path / file.name).write_bytes(file.read_bytes())
     right = {"Authorization": f"Bearer {TOKEN}"}
-    with served({"words": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right) as client:
+    with (
+        served({"words": path}, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=right) as client,
+    ):
         before = client.post("/v1/predict", json={"texts": ["a b"]})
         damage(path)
         refused = client.post("/v1/models/words/reload")
-        assert refused.status_code == 422 and "the old one stays in use" in refused.json()["error"]["message"]
+        assert (
+            refused.status_code == 422
+            and "the old one stays in use" in refused.json()["error"]["message"]
+        )
         assert client.post("/v1/predict", json={"texts": ["a b"]}).json() == before.json()
 
 
 def test_a_file_that_shrinks_during_a_reload(model: Path, tmp_path: Path) -> None:
-    """A file that is truncated and restored in place all the time is refused or loaded, and the service goes on."""
+    """A file that is truncated and restored in place all the time is refused or loaded, and the
+    service goes on.
+    """
     path = tmp_path / "words"
     path.mkdir()
     for file in model.iterdir():
@@ -250,7 +288,10 @@ def test_a_file_that_shrinks_during_a_reload(model: Path, tmp_path: Path) -> Non
             weights.write_bytes(whole)
 
     right = {"Authorization": f"Bearer {TOKEN}"}
-    with served({"words": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right, timeout=60) as client:
+    with (
+        served({"words": path}, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=right, timeout=60) as client,
+    ):
         shrinking = threading.Thread(target=shrink)
         shrinking.start()
         try:

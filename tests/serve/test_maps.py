@@ -61,11 +61,17 @@ def test_the_document_has_the_state_of_a_map(model: Path) -> None:
     found = np.arange(2.0 * len(served.labels.index.names)).reshape(-1, 2)
     found[first] = np.nan  # the most frequent label is not on the map
     ready = asyncio.run(main())[1]
-    assert ready["state"] == "ready" and ready["label"] == [served.labels.index.names[i] for i in rest]
+    assert ready["state"] == "ready" and ready["label"] == [
+        served.labels.index.names[i] for i in rest
+    ]
     assert [*zip(ready["x"], ready["y"], strict=True)] == [tuple(found[i]) for i in rest]
 
 
 def test_the_map_over_http(client: httpx.Client, documents: Dataset) -> None:
     found = client.get("/v1/map", params={"limit": 7}).json()
-    assert found["state"] == "ready" and len(found["x"]) == len(found["y"]) == len(found["label"]) == 7
-    assert set(found["label"]) <= set(documents.label_names) and found["count"] == sorted(found["count"], reverse=True)
+    assert (
+        found["state"] == "ready" and len(found["x"]) == len(found["y"]) == len(found["label"]) == 7
+    )
+    assert set(found["label"]) <= set(documents.label_names) and found["count"] == sorted(
+        found["count"], reverse=True
+    )

@@ -21,25 +21,43 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     page = context.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: troubles.append(said.text) if "Content Security" in said.text else None)
-    page.on("request", lambda asked: None if asked.url.startswith(address) else troubles.append(asked.url))
+    page.on(
+        "console",
+        lambda said: troubles.append(said.text) if "Content Security" in said.text else None,
+    )
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith(address) else troubles.append(asked.url),
+    )
     page.on("dialog", lambda dialog: troubles.append(dialog.message))
     yield page
     context.close()
     assert troubles == []
 
 
-def test_a_text_is_classified_and_explained(page: Any, address: str, documents: Dataset, client: httpx.Client) -> None:
+def test_a_text_is_classified_and_explained(
+    page: Any, address: str, documents: Dataset, client: httpx.Client
+) -> None:
     text = "🜁 " + (documents.texts or [])[0]
-    expected = client.post("/v1/predict", json={"texts": [text], "top_k": 10, "explain": True}).json()["predictions"][0]
+    expected = client.post(
+        "/v1/predict", json={"texts": [text], "top_k": 10, "explain": True}
+    ).json()["predictions"][0]
     page.goto(address)
     page.get_by_label("What is this text about?").fill(text)
     page.get_by_role("button", name="Find labels").click()
     page.wait_for_selector("button.label")
-    shown = [one["name"] + (one["label"] if one["label"] != one["name"] else "") for one in expected]
-    assert page.locator("button.label .name").all_text_contents() == shown  # with identifiers where they differ
-    widths = page.locator("button.label .meter i").evaluate_all("bars => bars.map(bar => parseFloat(bar.style.width))")
-    assert widths == pytest.approx([100 * one["score"] for one in expected], abs=0.01)  # bars are probabilities
+    shown = [
+        one["name"] + (one["label"] if one["label"] != one["name"] else "") for one in expected
+    ]
+    assert (
+        page.locator("button.label .name").all_text_contents() == shown
+    )  # with identifiers where they differ
+    widths = page.locator("button.label .meter i").evaluate_all(
+        "bars => bars.map(bar => parseFloat(bar.style.width))"
+    )
+    assert widths == pytest.approx(
+        [100 * one["score"] for one in expected], abs=0.01
+    )  # bars are probabilities
     page.locator("button.label").nth(1).click()
     assert page.locator("#why-title").text_content() == f"Why {expected[1]['name']}"
     assert page.locator(".reading").text_content() == text  # the marks do not change the text
@@ -55,7 +73,9 @@ def test_labels_are_searched_and_shown(page: Any, address: str, documents: Datas
     page.goto(f"{address}/#/labels")
     page.get_by_label("Find a label").fill("<img")
     until(lambda: page.locator(".found a").count() == 1)
-    assert page.locator(".found .name").text_content() == HOSTILE + documents.label_names[0]  # as text, not as an image
+    assert (
+        page.locator(".found .name").text_content() == HOSTILE + documents.label_names[0]
+    )  # as text, not as an image
     page.get_by_label("Find a label").press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector(".label-page h2")
@@ -65,11 +85,16 @@ def test_labels_are_searched_and_shown(page: Any, address: str, documents: Datas
     page.locator(".label-page .ranking a").first.click()
     topic = documents.label_names[0].split("/")[0]
     until(
-        lambda: topic in str(page.locator(".label-page h2").text_content()) or page.locator(".label-page p.id").count()
+        lambda: (
+            topic in str(page.locator(".label-page h2").text_content())
+            or page.locator(".label-page p.id").count()
+        )
     )
 
 
-def test_the_map_is_zoomed_and_searched(page: Any, address: str, documents: Dataset, client: httpx.Client) -> None:
+def test_the_map_is_zoomed_and_searched(
+    page: Any, address: str, documents: Dataset, client: httpx.Client
+) -> None:
     page.goto(f"{address}/#/map")
     page.wait_for_selector(".map[data-ready]")
     canvas = page.locator("canvas")
@@ -85,7 +110,9 @@ def test_the_map_is_zoomed_and_searched(page: Any, address: str, documents: Data
     assert page.locator(".panel h2").text_content() == label
     page.wait_for_timeout(700)  # the map moves to the label
     box = canvas.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # where the label is now
+    page.mouse.move(
+        box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    )  # where the label is now
     until(page.locator(".tip").is_visible)
     assert page.locator(".tip b").text_content() == label
 
@@ -160,8 +187,12 @@ def test_the_first_view_is_small(page: Any, address: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_fits_a_phone_and_is_accessible(browser: Any, address: str, documents: Dataset, scheme: str) -> None:
-    with browser.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844}) as context:
+def test_every_view_fits_a_phone_and_is_accessible(
+    browser: Any, address: str, documents: Dataset, scheme: str
+) -> None:
+    with browser.new_context(
+        color_scheme=scheme, viewport={"width": 390, "height": 844}
+    ) as context:
         page = context.new_page()
         page.goto(address)
         page.get_by_role("button", name=EXAMPLE).click()  # an example that was saved with the model
@@ -188,7 +219,21 @@ def test_no_probability_is_shown_as_certain(page: Any, address: str) -> None:
         return [1, 0.9999, 0.994, 0.1, 0.0123, 0.0001, 0].map(formatPercent);
     }""")
     assert shown == [f"{text}\u00a0%" for text in ("100", ">99", "99", "10", "1.2", "<0.1", "0.0")]
-    steps = [0.0, 1e-12, 4e-4, 6e-4, 0.0123, 0.4321, 0.994, 0.996, 0.99949, 0.99951, 1 - 1e-12, 1.0, None]
+    steps = [
+        0.0,
+        1e-12,
+        4e-4,
+        6e-4,
+        0.0123,
+        0.4321,
+        0.994,
+        0.996,
+        0.99949,
+        0.99951,
+        1 - 1e-12,
+        1.0,
+        None,
+    ]
     asked = [[share, digits] for share in steps for digits in range(4)]
     same = page.evaluate(
         """async (asked) => {

@@ -27,15 +27,22 @@ def labels(answer: Any) -> list[list[str]]:
     return [[one["label"] for one in row] for row in answer]
 
 
-def test_predictions_are_those_of_the_library(client: httpx.Client, model: Path, documents: Dataset) -> None:
+def test_predictions_are_those_of_the_library(
+    client: httpx.Client, model: Path, documents: Dataset
+) -> None:
     texts = (documents.texts or [])[:7]
     found, scores = load(model).predict_topk(texts, k=4)
     answer = ask(client, texts=texts, top_k=4)
     assert labels(answer) == found.tolist()
     np.testing.assert_allclose([[one["score"] for one in row] for row in answer], scores, rtol=1e-5)
     assert all(one.keys() == {"label", "name", "score"} for row in answer for one in row)
-    titled = {one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row}
-    assert titled[documents.label_names[0]] == HOSTILE and titled[documents.label_names[2]] == documents.label_names[2]
+    titled = {
+        one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row
+    }
+    assert (
+        titled[documents.label_names[0]] == HOSTILE
+        and titled[documents.label_names[2]] == documents.label_names[2]
+    )
 
 
 def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
@@ -71,7 +78,9 @@ def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
     assert [len(rows[0]) for rows in found if not isinstance(rows, Exception)] == [4, 20, 5]
 
 
-def test_labels_are_included_excluded_and_thresholded(client: httpx.Client, model: Path, documents: Dataset) -> None:
+def test_labels_are_included_excluded_and_thresholded(
+    client: httpx.Client, model: Path, documents: Dataset
+) -> None:
     texts = (documents.texts or [])[:5]
     classifier, names = load(model), documents.label_names
     include = [names[3], names[4], names[9]]
@@ -81,7 +90,9 @@ def test_labels_are_included_excluded_and_thresholded(client: httpx.Client, mode
     exclude = [best[0][0], "A plain title"]
     expected = classifier.predict_topk(texts, k=5, exclude=[best[0][0], names[1]])[0].tolist()
     assert labels(ask(client, texts=texts, exclude=exclude)) == expected
-    scores = [one["score"] for row in ask(client, texts=texts, top_k=20, threshold=0.3) for one in row]
+    scores = [
+        one["score"] for row in ask(client, texts=texts, top_k=20, threshold=0.3) for one in row
+    ]
     assert scores and min(scores) >= 0.3
     assert ask(client, texts=texts, threshold=1e9) == [[]] * 5
 
@@ -93,7 +104,9 @@ def test_a_text_without_a_known_word_has_no_labels(client: httpx.Client, model: 
         assert nothing == empty == [] and len(some) == 5
 
 
-def test_probabilities_are_those_of_the_library(client: httpx.Client, model: Path, feature_model: Path) -> None:
+def test_probabilities_are_those_of_the_library(
+    client: httpx.Client, model: Path, feature_model: Path
+) -> None:
     numbers = load(feature_model)
     answer = ask(client, model="numbers", vectors=[{"1": 1.0}, {"0": 2, "4": 1.0}], top_k=5)
     P = numbers.predict_proba(np.array([[0, 1.0, 0, 0, 0], [2, 0, 0, 0, 1]], dtype=np.float32))
@@ -113,13 +126,22 @@ def test_vectors_of_named_features_are_equivalent_to_texts(
     features = load(model).text_
     row = features.transform([text])
     names = features.get_feature_names_out()
-    vector = {names[column]: float(value) for column, value in zip(row.indices, row.data, strict=True)}
-    by_text, by_vector = ask(client, texts=[text])[0], ask(client, vectors=[vector | {"never seen before": 1.0}])[0]
+    vector = {
+        names[column]: float(value) for column, value in zip(row.indices, row.data, strict=True)
+    }
+    by_text, by_vector = (
+        ask(client, texts=[text])[0],
+        ask(client, vectors=[vector | {"never seen before": 1.0}])[0],
+    )
     assert labels([by_text]) == labels([by_vector])
-    np.testing.assert_allclose([a["score"] for a in by_text], [b["score"] for b in by_vector], rtol=1e-4)
+    np.testing.assert_allclose(
+        [a["score"] for a in by_text], [b["score"] for b in by_vector], rtol=1e-4
+    )
 
 
-def test_explanations_add_up_and_have_the_spans_of_words(client: httpx.Client, documents: Dataset) -> None:
+def test_explanations_add_up_and_have_the_spans_of_words(
+    client: httpx.Client, documents: Dataset
+) -> None:
     text = "🜁 " + (documents.texts or [])[3]  # code points, not bytes or halves of them
     for one in ask(client, texts=[text], explain=True, top_k=3)[0]:
         why = one["explanation"]
@@ -128,17 +150,26 @@ def test_explanations_add_up_and_have_the_spans_of_words(client: httpx.Client, d
         assert sum(s[2] for s in why["segments"]) == pytest.approx(words, abs=1e-4)
         assert 1 / (1 + np.exp(-why["score"])) == pytest.approx(one["score"], abs=1e-4)
         for word in why["words"]:
-            assert word["spans"] and all(text[a:b].lower() == word["word"] for a, b in word["spans"])
-    why = ask(client, model="numbers", vectors=[{"1": 1.0}], explain=True, top_k=1)[0][0]["explanation"]
+            assert word["spans"] and all(
+                text[a:b].lower() == word["word"] for a, b in word["spans"]
+            )
+    why = ask(client, model="numbers", vectors=[{"1": 1.0}], explain=True, top_k=1)[0][0][
+        "explanation"
+    ]
     total = why["base"] + why["comparison"] + sum(word["contribution"] for word in why["words"])
     assert total == pytest.approx(why["score"], abs=1e-4)
 
 
 def test_labels_are_found(client: httpx.Client, documents: Dataset) -> None:
     found = client.get("/v1/labels", params={"query": " PLAIN  title"}).json()["labels"]
-    assert [one["label"] for one in found] == [documents.label_names[1]] and found[0]["description"] == ""
+    assert [one["label"] for one in found] == [documents.label_names[1]] and found[0][
+        "description"
+    ] == ""
     described = client.get(f"/v1/labels/{documents.label_names[0]}/neighbors").json()
-    assert described["description"] == f"About {HOSTILE}" and described["neighbors"][0]["description"] == ""
+    assert (
+        described["description"] == f"About {HOSTILE}"
+        and described["neighbors"][0]["description"] == ""
+    )
     everything = client.get("/v1/labels", params={"limit": 1000}).json()["labels"]
     assert len(everything) == len(documents.label_names)
     counts = [one["count"] for one in everything]
@@ -171,36 +202,62 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
     assert models[2]["scorers"] and set(models[2]["scorers"]) <= {"trees", "centroids"}
     details = client.get("/v1/models/words").json()
     assert details["about"][0].startswith("Trained on ") and "threshold" not in details["about"][0]
-    assert details["metrics"] == {"P@1": 0.5} and len(details["singular_values"]) == details["rank"] == 12
+    assert (
+        details["metrics"] == {"P@1": 0.5}
+        and len(details["singular_values"]) == details["rank"] == 12
+    )
     assert details["settings"]["decoder"] == "ridge" and "trees" not in details["settings"]
 
 
-def test_a_model_without_an_embedding_is_served(client: httpx.Client, fast_model: Path, documents: Dataset) -> None:
+def test_a_model_without_an_embedding_is_served(
+    client: httpx.Client, fast_model: Path, documents: Dataset
+) -> None:
     texts = (documents.texts or [])[:7]
     answer = ask(client, model="fast", texts=texts, top_k=3, explain=True)
     assert labels(answer) == load(fast_model).predict_topk(texts, k=3)[0].tolist()
     for one in answer[0]:
         why = one["explanation"]
-        total = why["base"] + why["comparison"] + sum(word["contribution"] for word in why["words"]) + why["rest"]
+        total = (
+            why["base"]
+            + why["comparison"]
+            + sum(word["contribution"] for word in why["words"])
+            + why["rest"]
+        )
         assert total == pytest.approx(why["score"], abs=1e-4)
     details = client.get("/v1/models/fast").json()
     assert details["rank"] is None and details["singular_values"] == []
     assert details["settings"]["scorers"] and "decoder" not in details["settings"]
     label = documents.label_names[7]
-    near = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4, "model": "fast"}).json()["neighbors"]
+    near = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4, "model": "fast"}).json()[
+        "neighbors"
+    ]
     assert sum(one["label"].split("/")[0] == label.split("/")[0] for one in near) >= 2
     assert client.get("/v1/map", params={"model": "fast"}).json()["state"] == "ready"
 
 
 def test_requests_in_the_format_of_annif(client: httpx.Client, documents: Dataset) -> None:
-    """Annif's `http` backend gets the project, then posts a form and reads uri and score from the results."""
+    """Annif's `http` backend gets the project, then posts a form and reads uri and score from the
+    results.
+    """
     endpoint = "/v1/projects/words/suggest"
     project = client.get(endpoint.replace("/suggest", "")).json()
     assert project["is_trained"] is True and project["modification_time"]
-    form = {"text": (documents.texts or [])[0], "project": "words", "limit": "3", "metadata_title": "of the document"}
+    form = {
+        "text": (documents.texts or [])[0],
+        "project": "words",
+        "limit": "3",
+        "metadata_title": "of the document",
+    }
     results = client.post(endpoint, data=form).json()["results"]
     assert len(results) == 3 and {one["uri"] for one in results} <= set(documents.label_names)
     assert all(0 <= one["score"] <= 1 for one in results)
-    for wrong in ({}, {"text": "a", "limit": "0"}, {"text": "a", "limit": "many"}, {"text": "a", "threshold": "nan"}):
-        refused = client.post(endpoint, data=wrong, headers={"Content-Type": "application/x-www-form-urlencoded"})
+    for wrong in (
+        {},
+        {"text": "a", "limit": "0"},
+        {"text": "a", "limit": "many"},
+        {"text": "a", "threshold": "nan"},
+    ):
+        refused = client.post(
+            endpoint, data=wrong, headers={"Content-Type": "application/x-www-form-urlencoded"}
+        )
         assert refused.status_code == 422 and refused.json()["error"]["message"]

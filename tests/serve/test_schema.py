@@ -43,8 +43,14 @@ def try_out(operation: Any, mode: GenerationMode, data: Any) -> None:
 def test_the_description_holds(address: str) -> None:
     description = schemathesis.openapi.from_url(f"{address}/openapi.json")
     operations = [found.ok() for found in description.get_all_operations()]
-    assert {operation.path for operation in operations} >= {"/v1/predict", "/v1/labels/{label}/neighbors", "/readyz"}
+    assert {operation.path for operation in operations} >= {
+        "/v1/predict",
+        "/v1/labels/{label}/neighbors",
+        "/readyz",
+    }
     for operation in operations:
         try_out(operation, GenerationMode.POSITIVE)
-        if len(operation.query) or len(operation.body):  # any text is a path, so those cannot be wrong
+        if len(operation.query) or len(
+            operation.body
+        ):  # any text is a path, so those cannot be wrong
             try_out(operation, GenerationMode.NEGATIVE)

@@ -43,7 +43,9 @@ class Job:
 
 
 def test_jobs_that_wait_become_one_batch() -> None:
-    """The first job is computed alone; jobs that arrive in the meantime are batched in order, up to the limit."""
+    """The first job is computed alone; jobs that arrive in the meantime are batched in order, up to
+    the limit.
+    """
     batches: list[list[int]] = []
     submitted = threading.Event()
 
@@ -57,7 +59,10 @@ def test_jobs_that_wait_become_one_batch() -> None:
         first = asyncio.create_task(batcher.submit(Job(0)))
         while not batches:
             await asyncio.sleep(0.001)
-        rest = [asyncio.create_task(batcher.submit(Job(i, n_rows=9 if i == 6 else 1))) for i in range(1, 8)]
+        rest = [
+            asyncio.create_task(batcher.submit(Job(i, n_rows=9 if i == 6 else 1)))
+            for i in range(1, 8)
+        ]
         await asyncio.sleep(0)  # all of them are in the queue
         submitted.set()
         found = await asyncio.gather(first, *rest, return_exceptions=True)
@@ -68,7 +73,15 @@ def test_jobs_that_wait_become_one_batch() -> None:
 
     found = asyncio.run(main())
     assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # 6 is larger than a batch
-    assert isinstance(found.pop(3), ValueError) and found == [[0], [10], [20], [40], [50], [60], [70]]
+    assert isinstance(found.pop(3), ValueError) and found == [
+        [0],
+        [10],
+        [20],
+        [40],
+        [50],
+        [60],
+        [70],
+    ]
 
 
 def test_others_are_computed_between_the_jobs_of_one_request() -> None:
@@ -125,7 +138,9 @@ def test_a_full_queue_over_http(model: Path) -> None:
         answers = list(pool.map(lambda _: client.post("/v1/predict", json=body), range(96)))
     statuses = {answer.status_code for answer in answers}
     assert statuses == {200, 429}
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
+    assert all(
+        int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429
+    )
 
 
 def test_metrics_count_requests(model: Path) -> None:
@@ -149,8 +164,12 @@ def test_metrics_count_requests(model: Path) -> None:
     assert "invented" not in said and "PROPFIND" not in said
 
 
-def test_a_replaced_model_is_freed_without_a_garbage_collection(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Collections leave out what exists when the service starts, so the first model may not be part of a cycle."""
+def test_a_replaced_model_is_freed_without_a_garbage_collection(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collections leave out what exists when the service starts, so the first model may not be part
+    of a cycle.
+    """
     registry = Registry({"words": model}, Metrics())
     monkeypatch.setattr(running.Server, "run", lambda *_: None)
     monkeypatch.setattr(running.signal, "signal", lambda *_: None)
@@ -160,7 +179,9 @@ def test_a_replaced_model_is_freed_without_a_garbage_collection(model: Path, mon
     try:
         assert gc.get_freeze_count() > before
         request = PredictRequest(texts=["a b"], explain=True)
-        assert predict([PredictJob(registry.get(None), request)]) and registry.get(None).labels.neighbors(0, 5, 1)
+        assert predict([PredictJob(registry.get(None), request)]) and registry.get(
+            None
+        ).labels.neighbors(0, 5, 1)
         old = weakref.ref(registry.get(None))
         asyncio.run(registry.reload("words"))
         assert old() is None
@@ -174,7 +195,10 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
     path = fit(data, tmp_path / "swapped")
     text = (data.texts or [])[0]
     right = {"Authorization": f"Bearer {TOKEN}"}
-    with served({"swapped": path}, token=TOKEN) as url, httpx.Client(base_url=url, headers=right, timeout=60) as client:
+    with (
+        served({"swapped": path}, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=right, timeout=60) as client,
+    ):
         stop, answers = threading.Event(), []
 
         def load() -> None:
@@ -201,14 +225,19 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
         (path / "weights.safetensors").write_bytes(b"damaged")
         refused = client.post("/v1/models/swapped/reload")
         assert refused.status_code == 422 and "old one stays" in refused.json()["error"]["message"]
-        assert client.post("/v1/predict", json={"texts": [text]}).json()["version"] == reloaded["version"]
+        assert (
+            client.post("/v1/predict", json={"texts": [text]}).json()["version"]
+            == reloaded["version"]
+        )
         assert client.post("/v1/models/nobody/reload").status_code == 404
 
 
 def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
     data, encoder = texts_of(), Letters()
     path = fit(data, tmp_path / "encoded", text=TextFeatures(encoder=encoder))
-    with pytest.raises(DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"):
+    with pytest.raises(
+        DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"
+    ):
         create_app({"encoded": path})
     right, texts = {"Authorization": f"Bearer {TOKEN}"}, ["qwertyuiop", *(data.texts or [])[:3]]
     again = load_model(path)
@@ -220,18 +249,31 @@ def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
         asked = {"texts": texts, "top_k": 3, "explain": True}
         for _ in range(2):
             found = client.post("/v1/predict", json=asked).json()["predictions"]
-            assert [[one["label"] for one in row] for row in found] == again.predict_topk(texts, k=3)[0].tolist()
+            assert [[one["label"] for one in row] for row in found] == again.predict_topk(
+                texts, k=3
+            )[0].tolist()
             words = [word["word"] for word in found[1][0]["explanation"]["words"]]
-            assert words.count("the encoder") == 1 and not any(word.startswith("encoder ") for word in words)
-            assert client.post("/v1/models/encoded/reload").status_code == 200  # and keeps the encoder
+            assert words.count("the encoder") == 1 and not any(
+                word.startswith("encoder ") for word in words
+            )
+            assert (
+                client.post("/v1/models/encoded/reload").status_code == 200
+            )  # and keeps the encoder
         row = again.rows(texts[1:2])
         names = again.text_.get_feature_names_out()[row.indices]
         vector = {name: float(value) for name, value in zip(names, row.data, strict=True)}
-        by_vector = client.post("/v1/predict", json={"vectors": [vector], "top_k": 3}).json()["predictions"][0]
-        assert [one["score"] for one in by_vector] == pytest.approx([one["score"] for one in found[1]], abs=1e-4)
+        by_vector = client.post("/v1/predict", json={"vectors": [vector], "top_k": 3}).json()[
+            "predictions"
+        ][0]
+        assert [one["score"] for one in by_vector] == pytest.approx(
+            [one["score"] for one in found[1]], abs=1e-4
+        )
         fit(data, path, text=TextFeatures(encoder=Letters(5)))
         refused = client.post("/v1/models/encoded/reload")
-        assert refused.status_code == 422 and "the old one stays in use" in refused.json()["error"]["message"]
+        assert (
+            refused.status_code == 422
+            and "the old one stays in use" in refused.json()["error"]["message"]
+        )
         fit(data, path)  # without an encoder
         assert client.post("/v1/models/encoded/reload").status_code == 200
 
@@ -253,7 +295,10 @@ def test_label_vectors_are_computed_once(model: Path, monkeypatch: pytest.Monkey
 
 def accepted(metrics: str) -> float:
     """Texts that were computed or wait."""
-    return sum(float(found) for found in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M))
+    return sum(
+        float(found)
+        for found in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M)
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to send")
@@ -279,4 +324,8 @@ def test_a_missing_extra_is_one_message(model: Path) -> None:
         f"from rembrandt.__main__ import main; main(['serve', {str(model)!r}])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ran.returncode == 1 and "pip install 'rembrandt[serve]'" in ran.stderr and "Traceback" not in ran.stderr
+    assert (
+        ran.returncode == 1
+        and "pip install 'rembrandt[serve]'" in ran.stderr
+        and "Traceback" not in ran.stderr
+    )

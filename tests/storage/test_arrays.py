@@ -52,7 +52,10 @@ def test_round_trip(tmp_path_factory, arrays):
 
 def test_others_can_read_it(tmp_path):
     matrix = np.arange(24.0).reshape(4, 6)
-    write_arrays(tmp_path / "file", {"turned": matrix.T, "thinned": matrix[::2, ::3], "i": np.arange(3, dtype=np.int8)})
+    write_arrays(
+        tmp_path / "file",
+        {"turned": matrix.T, "thinned": matrix[::2, ::3], "i": np.arange(3, dtype=np.int8)},
+    )
     theirs = load_file(tmp_path / "file")
     for name, array in read_arrays(tmp_path / "file").items():
         assert_array_equal(theirs[name], array)
@@ -75,7 +78,8 @@ def test_csr_round_trip(n, m, seed):
 
 
 @pytest.mark.parametrize(
-    ("columns", "values", "size"), [(1 << 16, [0.5, -2.0], 4), (1 << 17, [0.5, -2.0], 6), (9, [0.1, 1.0], 6)]
+    ("columns", "values", "size"),
+    [(1 << 16, [0.5, -2.0], 4), (1 << 17, [0.5, -2.0], 6), (9, [0.1, 1.0], 6)],
 )
 def test_csr_takes_few_bytes_where_nothing_is_lost(columns, values, size):
     matrix = sparse.csr_array((np.float32(values), ([0, 1], [0, columns - 1])), shape=(2, columns))
@@ -87,7 +91,12 @@ def test_csr_takes_few_bytes_where_nothing_is_lost(columns, values, size):
 
 
 def test_half_precision_is_clipped():
-    assert as_half(np.float32([1e9, -1e9, 0.1, 1 / 4])).tolist() == [65504, -65504, np.float16(0.1), 0.25]
+    assert as_half(np.float32([1e9, -1e9, 0.1, 1 / 4])).tolist() == [
+        65504,
+        -65504,
+        np.float16(0.1),
+        0.25,
+    ]
 
 
 def test_private_arrays_do_not_change_the_file(tmp_path):
@@ -113,7 +122,12 @@ def test_systems_without_madvise(tmp_path, monkeypatch):
 
 
 def test_arrays_of_other_types_are_refused(tmp_path):
-    for array in (np.array(["text"]), np.array([object()]), np.zeros(2, dtype=complex), np.zeros(2, dtype="u8")):
+    for array in (
+        np.array(["text"]),
+        np.array([object()]),
+        np.zeros(2, dtype=complex),
+        np.zeros(2, dtype="u8"),
+    ):
         with pytest.raises(StorageError, match="convert it"):
             write_arrays(tmp_path / "file", {"a": array})
     assert list(tmp_path.iterdir()) == []
@@ -144,8 +158,14 @@ ENTRIES = {
         ({"b": {"dtype": "F32", "shape": [3], "data_offsets": [8, 16]}}, "its shape says"),
         ({"b": {"dtype": "F32", "shape": [-2], "data_offsets": [16, 8]}}, "its shape says"),
         ({"b": {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}}, "its shape says"),
-        ({"b": {"dtype": "F32", "shape": [2] + [1] * 99, "data_offsets": [8, 16]}}, "impossible shape"),
-        ({"c": {"dtype": "F32", "shape": [0, 1 << 70], "data_offsets": [16, 16]}}, "impossible shape"),
+        (
+            {"b": {"dtype": "F32", "shape": [2] + [1] * 99, "data_offsets": [8, 16]}},
+            "impossible shape",
+        ),
+        (
+            {"c": {"dtype": "F32", "shape": [0, 1 << 70], "data_offsets": [16, 16]}},
+            "impossible shape",
+        ),
         ({"b": {"dtype": "F99", "shape": [2], "data_offsets": [8, 16]}}, "cannot be read"),
         ({"b": {"dtype": [], "shape": [2], "data_offsets": [8, 16]}}, "cannot be read"),
         ({"b": {"dtype": "F32", "shape": ["2"], "data_offsets": [8, 16]}}, "cannot be read"),
@@ -227,7 +247,14 @@ def test_a_matrix_that_compiled_code_would_follow_anywhere(change, shape, compla
 
 @pytest.mark.parametrize(
     ("text", "ends"),
-    [(b"abc", [1, 9]), (b"abc", [2, 1]), (b"abc", [-1, 3]), (b"abc", [1, 2]), (b"\xff\xff", [1, 2]), (b"abc", [[3]])],
+    [
+        (b"abc", [1, 9]),
+        (b"abc", [2, 1]),
+        (b"abc", [-1, 3]),
+        (b"abc", [1, 2]),
+        (b"\xff\xff", [1, 2]),
+        (b"abc", [[3]]),
+    ],
 )
 def test_strings_that_are_not(text, ends):
     with pytest.raises(StorageError, match="'s"):

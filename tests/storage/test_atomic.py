@@ -1,4 +1,6 @@
-"""A file or folder appears complete or not at all, and what was there before survives every failure."""
+"""A file or folder appears complete or not at all, and what was there before survives every
+failure.
+"""
 
 import errno
 import os
@@ -93,7 +95,11 @@ def test_failure_of_any_rename_changes_nothing(save, old, monkeypatch, failure, 
 @both
 def test_an_error_of_another_file_passes(save, old, tmp_path):
     with pytest.raises(FileNotFoundError, match="elsewhere"):
-        save(old, b"new", FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path.parent / "elsewhere")))
+        save(
+            old,
+            b"new",
+            FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path.parent / "elsewhere")),
+        )
     assert is_unchanged(old)
 
 
@@ -102,7 +108,9 @@ def test_the_new_one_has_the_usual_permissions(save, tmp_path):
     save(tmp_path / "new", b"")
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    assert (tmp_path / "new").stat().st_mode == (tmp_path / save.__name__.removeprefix("save_")).stat().st_mode
+    assert (tmp_path / "new").stat().st_mode == (
+        tmp_path / save.__name__.removeprefix("save_")
+    ).stat().st_mode
 
 
 @pytest.mark.parametrize("save", [save_folder])
@@ -129,7 +137,11 @@ def test_what_a_crash_leaves_is_found(tmp_path):
     for name in (".shard.part-12345678", "shard", ".mine"):
         (tmp_path / name).touch()
     remove_partial_files(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine", ".model.old-12345678", "shard"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".mine",
+        ".model.old-12345678",
+        "shard",
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
@@ -152,7 +164,10 @@ def test_what_killed_saves_left_is_removed(save, old, monkeypatch, can_exchange)
         (old.parent / name / "within").mkdir(parents=True)
     (old.parent / ".old.new-mine").mkdir()
     save(old, b"new")
-    assert read(old) == b"new" and sorted(old.parent.iterdir()) == [old.parent / ".old.new-mine", old]
+    assert read(old) == b"new" and sorted(old.parent.iterdir()) == [
+        old.parent / ".old.new-mine",
+        old,
+    ]
 
 
 def test_a_folder_that_appears_while_another_is_written_is_kept(tmp_path):
@@ -190,6 +205,8 @@ def test_a_disk_that_is_really_full(save, old):
             print(error)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(old)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    answer = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
     assert "File too large; files that were complete before are unchanged" in answer.stdout
     assert is_unchanged(old)

@@ -1,4 +1,6 @@
-"""A fit that is stopped at any moment and called again gives the same bits; nothing but its own checkpoints is used."""
+"""A fit that is stopped at any moment and called again gives the same bits; nothing but its own
+checkpoints is used.
+"""
 
 import errno
 import json
@@ -49,7 +51,10 @@ class Clock:
         self.until, self.ticks, self.epochs = until, 0, []
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        self.ticks += stage not in ("choosing settings", "blending")  # the choice is made again or kept as a whole
+        self.ticks += stage not in (
+            "choosing settings",
+            "blending",
+        )  # the choice is made again or kept as a whole
         if stage == "logistic decoder":
             self.epochs.append(done)
         if self.ticks > self.until:
@@ -60,7 +65,9 @@ def fit(kind, folder=None, clock=None, overhead=float("inf"), **more):
     """A fit that saves every epoch."""
     (X, y), settings = FITS[kind]
     with checkpoints_in(folder, overhead) as checkpoints:
-        return RembrandtClassifier(**settings | more).fit_dataset(dataset(X, y), clock or Clock(), checkpoints)
+        return RembrandtClassifier(**settings | more).fit_dataset(
+            dataset(X, y), clock or Clock(), checkpoints
+        )
 
 
 def dataset(X, y):
@@ -77,7 +84,9 @@ def stopped(kind, folder, ticks, **more):
 
 
 def files(folder, stage=""):
-    return sorted(folder.glob(f"{stage}*.safetensors"), key=lambda path: int(path.name.split(".")[1]))
+    return sorted(
+        folder.glob(f"{stage}*.safetensors"), key=lambda path: int(path.name.split(".")[1])
+    )
 
 
 def assert_same(one, other, tmp_path):
@@ -116,7 +125,9 @@ def test_devices_go_on_too(tmp_path):
     undisturbed = fit("independent", device="cpu,cpu")
     stopped("independent", tmp_path / "kept", 6, device="cpu,cpu")
     clock = Clock()
-    assert_same(undisturbed, fit("independent", tmp_path / "kept", clock, device="cpu,cpu"), tmp_path)
+    assert_same(
+        undisturbed, fit("independent", tmp_path / "kept", clock, device="cpu,cpu"), tmp_path
+    )
     assert clock.epochs[0] > 0
 
 
@@ -159,16 +170,23 @@ def test_a_shard_that_goes_missing_loses_nothing(tmp_path):
         Store(store).dataset()
     assert [path.name for path in files(tmp_path / "kept")] == kept
     away.rename(shard)
-    resumed = RembrandtClassifier(**settings).fit_dataset(Store(store).dataset(), clock := Clock(), tmp_path / "kept")
+    resumed = RembrandtClassifier(**settings).fit_dataset(
+        Store(store).dataset(), clock := Clock(), tmp_path / "kept"
+    )
     assert_same(undisturbed, resumed, tmp_path)
     assert clock.epochs[0] > 0
 
 
 def test_texts_and_plain_arrays(tmp_path):
-    texts, labels = ["red apple", "green apple", "red car", "fast car"] * 10, ["fruit", "fruit", "car", "car"] * 10
+    texts, labels = (
+        ["red apple", "green apple", "red car", "fast car"] * 10,
+        ["fruit", "fruit", "car", "car"] * 10,
+    )
     for X, y in ((texts, labels), blobs(80, 4, 5)):
         folder = tmp_path / f"kept-{len(X)}"
-        one, other = (RembrandtClassifier(**LOGISTIC).fit(X, y, checkpoint=folder) for _ in range(2))
+        one, other = (
+            RembrandtClassifier(**LOGISTIC).fit(X, y, checkpoint=folder) for _ in range(2)
+        )
         assert_same(one, other, tmp_path)
         with pytest.raises(SettingsError, match="start a new fit"):
             RembrandtClassifier(**LOGISTIC).fit(X[::-1], y, checkpoint=folder)
@@ -178,7 +196,11 @@ def test_their_number_is_bounded(tmp_path):
     def count(stage, done, total):
         assert len(files(tmp_path, "epoch")) == min(2, done)
 
-    fit("logistic", tmp_path, lambda *at: count(*at) if at[0] == "logistic decoder" and at[1] < at[2] else None)
+    fit(
+        "logistic",
+        tmp_path,
+        lambda *at: count(*at) if at[0] == "logistic decoder" and at[1] < at[2] else None,
+    )
     assert [path.name.split(".")[0] for path in files(tmp_path)].count("epoch") == 2
     assert len(files(tmp_path)) == 5  # settings, embedding, decoder and two epochs
 
@@ -211,7 +233,9 @@ def test_what_follows_from_another_embedding_is_not_used(tmp_path, monkeypatch):
     stopped("logistic", folder, 8)
     files(folder, "embedding")[0].unlink()
     rounded = embedding_fit.embed_labels
-    monkeypatch.setattr(embedding_fit, "embed_labels", lambda *given: turned(rounded(*given)))  # as another device may
+    monkeypatch.setattr(
+        embedding_fit, "embed_labels", lambda *given: turned(rounded(*given))
+    )  # as another device may
     undisturbed = fit("logistic")
     resumed = fit("logistic", folder, clock := Clock())
     assert_same(undisturbed, resumed, tmp_path)
@@ -269,7 +293,10 @@ def test_other_data_or_settings_are_refused(tmp_path):
 
 
 def test_two_fits_in_one_folder(tmp_path):
-    with checkpoints_in(tmp_path), pytest.raises(RembrandtError, match=r"another process .*another folder"):
+    with (
+        checkpoints_in(tmp_path),
+        pytest.raises(RembrandtError, match=r"another process .*another folder"),
+    ):
         fit("logistic", tmp_path)
     fit("logistic", tmp_path)
 
@@ -284,27 +311,43 @@ def test_a_full_disk_leaves_what_was_kept(tmp_path, monkeypatch):
         write(file, digest, data)
 
     monkeypatch.setattr(arrays, "_write", full)
-    with pytest.raises(RembrandtError, match=r"could not write .*epoch\.3.*: the disk is full; .*unchanged"):
+    with pytest.raises(
+        RembrandtError, match=r"could not write .*epoch\.3.*: the disk is full; .*unchanged"
+    ):
         fit("logistic", folder)
     assert len(list(folder.iterdir())) == 5  # settings, embedding, two epochs and the lock
     monkeypatch.undo()
     assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
 
 
-COMMAND = "--decoder logistic --decoder-ridge 0.1 --kernel gaussian --n-random-features 600 --normalize no"
+COMMAND = (
+    "--decoder logistic --decoder-ridge 0.1 --kernel gaussian --n-random-features 600 --normalize "
+    "no"
+)
 COMMAND += " --quiet --scorers embedding"
 
 
 def test_the_command_is_killed_and_given_again(tmp_path):
     (X, y), _ = FITS["logistic"]
     lines = [
-        f"{label} " + " ".join(f"{i}:{v:.4f}" for i, v in enumerate(row, 1)) for row, label in zip(X, y, strict=True)
+        f"{label} " + " ".join(f"{i}:{v:.4f}" for i, v in enumerate(row, 1))
+        for row, label in zip(X, y, strict=True)
     ]
     (tmp_path / "train.svm").write_text("\n".join(lines) + "\n")
 
     def begin(output, *more):
-        command = (sys.executable, "-m", "rembrandt", "fit", tmp_path / "train.svm", "--output", tmp_path / output)
-        return subprocess.Popen([*map(str, command), *COMMAND.split(), *more], stderr=subprocess.PIPE, text=True)
+        command = (
+            sys.executable,
+            "-m",
+            "rembrandt",
+            "fit",
+            tmp_path / "train.svm",
+            "--output",
+            tmp_path / output,
+        )
+        return subprocess.Popen(
+            [*map(str, command), *COMMAND.split(), *more], stderr=subprocess.PIPE, text=True
+        )
 
     def finish(process):
         _, errors = process.communicate(timeout=120)
@@ -323,7 +366,9 @@ def test_the_command_is_killed_and_given_again(tmp_path):
     finish(begin("resumed", "--checkpoint", str(kept)))
     assert files(kept) == []  # the model is saved
     one, other = (tmp_path / name for name in ("undisturbed", "resumed"))
-    assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
+    assert (one / "weights.safetensors").read_bytes() == (
+        other / "weights.safetensors"
+    ).read_bytes()
     facts = [json.loads((folder / "model.json").read_text())["metadata"] for folder in (one, other)]
     for each in facts:
         del each["extra"]["extra"]["fit_seconds"]

@@ -73,5 +73,8 @@ def test_a_lock_that_is_removed_is_still_exclusive(tmp_path):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="choose another folder"), locked(tmp_path / "file" / "folder"):
+    with (
+        pytest.raises(StorageError, match="choose another folder"),
+        locked(tmp_path / "file" / "folder"),
+    ):
         pass

@@ -1,11 +1,14 @@
-"""fastText: a linear classifier of the mean of learned word vectors. Its input is words without weights."""
+"""fastText: a linear classifier of the mean of learned word vectors. Its input is words without
+weights.
+"""
 
 import fasttext
 
 from benchmarks.peers.harness import Adapter, main, padded
 
 MARK = "__label__"
-# With more labels a tree of outputs is used: one output for each label would cost examples × labels.
+# With more labels a tree of outputs is used: one output for each label would cost examples ×
+# labels.
 ALL_OUTPUTS = 2000
 LEAST_RATE = 0.01
 

@@ -25,7 +25,9 @@ class Omikuji(Adapter):
         X, starts = test.X, test.X.indptr.tolist()
         columns, values = X.indices.tolist(), X.data.tolist()
         answers = [
-            self.model.predict(list(zip(columns[begin:end], values[begin:end], strict=True)), top_k=k)
+            self.model.predict(
+                list(zip(columns[begin:end], values[begin:end], strict=True)), top_k=k
+            )
             for begin, end in pairwise(starts)
         ]
         return padded([[label for label, _ in answer] for answer in answers], k)

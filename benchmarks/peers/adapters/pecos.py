@@ -1,4 +1,6 @@
-"""libpecos XR-Linear: one label tree with one-vs-all classifiers in the nodes, in C++; rows have unit length."""
+"""libpecos XR-Linear: one label tree with one-vs-all classifiers in the nodes, in C++; rows have
+unit length.
+"""
 
 import numpy as np
 from pecos.xmc import Indexer, LabelEmbeddingFactory
@@ -21,7 +23,9 @@ class Pecos(Adapter):
 
     def top_k(self, test, k):
         found = self.model.predict(
-            sparse.csr_matrix(unit_rows(test.X), dtype=np.float32), only_topk=k, threads=self.threads
+            sparse.csr_matrix(unit_rows(test.X), dtype=np.float32),
+            only_topk=k,
+            threads=self.threads,
         )
         rows = []
         for begin, end in zip(found.indptr[:-1], found.indptr[1:], strict=True):

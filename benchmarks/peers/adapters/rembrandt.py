@@ -31,7 +31,9 @@ class Rembrandt(Adapter):
         return _dataset(found.X, found.Y)
 
     def fit(self, train):
-        self.model = rembrandt.RembrandtClassifier(**self.settings, random_state=0).fit_dataset(train)
+        self.model = rembrandt.RembrandtClassifier(**self.settings, random_state=0).fit_dataset(
+            train
+        )
 
     def save(self):
         self.model.save(self.model_folder)
@@ -40,7 +42,9 @@ class Rembrandt(Adapter):
         return self.model.top_columns(test.X, k)[0]
 
     def more(self, test, k):
-        """Return the best labels with probabilities, those of the option for the tail, and the predicted label sets."""
+        """Return the best labels with probabilities, those of the option for the tail, and the
+        predicted label sets.
+        """
         labels, probabilities = self.model.top_columns(test.X, LONG)
         found = {
             "long": labels,

@@ -35,8 +35,13 @@ class OneVsRest(Adapter):
         np.savez(self.model_folder / "model.npz", weights=self.weights, bias=self.bias)
 
     def top_k(self, test, k):
-        blocks = [test.X[i : i + BLOCK] @ self.weights.T + self.bias for i in range(0, test.X.shape[0], BLOCK)]
-        return np.concatenate([np.argsort(-scores, axis=1, kind="stable")[:, :k] for scores in blocks])
+        blocks = [
+            test.X[i : i + BLOCK] @ self.weights.T + self.bias
+            for i in range(0, test.X.shape[0], BLOCK)
+        ]
+        return np.concatenate(
+            [np.argsort(-scores, axis=1, kind="stable")[:, :k] for scores in blocks]
+        )
 
     def _one(self, label):
         own = np.zeros(self._X.shape[0], np.int8)

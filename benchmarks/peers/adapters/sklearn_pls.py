@@ -17,11 +17,15 @@ class PartialLeastSquares(Adapter):
 
     def fit(self, train):
         rank = min(self.settings["n_components"], *train.X.shape, train.Y.shape[1])
-        self.model = PLSRegression(n_components=rank, scale=False).fit(train.X.toarray(), train.Y.toarray())
+        self.model = PLSRegression(n_components=rank, scale=False).fit(
+            train.X.toarray(), train.Y.toarray()
+        )
 
     def save(self):
         self.model_folder.mkdir()
-        np.savez(self.model_folder / "model.npz", weights=self.model.coef_, bias=self.model.intercept_)
+        np.savez(
+            self.model_folder / "model.npz", weights=self.model.coef_, bias=self.model.intercept_
+        )
 
     def top_k(self, test, k):
         return np.argsort(-self.model.predict(test.X.toarray()), axis=1, kind="stable")[:, :k]

@@ -1,4 +1,6 @@
-"""Vowpal Wabbit: online one-against-all, the LOMtree (``log_multi``) and a probabilistic label tree."""
+"""Vowpal Wabbit: online one-against-all, the LOMtree (``log_multi``) and a probabilistic label
+tree.
+"""
 
 import math
 import subprocess
@@ -9,17 +11,25 @@ import numpy as np
 from benchmarks.peers.harness import Adapter, cpu_seconds, main, padded, pairs
 
 TRIAL_ROWS = 50
-SPARE = 16  # additional predictions: untrained leaves of a label tree, which are no labels, may rank high
+# Additional predictions: untrained leaves of a label tree, which are no labels, may rank high
+SPARE = 16
 
 
 class VowpalWabbit(Adapter):
-    """A reduction of Vowpal Wabbit; ``settings`` has its name, the passes and other command-line options."""
+    """A reduction of Vowpal Wabbit; ``settings`` has its name, the passes and other command-line
+    options.
+    """
 
     def prepare(self, train, test):
         self._labels_from = self.settings["first_label"]
         if self.settings["one_label"]:  # one line for each label of an example
             rows = np.repeat(np.arange(train.X.shape[0]), np.diff(train.Y.indptr))
-            self._write("train.txt", train.X[rows], [[label] for label in train.Y.indices.tolist()], shuffle=True)
+            self._write(
+                "train.txt",
+                train.X[rows],
+                [[label] for label in train.Y.indices.tolist()],
+                shuffle=True,
+            )
         else:
             self._write("train.txt", train.X, [row.tolist() for row in train.rows("Y")])
         self._write("test.txt", test.X, [[] for _ in range(test.X.shape[0])])
@@ -50,14 +60,20 @@ class VowpalWabbit(Adapter):
         files = ("-d", self.folder / "test.txt", "-p", answers)
         self._run("-t", "-i", self._model, "--loss_function", "logistic", *files, *extra)
         with answers.open() as lines:  # one-against-all writes an empty line after each prediction
-            return padded([self._best(line, k) for line in lines if reduction == "plt" or line.strip()], k)
+            return padded(
+                [self._best(line, k) for line in lines if reduction == "plt" or line.strip()], k
+            )
 
     def _train(self, file, train, passes):
         self.model_folder.mkdir(exist_ok=True)
         self._model = self.model_folder / "model.vw"
         c = self._n_labels = train.Y.shape[1]
         bits = min(max(math.ceil(math.log2(train.X.shape[1] * c)), 18), 28)
-        cache = ["--cache_file", self.folder / f"{file}.cache", "-k", "--passes", passes] if passes > 1 else []
+        cache = (
+            ["--cache_file", self.folder / f"{file}.cache", "-k", "--passes", passes]
+            if passes > 1
+            else []
+        )
         kind = [f"--{self.settings['reduction']}", c, "--loss_function", "logistic"]
         self._run("-d", self.folder / file, "-f", self._model, "-b", bits, "--holdout_off", *cache, *kind,
                   *self.settings["options"])  # fmt: skip
@@ -84,7 +100,9 @@ class VowpalWabbit(Adapter):
             file.writelines(lines)
 
     def _best(self, line, k):
-        """Parse ``label:probability`` entries, in any order and separated by commas or spaces, or a single label."""
+        """Parse ``label:probability`` entries, in any order and separated by commas or spaces, or a
+        single label.
+        """
         scored = [entry.partition(":") for entry in line.replace(",", " ").split()]
         best = sorted(scored, key=lambda entry: -float(entry[2] or 0))
         labels = (int(label) - self._labels_from for label, _, _ in best)

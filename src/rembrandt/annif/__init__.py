@@ -8,11 +8,15 @@ def register() -> None:
     """Add the backend ``rembrandt`` to Annif in this process; Annif has no plug-in interface."""
     import annif.backend
 
-    annif.backend._backend_fns["rembrandt"] = lambda: import_module("rembrandt.annif.backend").RembrandtBackend
+    annif.backend._backend_fns["rembrandt"] = lambda: (
+        import_module("rembrandt.annif.backend").RembrandtBackend
+    )
 
 
 def create_app(*arguments: Any, **options: Any) -> Any:
-    """Return Annif's web application with this backend, for ``uvicorn --factory rembrandt.annif:create_app``."""
+    """Return Annif's web application with this backend, for ``uvicorn --factory
+    rembrandt.annif:create_app``.
+    """
     import annif
 
     register()

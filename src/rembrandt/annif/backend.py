@@ -1,7 +1,7 @@
 """The backend class that Annif calls to train, learn and suggest.
 
-A project's folder gets the model, with the URIs of subjects as labels, which every command of Rembrandt can read, and
-the training documents, for ``learn`` and ``train --cached``.
+A project's folder gets the model, with the URIs of subjects as labels, which every command of
+Rembrandt can read, and the training documents, for ``learn`` and ``train --cached``.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,13 @@ from annif.suggestion import SuggestionBatch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.annif.documents import Document, as_dataset, load_documents, read_corpus, save_documents
+from rembrandt.annif.documents import (
+    Document,
+    as_dataset,
+    load_documents,
+    read_corpus,
+    save_documents,
+)
 from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import RembrandtClassifier, load
@@ -24,7 +30,9 @@ from rembrandt.linalg.threads import at_most
 from rembrandt.progress import Report, bars
 from rembrandt.recipe import Recipe
 
-_STEP = 1e-6  # Annif sorts by score alone: ranks reduce scores by this fraction, so that equal ones keep their order
+# Annif sorts by score alone: ranks reduce scores by this fraction, so that equal ones keep their
+# order
+_STEP = 1e-6
 
 
 class RembrandtBackend(AnnifLearningBackend):
@@ -33,7 +41,9 @@ class RembrandtBackend(AnnifLearningBackend):
     name = "rembrandt"
 
     _classifier: RembrandtClassifier | None = None
-    _subjects: NDArray[np.int64]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
+    _subjects: NDArray[
+        np.int64
+    ]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
 
     @property
     def is_trained(self) -> bool:
@@ -53,7 +63,9 @@ class RembrandtBackend(AnnifLearningBackend):
             elif self._documents.is_file():
                 documents = load_documents(self._documents)
             else:
-                raise NotSupportedException("no documents are stored from an earlier run; train with documents")
+                raise NotSupportedException(
+                    "no documents are stored from an earlier run; train with documents"
+                )
             self._save(classifier.fit_dataset(as_dataset(documents), report), documents)
 
     def _learn(self, corpus: Any, params: dict[str, Any]) -> None:
@@ -66,14 +78,18 @@ class RembrandtBackend(AnnifLearningBackend):
                 raise RembrandtError(f"{found} but {trained}; train the project again")
             documents += self._read(corpus, "learn from", report)
             recipe = Recipe.from_json(classifier.settings_)
-            self._save(classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents)
+            self._save(
+                classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents
+            )
 
     def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> Any:
         classifier, subjects = self._classifier, self._subjects
         assert classifier is not None  # Annif calls initialize first
         with self._annif_errors():
             rows = classifier.rows([self._analyze(document.text) for document in documents])
-            known = np.flatnonzero(np.diff(rows.indptr))  # texts without a known term get no suggestions
+            known = np.flatnonzero(
+                np.diff(rows.indptr)
+            )  # texts without a known term get no suggestions
             allowed = np.flatnonzero(subjects >= 0)
             k = min(int(params["limit"]), len(allowed))
             restricted = None if len(allowed) == len(subjects) else allowed
@@ -82,7 +98,9 @@ class RembrandtBackend(AnnifLearningBackend):
         found = best >= 0
         where = np.repeat(known, found.sum(axis=1)), subjects[best[found]]
         shape = len(documents), len(self.project.subjects)
-        return SuggestionBatch(sparse.coo_array((scores[found].astype(np.float32), where), shape=shape).tocsr())
+        return SuggestionBatch(
+            sparse.coo_array((scores[found].astype(np.float32), where), shape=shape).tocsr()
+        )
 
     @property
     def _model(self) -> Path:
@@ -93,8 +111,14 @@ class RembrandtBackend(AnnifLearningBackend):
         return Path(self.datadir) / "rembrandt-documents.jsonl"
 
     def _analyze(self, text: str) -> str:
-        """Return the words of the project's analyzer (stems, lemmas), or the text if the project has none."""
-        return " ".join(self.project.analyzer.tokenize_words(text)) if self.project.analyzer_spec else text
+        """Return the words of the project's analyzer (stems, lemmas), or the text if the project
+        has none.
+        """
+        return (
+            " ".join(self.project.analyzer.tokenize_words(text))
+            if self.project.analyzer_spec
+            else text
+        )
 
     def _read(self, corpus: Any, purpose: str, report: Report) -> list[Document]:
         if corpus.is_empty():
@@ -106,17 +130,23 @@ class RembrandtBackend(AnnifLearningBackend):
 
     def _load(self, params: dict[str, Any]) -> RembrandtClassifier:
         if not self.is_trained:
-            raise NotInitializedException(f"model {self._model} not found", backend_id=self.backend_id)
+            raise NotInitializedException(
+                f"model {self._model} not found", backend_id=self.backend_id
+            )
         with self._annif_errors():
             return load(self._model, device=str(params.get("device", "cpu")))
 
     def _save(self, classifier: RembrandtClassifier, documents: list[Document]) -> None:
-        """Save the model and then the documents; if only the model is saved, `learn` sees that they do not match."""
+        """Save the model and then the documents; if only the model is saved, `learn` sees that they
+        do not match.
+        """
         self._use(classifier)
         subjects, language = self.project.subjects, self.project.vocab_lang
         names = {
             uri: subjects[number].labels[language]
-            for uri, number in zip(classifier.classes_.tolist(), self._subjects.tolist(), strict=True)
+            for uri, number in zip(
+                classifier.classes_.tolist(), self._subjects.tolist(), strict=True
+            )
             if number >= 0 and language in subjects[number].labels
         }
         if names:
@@ -127,8 +157,13 @@ class RembrandtBackend(AnnifLearningBackend):
 
     def _use(self, classifier: RembrandtClassifier) -> None:
         self._classifier = classifier
-        found = (self.project.subjects.by_uri(uri, warnings=False) for uri in classifier.classes_.tolist())
-        self._subjects = np.array([-1 if number is None else number for number in found], dtype=np.int64)
+        found = (
+            self.project.subjects.by_uri(uri, warnings=False)
+            for uri in classifier.classes_.tolist()
+        )
+        self._subjects = np.array(
+            [-1 if number is None else number for number in found], dtype=np.int64
+        )
 
     @contextmanager
     def _annif_errors(self) -> Iterator[None]:

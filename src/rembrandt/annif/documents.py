@@ -1,4 +1,6 @@
-"""Annif's documents, stored next to the model so that more can be added later: a JSON array per line."""
+"""Annif's documents, stored next to the model so that more can be added later: a JSON array per
+line.
+"""
 
 import json
 from collections.abc import Callable
@@ -15,13 +17,17 @@ Document = tuple[str, list[str]]  # the text and the URIs of its subjects
 _STEP = 1000  # documents between two progress reports
 
 
-def read_corpus(corpus: Any, vocab: Any, analyze: Callable[[str], str], report: Report) -> tuple[list[Document], int]:
+def read_corpus(
+    corpus: Any, vocab: Any, analyze: Callable[[str], str], report: Report
+) -> tuple[list[Document], int]:
     """Return the documents that have subjects, and the number of those that have none."""
     found: list[Document] = []
     n_documents = 0
     for n_documents, document in enumerate(corpus.documents, 1):
         if document.subject_set:
-            found.append((analyze(document.text), [vocab[number].uri for number in document.subject_set]))
+            found.append(
+                (analyze(document.text), [vocab[number].uri for number in document.subject_set])
+            )
         if n_documents % _STEP == 0:
             report("reading documents", n_documents, None)
     report("reading documents", n_documents, n_documents)
@@ -30,7 +36,9 @@ def read_corpus(corpus: Any, vocab: Any, analyze: Callable[[str], str], report: 
 
 def as_dataset(documents: list[Document]) -> Dataset:
     """Return documents as a dataset whose labels are URIs."""
-    return Dataset.from_arrays(texts=[text for text, _ in documents], Y=[uris for _, uris in documents])
+    return Dataset.from_arrays(
+        texts=[text for text, _ in documents], Y=[uris for _, uris in documents]
+    )
 
 
 def save_documents(path: Path, documents: list[Document]) -> None:

@@ -14,7 +14,18 @@ from rembrandt.recipe import EmbeddingSettings, TreeSettings
 
 # Settings that Annif itself reads from a project's section.
 _ANNIF_SETTINGS = frozenset(
-    ("name", "language", "backend", "vocab", "analyzer", "transform", "access", "allow_learn", "limit", "description")
+    (
+        "name",
+        "language",
+        "backend",
+        "vocab",
+        "analyzer",
+        "transform",
+        "access",
+        "allow_learn",
+        "limit",
+        "description",
+    )
 )
 
 
@@ -38,7 +49,12 @@ _CLASSIFIER: Table = {
     "scorers": _or_auto(lambda text: tuple(name.strip() for name in text.split(","))),
     "seed": int,
 }
-_EMBEDDING: Table = {"kernel_scale": float, "n_random_features": int, "n_iter": int, "max_epochs": int}
+_EMBEDDING: Table = {
+    "kernel_scale": float,
+    "n_random_features": int,
+    "n_iter": int,
+    "max_epochs": int,
+}
 _TREES: Table = {"n_trees": int, "tree_pairs": float, "tree_cost": float}
 _TEXT: Table = {
     **{"terms": str, "ngrams": _range, "min_df": int, "max_features": int},
@@ -53,8 +69,14 @@ _PARAMETERS = {
 
 def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:
     """Return the classifier that a project's settings describe; the seed is 0 by default."""
-    given: dict[str, Any] = {"random_state": 0, "text": TextFeatures(**_parameters(_TEXT, settings))}
-    for name, table, kind in (("embedding", _EMBEDDING, EmbeddingSettings), ("trees", _TREES, TreeSettings)):
+    given: dict[str, Any] = {
+        "random_state": 0,
+        "text": TextFeatures(**_parameters(_TEXT, settings)),
+    }
+    for name, table, kind in (
+        ("embedding", _EMBEDDING, EmbeddingSettings),
+        ("trees", _TREES, TreeSettings),
+    ):
         if own := _parameters(table, settings):
             given[name] = kind(**own)
     return RembrandtClassifier(**given | _parameters(_CLASSIFIER, settings))
@@ -72,5 +94,7 @@ def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found[_PARAMETERS.get(name, name)] = table[name](str(settings[name]).strip())
         except (KeyError, ValueError) as error:
-            raise SettingsError(f"{name}={settings[name]} is not valid; see docs/annif.md for its values") from error
+            raise SettingsError(
+                f"{name}={settings[name]} is not valid; see docs/annif.md for its values"
+            ) from error
     return found

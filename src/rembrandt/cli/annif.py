@@ -6,7 +6,9 @@ from rembrandt.cli.failure import needs
 
 
 def annif(context: typer.Context) -> None:
-    """Run a command of Annif (train, suggest, eval, learn, ...) with the backend rembrandt: rembrandt annif --help."""
+    """Run a command of Annif (train, suggest, eval, learn, ...) with the backend rembrandt:
+    rembrandt annif --help.
+    """
     from rembrandt.annif import register
 
     with needs("annif"):

@@ -6,27 +6,73 @@ from typing import Annotated, Any
 import typer
 
 from rembrandt import __version__
-from rembrandt.cli import annif, data, demo, embed, evaluate, explore, fit, info, labels, predict, serve, tune, update
+from rembrandt.cli import (
+    annif,
+    data,
+    demo,
+    embed,
+    evaluate,
+    explore,
+    fit,
+    info,
+    labels,
+    predict,
+    serve,
+    tune,
+    update,
+)
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
 VERBS: dict[str, Callable[..., None]] = {
-    **{"demo": demo.demo, "fit": fit.fit, "tune": tune.tune, "update": update.update, "predict": predict.predict},
-    **{"evaluate": evaluate.evaluate, "embed": embed.embed, "explain": explore.explain, "labels": labels.labels},
-    **{"confusions": explore.confusions, "neighbors": explore.neighbors, "spectrum": explore.spectrum},
-    **{"info": info.info, "map": explore.map_labels, "report": explore.write_report, "serve": serve.serve},
+    **{
+        "demo": demo.demo,
+        "fit": fit.fit,
+        "tune": tune.tune,
+        "update": update.update,
+        "predict": predict.predict,
+    },
+    **{
+        "evaluate": evaluate.evaluate,
+        "embed": embed.embed,
+        "explain": explore.explain,
+        "labels": labels.labels,
+    },
+    **{
+        "confusions": explore.confusions,
+        "neighbors": explore.neighbors,
+        "spectrum": explore.spectrum,
+    },
+    **{
+        "info": info.info,
+        "map": explore.map_labels,
+        "report": explore.write_report,
+        "serve": serve.serve,
+    },
 }
-DATA_VERBS: dict[str, Callable[..., None]] = {"list": data.list_sets, "get": data.get, "convert": data.convert}
-_HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
+DATA_VERBS: dict[str, Callable[..., None]] = {
+    "list": data.list_sets,
+    "get": data.get,
+    "convert": data.convert,
+}
+_HELP: dict[str, Any] = {
+    "no_args_is_help": True,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 app = typer.Typer(
     cls=Verbs,
-    help="Extreme classification through label embeddings: thousands to millions of labels on one machine.",
+    help=(
+        "Extreme classification through label embeddings: "
+        "thousands to millions of labels on one machine."
+    ),
     add_completion=False,
     pretty_exceptions_enable=False,
     **_HELP,
 )
-data_app = typer.Typer(cls=Verbs, help="List and download data sets; convert files to stores.", **_HELP)
+data_app = typer.Typer(
+    cls=Verbs, help="List and download data sets; convert files to stores.", **_HELP
+)
 
 
 def _version(wanted: bool) -> None:
@@ -38,7 +84,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None: ...
 
@@ -51,5 +100,9 @@ app.add_typer(data_app, name="data")
 app.command(
     cls=Verb,
     add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+    },
 )(annif.annif)

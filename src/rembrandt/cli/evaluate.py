@@ -15,10 +15,13 @@ def evaluate(
     *,
     reading: Reading,
     ranking: options.Ranking,
-    by_frequency: Annotated[bool, options.flag("--by-frequency", "Add the recall of frequent to rare labels.")] = False,
+    by_frequency: Annotated[
+        bool, options.flag("--by-frequency", "Add the recall of frequent to rare labels.")
+    ] = False,
     console: Console,
 ) -> None:
-    """Measure a model on labelled examples, and the baseline that always predicts the most popular labels.
+    """Measure a model on labelled examples, and the baseline that always predicts the most popular
+    labels.
 
     The file is read as the training data was, except where an option says otherwise.
     """
@@ -28,7 +31,9 @@ def evaluate(
     with console.progress() as report:
         saved = open_model(model, ranking.device)
         data = saved.read(file, reading, report)
-        measured = measure(saved.classifier, data, report, *constants, ranking.tail, ranking.shortlist)
+        measured = measure(
+            saved.classifier, data, report, *constants, ranking.tail, ranking.shortlist
+        )
     notes = measured.data.notes
     console.say(*data_lines(data, file))
     if notes.unseen_labels:

@@ -1,4 +1,5 @@
-"""Errors and warnings on the command line: one line on standard error, and an exit code for each kind.
+"""Errors and warnings on the command line: one line on standard error, and an exit code for each
+kind.
 
 The code is 1 for an error, 2 for a command that cannot be parsed and 130 for an interruption.
 """
@@ -20,7 +21,12 @@ from rembrandt.errors import RembrandtError, RembrandtWarning
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 # Parameters of the library whose options have another name.
 ALIASES = {"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"} | TREES
-LOWERING = ("n_components", "n_random_features", "rows", "max_features")  # parameters that lower the use of memory
+LOWERING = (
+    "n_components",
+    "n_random_features",
+    "rows",
+    "max_features",
+)  # parameters that lower the use of memory
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
 
@@ -63,7 +69,10 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
-        message, where = error.format_message(), error.ctx.command_path if error.ctx else "rembrandt"
+        message, where = (
+            error.format_message(),
+            error.ctx.command_path if error.ctx else "rembrandt",
+        )
         if message:  # else it was no command at all, and the help was printed
             typer.echo(f"error: {RembrandtError(message)}\nSee {where} --help.", err=True)
         raise typer.Exit(MISUSED) from error
@@ -71,7 +80,9 @@ def _usage_errors() -> Iterator[None]:
 
 def options_of(command: Any) -> dict[str, str]:
     """Return the options of a command by the names of the library's parameters."""
-    options = {param.name: param.opts[0] for param in command.params if param.param_type_name == "option"}
+    options = {
+        param.name: param.opts[0] for param in command.params if param.param_type_name == "option"
+    }
     return options | {name: options[alias] for name, alias in ALIASES.items() if alias in options}
 
 
@@ -82,7 +93,9 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
 
     def show(message: Warning | str, *rest: Any, **more: Any) -> None:
         if isinstance(message, RembrandtWarning):
-            typer.echo(f"warning: {with_options(str(message), message.parameters, options)}", err=True)
+            typer.echo(
+                f"warning: {with_options(str(message), message.parameters, options)}", err=True
+            )
         else:
             otherwise(message, *rest, **more)
 
@@ -93,18 +106,28 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
             yield
             sys.stdout.flush()
         except RembrandtError as error:
-            raise _exit(f"error: {with_options(str(error), error.parameters, options)}", FAILED) from error
+            raise _exit(
+                f"error: {with_options(str(error), error.parameters, options)}", FAILED
+            ) from error
         except KeyboardInterrupt as error:
             raise _exit("interrupted; no incomplete output was left", INTERRUPTED) from error
         except BrokenPipeError as error:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from error
         except MemoryError as error:
-            lower = [name for name in LOWERING if options.get(name, "").startswith("--") and " " not in options[name]]
-            raise _exit(f"error: {with_options(memory.ran_out(error), lower, options)}", FAILED) from error
+            lower = [
+                name
+                for name in LOWERING
+                if options.get(name, "").startswith("--") and " " not in options[name]
+            ]
+            raise _exit(
+                f"error: {with_options(memory.ran_out(error), lower, options)}", FAILED
+            ) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            raise _exit(f"error: {RembrandtError(f'{where}{error.strerror or error}')}", FAILED) from error
+            raise _exit(
+                f"error: {RembrandtError(f'{where}{error.strerror or error}')}", FAILED
+            ) from error
 
 
 @contextmanager
@@ -129,7 +152,11 @@ def needs(extra: str) -> Iterator[None]:
 def with_options(message: str, parameters: Iterable[str], options: Mapping[str, str]) -> str:
     """Append the options that set the parameters of a message, where this command has them."""
     found = [options[name] for name in parameters if name in options]
-    return f"{message} ({'options' if len(found) > 1 else 'option'} {', '.join(found)})" if found else message
+    return (
+        f"{message} ({'options' if len(found) > 1 else 'option'} {', '.join(found)})"
+        if found
+        else message
+    )
 
 
 def _exit(message: str, code: int) -> typer.Exit:

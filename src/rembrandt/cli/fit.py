@@ -33,19 +33,36 @@ def fit(
     label_names: options.LabelNames = None,
     label_text: Annotated[
         Path | None,
-        option("Texts of labels as extra examples: a table of id and text.", options.DATA, metavar="FILE"),
+        option(
+            "Texts of labels as extra examples: a table of id and text.",
+            options.DATA,
+            metavar="FILE",
+        ),
     ] = None,
     groups: Annotated[
-        str | None, option("Column of a table: its equal values are held out together.", options.DATA, metavar="COLUMN")
+        str | None,
+        option(
+            "Column of a table: its equal values are held out together.",
+            options.DATA,
+            metavar="COLUMN",
+        ),
     ] = None,
     time: Annotated[
-        str | None, option("Column of dates or numbers: the latest are held out.", options.DATA, metavar="COLUMN")
+        str | None,
+        option(
+            "Column of dates or numbers: the latest are held out.", options.DATA, metavar="COLUMN"
+        ),
     ] = None,
-    shortlist: Annotated[bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)] = False,
+    shortlist: Annotated[
+        bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)
+    ] = False,
     checkpoint: Annotated[
-        Path | None, option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR")
+        Path | None,
+        option("Save completed steps here; the same command resumes.", ADVANCED, metavar="DIR"),
     ] = None,
-    examples: Annotated[int, option("First texts to save, as examples on the page of serve.", ADVANCED, min=0)] = 0,
+    examples: Annotated[
+        int, option("First texts to save, as examples on the page of serve.", ADVANCED, min=0)
+    ] = 0,
     scheduler: options.Scheduler = None,
     force: options.Force = False,
     console: Console,
@@ -59,8 +76,12 @@ def fit(
 
     with checkpoints_in(checkpoint) as checkpoints:
         if (groups and time) or ((groups or time) and label_text):
-            raise SettingsError("only one of --groups, --time and --label-text can be used", ("groups", "time"))
-        classifier, data, known = prepare(console, train, reading, settings, texts, scheduler, groups or time)
+            raise SettingsError(
+                "only one of --groups, --time and --label-text can be used", ("groups", "time")
+            )
+        classifier, data, known = prepare(
+            console, train, reading, settings, texts, scheduler, groups or time
+        )
         held: dict[str, Any] = {"groups" if groups else "times": data.ids} if groups or time else {}
         data = data if label_text is None else described(console, data, label_text)
         data = data if label_names is None else named(console, data, label_names)
@@ -72,19 +93,38 @@ def fit(
             if shortlist:
                 classifier.build_shortlist(report)
             seconds = perf_counter() - start
-            facts = fit_facts(known, seconds) | ({"examples": list((data.texts or ())[:examples])} if examples else {})
+            facts = fit_facts(known, seconds) | (
+                {"examples": list((data.texts or ())[:examples])} if examples else {}
+            )
             classifier.save(output, force=force, extra=facts)
             checkpoints.clear()
-    costs = [f"The {stage} took {tally.sentence()}" for stage, tally in classifier.tallies_.items() if tally.passes]
+    costs = [
+        f"The {stage} took {tally.sentence()}"
+        for stage, tally in classifier.tallies_.items()
+        if tally.passes
+    ]
     frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))
     encoder = () if reading.encoder is None else ("--encoder", reading.encoder)
     uses = ((name, output, "FILE", *encoder) for name in ("predict", "evaluate"))
     next_steps = (*uses, ("neighbors", output, frequent))
     console.say(*choice_lines(classifier), *costs, saved_line(output, seconds), "")
     console.say("Next:", *(f"  {command(*words)}" for words in next_steps))
-    counts = {"n_examples": data.n_examples, "n_features": classifier.n_features_in_, "n_labels": data.n_labels}
-    facts = {"model": str(output), "bytes": folder_size(output), "seconds": seconds, "task": data.task}
-    found = {"settings": classifier.settings_, "selection": classifier.selection_, "notes": data.notes.sentences()}
+    counts = {
+        "n_examples": data.n_examples,
+        "n_features": classifier.n_features_in_,
+        "n_labels": data.n_labels,
+    }
+    facts = {
+        "model": str(output),
+        "bytes": folder_size(output),
+        "seconds": seconds,
+        "task": data.task,
+    }
+    found = {
+        "settings": classifier.settings_,
+        "selection": classifier.selection_,
+        "notes": data.notes.sentences(),
+    }
     console.result(facts | counts | found)
 
 
@@ -95,7 +135,9 @@ def described(console: Console, data: Dataset, file: Path) -> Dataset:
 
     joined = with_label_texts(data, read_label_names(file))
     n_texts, n_new = joined.n_examples - data.n_examples, joined.n_labels - data.n_labels
-    console.say(f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example.")
+    console.say(
+        f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example."
+    )
     return joined
 
 
@@ -119,7 +161,8 @@ def prepare(
     scheduler: str | None,
     column: str | None = None,
 ) -> tuple[RembrandtClassifier, Dataset, Reading]:
-    """Check the settings, then read the examples; return the classifier, the examples and how they were read.
+    """Check the settings, then read the examples; return the classifier, the examples and how they
+    were read.
 
     The values of ``column`` become the ids of the examples.
     """

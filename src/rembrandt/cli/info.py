@@ -1,4 +1,6 @@
-"""``rembrandt info``: what a model was trained on, what was chosen and why, how good it is, and how to use it."""
+"""``rembrandt info``: what a model was trained on, what was chosen and why, how good it is, and how
+to use it.
+"""
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
@@ -8,7 +10,9 @@ from rembrandt.cli.saved import open_model
 
 
 def info(model: options.ModelFolder, console: Console) -> None:
-    """Describe a model: training data, what was chosen and why, quality on held-out examples, size and use."""
+    """Describe a model: training data, what was chosen and why, quality on held-out examples, size
+    and use.
+    """
     saved = open_model(model)
     found, size = saved.classifier.describe(), folder_size(model)
     versions, chosen = found["versions"], found["chosen"]
@@ -23,9 +27,14 @@ def info(model: options.ModelFolder, console: Console) -> None:
     console.say(f"Threshold: {found['threshold']['words']}")
     console.say(f"New files: {found['reading']['words']}")
     console.say(
-        f"Version: fitted with {versions['fitted_with'] or 'an earlier version'}; this is {versions['this']}.", ""
+        f"Version: fitted with {versions['fitted_with'] or 'an earlier version'}; this is "
+        f"{versions['this']}.",
+        "",
     )
-    rows = ([part["name"], "-" if part["bytes"] is None else decimal(part["bytes"])] for part in found["parts"])
+    rows = (
+        [part["name"], "-" if part["bytes"] is None else decimal(part["bytes"])]
+        for part in found["parts"]
+    )
     console.table(["part", "size"], rows)
     if len(found["blends"]) > 1:
         console.say("")

@@ -14,14 +14,19 @@ def labels(
     *,
     set_names: Annotated[
         Path | None,
-        option("Give the labels these names: a table of id, name and description, or SKOS.", metavar="FILE"),
+        option(
+            "Give the labels these names: a table of id, name and description, or SKOS.",
+            metavar="FILE",
+        ),
     ] = None,
     rows: Annotated[int, option("Number of labels, the most frequent first.", min=1)] = 20,
     console: Console,
 ) -> None:
-    """Print the most frequent labels of a model with their names, or give the labels names and descriptions.
+    """Print the most frequent labels of a model with their names, or give the labels names and
+    descriptions.
 
-    Earlier names are replaced. The model is replaced when the names are complete; predictions do not change.
+    Earlier names are replaced. The model is replaced when the names are complete; predictions do
+    not change.
     """
     import numpy as np
 
@@ -32,8 +37,14 @@ def labels(
         saved.classifier.set_label_names(read_label_names(set_names))
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
     index, counts = saved.labels, saved.classifier.label_counts_
-    n_named, n_described = (sum(map(bool, texts or ())) for texts in (index.titles, index.descriptions))
-    console.say(f"{model} has {len(index):,} labels, {n_named:,} with a name and {n_described:,} described.", "")
+    n_named, n_described = (
+        sum(map(bool, texts or ())) for texts in (index.titles, index.descriptions)
+    )
+    console.say(
+        f"{model} has {len(index):,} labels, {n_named:,} with a name "
+        f"and {n_described:,} described.",
+        "",
+    )
     best = np.argsort(-counts, kind="stable")[:rows].tolist()
     shown = [index.detailed(i) | {"count": int(counts[i])} for i in best]
     cells = ([index.spelled(i), index.title(i), f"{counts[i]:,}"] for i in best)

@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-A group of options is a dataclass whose fields are annotated with `typer.Option`. A command takes a group as one
-argument, and `grouped` turns the fields into options of the command.
+A group of options is a dataclass whose fields are annotated with `typer.Option`. A command takes a
+group as one argument, and `grouped` turns the fields into options of the command.
 """
 
 import functools
@@ -21,7 +21,9 @@ PANELS = DATA, MODEL, TEXT, ADVANCED = "Data", "Model", "Text", "Advanced"
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes the fields of its groups as options and passes the groups on."""
     signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {n: p.annotation for n, p in signature.parameters.items() if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {
+        n: p.annotation for n, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
     shown = []
     for name, parameter in signature.parameters.items():
         if name not in groups:
@@ -29,13 +31,18 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             continue
         hints = get_type_hints(groups[name], include_extras=True)
         for field in fields(groups[name]):
-            keyword = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            keyword = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default
+            )
             shown.append(keyword.replace(annotation=hints[field.name]))
     shown.sort(key=_panel)
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        made = {
+            name: group(**{f.name: given.pop(f.name) for f in fields(group)})
+            for name, group in groups.items()
+        }
         command(**given, **made)
 
     call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
@@ -46,7 +53,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _panel(parameter: inspect.Parameter) -> int:
-    """Return the position of a parameter's panel in the help; options without a panel come first."""
+    """Return the position of a parameter's panel in the help; options without a panel come
+    first.
+    """
     panels = [getattr(each, "rich_help_panel", None) for each in get_args(parameter.annotation)]
     return max((PANELS.index(panel) for panel in panels if panel in PANELS), default=-1)
 
@@ -84,7 +93,9 @@ def top_k_option(help: str) -> Any:
     return typer.Option("--top-k", "-k", min=1, help=help)
 
 
-def parsed(help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
+def parsed(
+    help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any
+) -> Any:
     """Return an option whose value is parsed by a function, or else as a number or a word."""
     return option(help, panel, metavar=metavar, parser=parser or value, **more)
 
@@ -109,7 +120,9 @@ def scorer_names(text: str) -> Any:
 
 
 def candidates(text: str) -> Any:
-    """Parse a number of candidate labels; ``all`` is False, and ``auto`` is True: the library chooses."""
+    """Parse a number of candidate labels; ``all`` is False, and ``auto`` is True: the library
+    chooses.
+    """
     return {"all": False, "auto": True}.get(text, value(text))
 
 
@@ -139,29 +152,52 @@ NewModel = Annotated[Path, output_option("MODEL", "Folder to write the model to.
 NewFile = Annotated[Path, output_option("FILE", "File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 LabelNames = Annotated[
-    Path | None, option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE")
+    Path | None,
+    option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE"),
 ]
-Components = Annotated[Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")]
-Method = Annotated[Literal["rembrandt", "pca", "plst", "cs", "cca"], option("Label embedding.", MODEL)]
-Seed = Annotated[int, option("Random seed; the same seed gives the same result.", MODEL, min=0, metavar="N")]
-Device = Annotated[str, option("cpu, cuda, cuda:1, several separated by commas, or auto.", MODEL, metavar="D")]
-Scheduler = Annotated[str | None, option("Dask scheduler; --device dask starts one.", ADVANCED, metavar="tcp://...")]
-PowerIterations = Annotated[int, option("Power iterations of the eigensolver.", ADVANCED, min=0, metavar="N")]
+Components = Annotated[
+    Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")
+]
+Method = Annotated[
+    Literal["rembrandt", "pca", "plst", "cs", "cca"], option("Label embedding.", MODEL)
+]
+Seed = Annotated[
+    int, option("Random seed; the same seed gives the same result.", MODEL, min=0, metavar="N")
+]
+Device = Annotated[
+    str, option("cpu, cuda, cuda:1, several separated by commas, or auto.", MODEL, metavar="D")
+]
+Scheduler = Annotated[
+    str | None, option("Dask scheduler; --device dask starts one.", ADVANCED, metavar="tcp://...")
+]
+PowerIterations = Annotated[
+    int, option("Power iterations of the eigensolver.", ADVANCED, min=0, metavar="N")
+]
 
 
 @dataclass(frozen=True)
 class Ranking:
     """How labels are ranked."""
 
-    tail: Annotated[bool, flag("--tail", "Favor rare labels: rank by probability / propensity.", MODEL)] = False
-    shortlist: Annotated[Any, parsed("Labels to score per example.", MODEL, "N|auto|all", candidates)] = "all"
+    tail: Annotated[
+        bool, flag("--tail", "Favor rare labels: rank by probability / propensity.", MODEL)
+    ] = False
+    shortlist: Annotated[
+        Any, parsed("Labels to score per example.", MODEL, "N|auto|all", candidates)
+    ] = "all"
     device: Device = "cpu"
-    propensity_a: Annotated[float, option("Constant A of the propensities.", ADVANCED, min=0.0, metavar="A")] = 0.55
-    propensity_b: Annotated[float, option("Constant B of the propensities.", ADVANCED, min=1e-6, metavar="B")] = 1.5
+    propensity_a: Annotated[
+        float, option("Constant A of the propensities.", ADVANCED, min=0.0, metavar="A")
+    ] = 0.55
+    propensity_b: Annotated[
+        float, option("Constant B of the propensities.", ADVANCED, min=1e-6, metavar="B")
+    ] = 1.5
 
 
 def checked_device(device: str, scheduler: str | None, source: str) -> str:
-    """Return the device for ``source``; a device that cannot be used is refused before anything is read."""
+    """Return the device for ``source``; a device that cannot be used is refused before anything is
+    read.
+    """
     from rembrandt.data.store import is_store
     from rembrandt.engines.place import check_device
 

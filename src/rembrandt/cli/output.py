@@ -19,26 +19,38 @@ def check_model_target(path: Path, force: bool) -> None:
 
     _check_free(path, force)
     if path.exists() and (objection := why_not_a_model(path)):
-        raise OutputExistsError(f"{path} cannot be replaced: {objection}; choose another name, or move it away")
+        raise OutputExistsError(
+            f"{path} cannot be replaced: {objection}; choose another name, or move it away"
+        )
 
 
 def check_file_target(path: Path, force: bool, suffixes: Iterable[str] = ()) -> None:
-    """Refuse a file that exists, whose folder does not, or with a suffix that is not one of ``suffixes``."""
+    """Refuse a file that exists, whose folder does not, or with a suffix that is not one of
+    ``suffixes``.
+    """
     if suffixes and path.suffix not in suffixes:
-        raise typer.BadParameter(f"{path} does not end in {', '.join(suffixes)}", param_hint="--output")
+        raise typer.BadParameter(
+            f"{path} does not end in {', '.join(suffixes)}", param_hint="--output"
+        )
     _check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")
     if not path.absolute().parent.is_dir():
-        raise RembrandtError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+        raise RembrandtError(
+            f"{path} cannot be written: there is no folder {path.parent}; make it first"
+        )
 
 
 def _check_free(path: Path, force: bool) -> None:
     if os.path.lexists(path) and not force:
-        raise OutputExistsError(f"{path} already exists; choose another name, or replace it with --force")
+        raise OutputExistsError(
+            f"{path} already exists; choose another name, or replace it with --force"
+        )
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise RembrandtError(f"{path} cannot be written: {parent} is not a writable folder; choose another name")
+        raise RembrandtError(
+            f"{path} cannot be written: {parent} is not a writable folder; choose another name"
+        )
 
 
 def folder_size(path: Path) -> int:

@@ -29,31 +29,46 @@ def predict(
     *,
     reading: TextReading,
     ranking: options.Ranking,
-    id: Annotated[str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")] = None,
-    top_k: Annotated[int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")] = None,
-    threshold: Annotated[bool, flag("--threshold", "Only labels that reach the threshold of the model.")] = False,
+    id: Annotated[
+        str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")
+    ] = None,
+    top_k: Annotated[
+        int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")
+    ] = None,
+    threshold: Annotated[
+        bool, flag("--threshold", "Only labels that reach the threshold of the model.")
+    ] = False,
     min_probability: Annotated[
-        float | None, option("Only labels with this probability or more.", min=0.0, max=1.0, metavar="P")
+        float | None,
+        option("Only labels with this probability or more.", min=0.0, max=1.0, metavar="P"),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABELS", help="Predict only these labels: labels or names, or @FILE with one per line."),
+        typer.Option(
+            metavar="LABELS",
+            help="Predict only these labels: labels or names, or @FILE with one per line.",
+        ),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="LABELS", help="Never predict these labels, given in the same way.")
+        list[str] | None,
+        typer.Option(metavar="LABELS", help="Never predict these labels, given in the same way."),
     ] = None,
     output: Annotated[
-        Path | None, options.output_option("FILE", "Write a .csv, .tsv, .jsonl, .parquet or .txt file.")
+        Path | None,
+        options.output_option("FILE", "Write a .csv, .tsv, .jsonl, .parquet or .txt file."),
     ] = None,
-    wide: Annotated[bool, flag("--wide", "One row per example in a file, not one per example and label.")] = False,
+    wide: Annotated[
+        bool, flag("--wide", "One row per example in a file, not one per example and label.")
+    ] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
     """Print the best labels of each example with their probabilities, best first.
 
-    There is one line per example, with tabs between labels; with --json one JSON object. FILE needs no labels; for a
-    model of texts it may be plain text, one example per line. A file to write has the columns id, label, name,
-    probability and rank. A text without a word that the model knows gets no labels.
+    There is one line per example, with tabs between labels; with --json one JSON object. FILE needs
+    no labels; for a model of texts it may be plain text, one example per line. A file to write has
+    the columns id, label, name, probability and rank. A text without a word that the model knows
+    gets no labels.
     """
     from rembrandt.estimators.predictions import Predictions
     from rembrandt.model.ranked import predicted_sets
@@ -61,10 +76,14 @@ def predict(
     if output is not None:
         check_file_target(output, force, _SUFFIXES)
     if threshold and min_probability is not None:
-        raise SettingsError("the threshold of the model and a probability exclude each other; give one of the two")
+        raise SettingsError(
+            "the threshold of the model and a probability exclude each other; give one of the two"
+        )
     with console.progress() as report:
         saved = open_model(model, ranking.device)
-        fitted = saved.classifier.device_model(ranking.shortlist, report)  # builds the index before anything is read
+        fitted = saved.classifier.device_model(
+            ranking.shortlist, report
+        )  # builds the index before anything is read
         chosen = saved.find_all(include), saved.find_all(exclude)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
         rows = saved.classifier.dataset_rows(data, report)
@@ -73,7 +92,9 @@ def predict(
         all_reach = not threshold and min_probability is None
         least, most = 0.0 if all_reach else min_probability, top_k or (5 if all_reach else None)
         labels, probabilities = predicted_sets(fitted, rows, least, most, allowed, worth, report)
-    found = Predictions(data.ids or range(1, rows.shape[0] + 1), labels, probabilities, saved.labels)
+    found = Predictions(
+        data.ids or range(1, rows.shape[0] + 1), labels, probabilities, saved.labels
+    )
     if output is None:
         for line in _json_lines(found) if console.json else _text_lines(found):
             typer.echo(line)
@@ -91,11 +112,15 @@ def _text_lines(found: Predictions) -> Iterator[str]:
 
     for labels, values in zip(found.labels.tolist(), found.probabilities.tolist(), strict=True):
         pairs = zip(labels, values, strict=True)
-        yield "\t".join(f"{printable(found.index.shown(i))} {probability(p)}" for i, p in pairs if i >= 0)
+        yield "\t".join(
+            f"{printable(found.index.shown(i))} {probability(p)}" for i, p in pairs if i >= 0
+        )
 
 
 def _json_lines(found: Predictions) -> Iterator[str]:
-    """A JSON object for each example. JSON may contain characters that terminals act on; they are escaped."""
+    """A JSON object for each example. JSON may contain characters that terminals act on; they are
+    escaped.
+    """
     for document in found.documents():
         text = json.dumps(document, ensure_ascii=False)
         yield CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -111,15 +136,25 @@ def _write(found: Predictions, suffix: str, wide: bool, target: Any) -> None:
     import pyarrow.parquet
 
     table = pa.table(
-        {name: pa.array(values, from_pandas=True) for name, values in (found.wide() if wide else found.long()).items()}
+        {
+            name: pa.array(values, from_pandas=True)
+            for name, values in (found.wide() if wide else found.long()).items()
+        }
     )
     if suffix == ".parquet":
         pyarrow.parquet.write_table(table, target)
     elif suffix == ".csv":
         pyarrow.csv.write_csv(table, target)
     elif suffix == ".jsonl":
-        target.writelines(f"{json.dumps(row, ensure_ascii=False)}\n".encode() for row in table.to_pylist())
+        target.writelines(
+            f"{json.dumps(row, ensure_ascii=False)}\n".encode() for row in table.to_pylist()
+        )
     else:  # as it is read: without quotes, so that a cell has no tab and no line end
-        rows = [table.column_names, *zip(*(column.to_pylist() for column in table.columns), strict=True)]
-        cells = (["" if cell is None else " ".join(str(cell).split()) for cell in row] for row in rows)
+        rows = [
+            table.column_names,
+            *zip(*(column.to_pylist() for column in table.columns), strict=True),
+        ]
+        cells = (
+            ["" if cell is None else " ".join(str(cell).split()) for cell in row] for row in rows
+        )
         target.writelines(("\t".join(row) + "\n").encode() for row in cells)

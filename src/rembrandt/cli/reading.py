@@ -1,4 +1,6 @@
-"""Examples for a command: from a file, from standard input, or from a data set that is known by name."""
+"""Examples for a command: from a file, from standard input, or from a data set that is known by
+name.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,26 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 # The formats of the library; importing them would slow down every command.
-Format = Literal["auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"]
+Format = Literal[
+    "auto",
+    "vw",
+    "repository",
+    "svmlight",
+    "fasttext",
+    "csv",
+    "tsv",
+    "jsonl",
+    "parquet",
+    "npz",
+    "lines",
+]
 FORMATS = get_args(Format)[1:]
 
 
 def _columns(given: list[str] | None) -> list[str] | None:
-    return [name.strip() for part in given or () for name in part.split(",") if name.strip()] or None
+    return [
+        name.strip() for part in given or () for name in part.split(",") if name.strip()
+    ] or None
 
 
 def _tabs(separator: str | None) -> str | None:
@@ -36,18 +52,28 @@ def _tabs(separator: str | None) -> str | None:
 class TextReading:
     """Options that say how to read examples without labels; None where nothing was said."""
 
-    format: Annotated[Format | None, option(f"{', '.join(FORMATS)}; else detected.", DATA, metavar="NAME")] = None
+    format: Annotated[
+        Format | None, option(f"{', '.join(FORMATS)}; else detected.", DATA, metavar="NAME")
+    ] = None
     text: Annotated[
-        list[str] | None, option("Text columns, separated by commas.", DATA, metavar="COLUMNS", callback=_columns)
+        list[str] | None,
+        option("Text columns, separated by commas.", DATA, metavar="COLUMNS", callback=_columns),
     ] = None
     delimiter: Annotated[
-        str | None, option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs)
+        str | None,
+        option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs),
     ] = None
     vectors: Annotated[
-        Path | None, option("Dense vectors next to the texts, one per example: .npy or .parquet.", DATA, metavar="FILE")
+        Path | None,
+        option(
+            "Dense vectors next to the texts, one per example: .npy or .parquet.",
+            DATA,
+            metavar="FILE",
+        ),
     ] = None
     encoder: Annotated[
-        str | None, option("Encoder of texts, next to words: model2vec:NAME, ...", DATA, metavar="NAME")
+        str | None,
+        option("Encoder of texts, next to words: model2vec:NAME, ...", DATA, metavar="NAME"),
     ] = None
 
 
@@ -56,14 +82,25 @@ class Reading(TextReading):
     """Options that say how to read labelled examples."""
 
     labels: Annotated[
-        str | None, option("Label column of a table, or the file of labels of npz.", DATA, metavar="COLUMN")
+        str | None,
+        option("Label column of a table, or the file of labels of npz.", DATA, metavar="COLUMN"),
     ] = None
     label_separator: Annotated[
-        str | None, option("Separator of labels in a cell; else one label per cell.", DATA, metavar="S", callback=_tabs)
+        str | None,
+        option(
+            "Separator of labels in a cell; else one label per cell.",
+            DATA,
+            metavar="S",
+            callback=_tabs,
+        ),
     ] = None
     verbatim_labels: Annotated[
         bool | None,
-        flag("--verbatim-labels", "Take labels as they are, even if they look like several in one.", DATA),
+        flag(
+            "--verbatim-labels",
+            "Take labels as they are, even if they look like several in one.",
+            DATA,
+        ),
     ] = None
 
     @classmethod
@@ -73,31 +110,58 @@ class Reading(TextReading):
     def to_json(self) -> dict[str, Any]:
         """Return what holds for other files too: the labels of an npz file are another file."""
         one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
-        return asdict(self) | {"vectors": None, "encoder": None} | ({"labels": None} if one_file else {})
+        return (
+            asdict(self)
+            | {"vectors": None, "encoder": None}
+            | ({"labels": None} if one_file else {})
+        )
 
     def overridden_by(self, given: TextReading) -> Reading:
-        return replace(self, **{name: value for name, value in vars(given).items() if value is not None})
+        return replace(
+            self, **{name: value for name, value in vars(given).items() if value is not None}
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        known = {name: value for name, value in vars(self).items() if name not in ("vectors", "encoder")}
-        return known | {"format": self.format or "auto", "verbatim_labels": bool(self.verbatim_labels)}
+        known = {
+            name: value for name, value in vars(self).items() if name not in ("vectors", "encoder")
+        }
+        return known | {
+            "format": self.format or "auto",
+            "verbatim_labels": bool(self.verbatim_labels),
+        }
 
 
-def read_training(source: str, reading: Reading, report: Report, id: str | None = None) -> tuple[Dataset, Reading]:
-    """Return labelled examples and how they were read; the values of the column ``id`` are their ids."""
+def read_training(
+    source: str, reading: Reading, report: Report, id: str | None = None
+) -> tuple[Dataset, Reading]:
+    """Return labelled examples and how they were read; the values of the column ``id`` are their
+    ids.
+    """
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
         if id is not None:
-            raise DataError(f"the data set {source} has no column {id!r}; name a file", parameter=["groups", "time"])
-        return _with_vectors(catalogue.load(source, "train", report=report), reading), data_set_reading(source)
+            raise DataError(
+                f"the data set {source} has no column {id!r}; name a file",
+                parameter=["groups", "time"],
+            )
+        return _with_vectors(
+            catalogue.load(source, "train", report=report), reading
+        ), data_set_reading(source)
     with _as_file(source) as path:
-        return _with_vectors(read(path, **reading.arguments(), id=id, report=report), reading), reading
+        return _with_vectors(
+            read(path, **reading.arguments(), id=id, report=report), reading
+        ), reading
 
 
 def read_examples(
-    source: str, reading: Reading, report: Report, n_features: int | None, unlabelled: bool, id: str | None = None
+    source: str,
+    reading: Reading,
+    report: Report,
+    n_features: int | None,
+    unlabelled: bool,
+    id: str | None = None,
 ) -> Dataset:
     """Return examples for a model of ``n_features`` features, or of texts if that is None."""
     from rembrandt.data import catalogue, read
@@ -105,8 +169,13 @@ def read_examples(
     if is_data_set(source):
         return _with_vectors(catalogue.load(source, "test", report=report), reading)
     with _as_file(source) as path:
-        format = reading.format or _detected(path, lines_are_texts=unlabelled and n_features is None)
-        found = reading.arguments() | {"format": format, "labels": None if unlabelled else reading.labels}
+        format = reading.format or _detected(
+            path, lines_are_texts=unlabelled and n_features is None
+        )
+        found = reading.arguments() | {
+            "format": format,
+            "labels": None if unlabelled else reading.labels,
+        }
         found |= {"id": id} | ({} if format == "csv" else {"delimiter": None})
         width = n_features if format in ("repository", "svmlight") else None
         data = read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
@@ -136,7 +205,9 @@ def data_set_reading(name: str) -> Reading:
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:
-    """Return the format; a file that is in no format may be read as plain lines, but not one of features."""
+    """Return the format; a file that is in no format may be read as plain lines, but not one of
+    features.
+    """
     from rembrandt.data.detect import detect, is_sparse_text
 
     try:
@@ -152,7 +223,9 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
 
 @contextmanager
 def _as_file(source: str) -> Iterator[Path]:
-    """Yield the named file, or a copy of standard input, because readers read the beginning twice."""
+    """Yield the named file, or a copy of standard input, because readers read the beginning
+    twice.
+    """
     if source != STANDARD_INPUT:
         yield Path(source)
         return

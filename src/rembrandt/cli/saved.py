@@ -1,4 +1,6 @@
-"""A saved model as commands use it: its labels by name or title, and examples in the form that it takes."""
+"""A saved model as commands use it: its labels by name or title, and examples in the form that it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class SavedModel:
         return self.classifier.model_.labels
 
     def find(self, label: str) -> int:
-        """Return the column of the label with this name or title; the error for another lists similar ones."""
+        """Return the column of the label with this name or title; the error for another lists
+        similar ones.
+        """
         found = self.labels.find(label)
         if found is not None:
             return found
@@ -44,18 +48,29 @@ class SavedModel:
         raise DataError(f"{self.path} has no label {label!r}; {hint}")
 
     def find_all(self, given: Sequence[str] | None) -> list[Any] | None:
-        """Return classes; each string is a label, several separated by commas, or ``@FILE`` with one per line."""
+        """Return classes; each string is a label, several separated by commas, or ``@FILE`` with
+        one per line.
+        """
         found = []
         for part in given or ():
             if part.startswith("@"):
                 labels = Path(part[1:]).read_text(encoding="utf-8").splitlines()
             else:
                 labels = part.split(",") if self.labels.find(part) is None else [part]
-            found += [self.classifier.classes_[self.find(label.strip())] for label in labels if label.strip()]
+            found += [
+                self.classifier.classes_[self.find(label.strip())]
+                for label in labels
+                if label.strip()
+            ]
         return found if given else None
 
     def read(
-        self, source: str, reading: TextReading, report: Report, unlabelled: bool = False, id: str | None = None
+        self,
+        source: str,
+        reading: TextReading,
+        report: Report,
+        unlabelled: bool = False,
+        id: str | None = None,
     ) -> Dataset:
         """Read examples as the training data was read, except where ``reading`` says otherwise."""
         from rembrandt.data.store import is_store
@@ -67,22 +82,34 @@ class SavedModel:
             classifier.text_.set_encoder(load_encoder(reading.encoder))
         wanted, other = ("features", "texts") if classifier.text_ is None else ("texts", "features")
         known = self.reading.overridden_by(reading)
-        if source == STANDARD_INPUT and unlabelled:  # plain lines, even if the training data was a table
+        if (
+            source == STANDARD_INPUT and unlabelled
+        ):  # plain lines, even if the training data was a table
             known = replace(known, format=reading.format)
-        data = read_examples(source, known, report, n_features if wanted == "features" else None, unlabelled, id)
+        data = read_examples(
+            source, known, report, n_features if wanted == "features" else None, unlabelled, id
+        )
         if is_store(source):
             data = self._aligned_store(data, source)
         elif (data.texts is None) == (wanted == "texts"):
-            raise DataError(f"{self.path} was fitted on {wanted}; give a file of {wanted}, not of {other}", source)
+            raise DataError(
+                f"{self.path} was fitted on {wanted}; give a file of {wanted}, not of {other}",
+                source,
+            )
         if classifier.feature_names_ is not None and data.feature_names is not None:
             data = data.align_features(classifier.feature_names_)
         if data.X is not None and data.X.shape[1] != n_features:
-            found = f"there are {data.X.shape[1]:,} features, and {self.path} was fitted on {n_features:,}"
+            found = (
+                f"there are {data.X.shape[1]:,} features, and {self.path} was fitted on "
+                f"{n_features:,}"
+            )
             raise DataError(f"{found}; give data made in the same way", source)
         return data
 
     def _aligned_store(self, data: Dataset, source: str) -> Dataset:
-        """Add numbered features that no row has; refuse a store whose text features differ from this model's."""
+        """Add numbered features that no row has; refuse a store whose text features differ from
+        this model's.
+        """
         import numpy as np
 
         rows: Any = data.X
@@ -113,5 +140,7 @@ def open_model(path: Path, device: str = "cpu") -> SavedModel:
 
 
 def fit_facts(reading: Reading, seconds: float) -> dict[str, Any]:
-    """Return what the command line saves with a model: how its data was read, and the time of the fit."""
+    """Return what the command line saves with a model: how its data was read, and the time of the
+    fit.
+    """
     return {"reading": reading.to_json(), "fit_seconds": seconds}

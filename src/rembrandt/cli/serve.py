@@ -12,30 +12,43 @@ from rembrandt.cli.options import ADVANCED, argument, option
 
 def serve(
     console: Console,
-    model: Annotated[Path | None, argument("MODEL", "Folder of a model; its name is that of the folder.")] = None,
+    model: Annotated[
+        Path | None, argument("MODEL", "Folder of a model; its name is that of the folder.")
+    ] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME=MODEL", help="Another model under this name; may be repeated."),
+        typer.Option(
+            "--model", metavar="NAME=MODEL", help="Another model under this name; may be repeated."
+        ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")
+    ] = "127.0.0.1",
     token_file: Annotated[
-        Path | None, option("File with the token that clients must send; else REMBRANDT_TOKEN.", metavar="FILE")
+        Path | None,
+        option("File with the token that clients must send; else REMBRANDT_TOKEN.", metavar="FILE"),
     ] = None,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")
+    ] = False,
     encoder: Annotated[
-        str | None, option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME")
+        str | None,
+        option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME"),
     ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
     max_texts: Annotated[int, option("Texts per request.", ADVANCED, min=1)] = 256,
     max_characters: Annotated[int, option("Characters per text.", ADVANCED, min=1)] = 200_000,
     max_batch: Annotated[int, option("Texts per batch.", ADVANCED, min=1)] = 64,
-    max_queue: Annotated[int, option("Texts that wait; more are refused with status 429.", ADVANCED, min=1)] = 1024,
+    max_queue: Annotated[
+        int, option("Texts that wait; more are refused with status 429.", ADVANCED, min=1)
+    ] = 1024,
     timeout: Annotated[float, option("Seconds per request.", ADVANCED, min=0.001)] = 30.0,
 ) -> None:
     """Serve models over HTTP, with a page to explore them, until interrupted.
 
-    The page is at /, the description of the API at /openapi.json. Without --host only this machine can connect.
+    The page is at /, the description of the API at /openapi.json. Without --host only this machine
+    can connect.
     """
     from rembrandt.features.encoder import load_encoder
 
@@ -47,7 +60,13 @@ def serve(
 
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)
-    sizes = {"body": max_body, "texts": max_texts, "characters": max_characters, "batch": max_batch, "queue": max_queue}
+    sizes = {
+        "body": max_body,
+        "texts": max_texts,
+        "characters": max_characters,
+        "batch": max_batch,
+        "queue": max_queue,
+    }
     with console.progress() as report:
         report("loading models", 0, None)
         given = None if encoder is None else load_encoder(encoder)
@@ -67,10 +86,14 @@ def _paths(model: Path | None, others: list[str]) -> dict[str, Path]:
     for each in others:
         name, equals, path = each.partition("=")
         if not (name and equals and path) or "/" in name:
-            raise typer.BadParameter(f"{each!r} is not NAME=MODEL, with a name without slashes", param_hint="--model")
+            raise typer.BadParameter(
+                f"{each!r} is not NAME=MODEL, with a name without slashes", param_hint="--model"
+            )
         if name in paths:
             raise typer.BadParameter(f"two models have the name {name!r}", param_hint="--model")
         paths[name] = Path(path)
     if not paths:
-        raise typer.BadParameter("give the folder of a model, or --model NAME=MODEL", param_hint="MODEL")
+        raise typer.BadParameter(
+            "give the folder of a model, or --model NAME=MODEL", param_hint="MODEL"
+        )
     return paths

@@ -1,4 +1,6 @@
-"""Options with the parameters of `RembrandtClassifier` and `TextFeatures`, and how they become parameters."""
+"""Options with the parameters of `RembrandtClassifier` and `TextFeatures`, and how they become
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rembrandt.cli import options
-from rembrandt.cli.options import ADVANCED, MODEL, TEXT, flag, ngram_range, option, parsed, scorer_names, seconds
+from rembrandt.cli.options import (
+    ADVANCED,
+    MODEL,
+    TEXT,
+    flag,
+    ngram_range,
+    option,
+    parsed,
+    scorer_names,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
@@ -28,32 +40,62 @@ class Settings:
     """Options of ``fit`` and ``tune`` that are parameters of the classifier."""
 
     preset: Annotated[Preset, option("Trade training time for accuracy.", MODEL)] = "balanced"
-    budget: Annotated[Any, parsed("Search this long for settings: 90s, 5m, 1h.", MODEL, "TIME", seconds)] = None
+    budget: Annotated[
+        Any, parsed("Search this long for settings: 90s, 5m, 1h.", MODEL, "TIME", seconds)
+    ] = None
     scorers: Annotated[
-        Any, parsed("trees, centroids, embedding, separated by commas.", MODEL, "auto|NAMES", scorer_names)
+        Any,
+        parsed(
+            "trees, centroids, embedding, separated by commas.", MODEL, "auto|NAMES", scorer_names
+        ),
     ] = "auto"
     n_components: options.Components = "auto"
     method: options.Method = "rembrandt"
-    ridge: Annotated[Any, parsed("Ridge penalty of the embedding's regression.", MODEL, "R|auto")] = "auto"
+    ridge: Annotated[
+        Any, parsed("Ridge penalty of the embedding's regression.", MODEL, "R|auto")
+    ] = "auto"
     decoder: Annotated[Decoder, option("From the embedding to labels.", MODEL)] = "auto"
     kernel: Annotated[Kernel, option("Kernel of the decoder.", MODEL)] = "auto"
     threshold: Annotated[
-        Any, parsed("Least probability of predicted labels; micro, macro: for the best F1.", MODEL, "P|micro|macro")
+        Any,
+        parsed(
+            "Least probability of predicted labels; micro, macro: for the best F1.",
+            MODEL,
+            "P|micro|macro",
+        ),
     ] = "micro"
     growable: Annotated[bool, flag("--growable", "Keep what exact updates need.", MODEL)] = False
     seed: options.Seed = 0
     device: options.Device = "cpu"
     decoder_ridge: Annotated[Any, parsed("Penalty of the decoder.", ADVANCED, "R|auto")] = "auto"
-    normalize: Annotated[Literal["auto", "yes", "no"], option("Scale examples to unit length.", ADVANCED)] = "auto"
-    kernel_scale: Annotated[Any, parsed("Bandwidth, in median distances of examples.", ADVANCED, "R|auto")] = "auto"
-    n_random_features: Annotated[int | None, option("Random features of the kernel.", ADVANCED, metavar="N")] = None
-    label_power: Annotated[Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")] = "auto"
-    row_power: Annotated[Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")] = "auto"
-    leave_out: Annotated[Any, parsed("Share of own labels hidden from the decoder.", ADVANCED, "R|auto")] = "auto"
+    normalize: Annotated[
+        Literal["auto", "yes", "no"], option("Scale examples to unit length.", ADVANCED)
+    ] = "auto"
+    kernel_scale: Annotated[
+        Any, parsed("Bandwidth, in median distances of examples.", ADVANCED, "R|auto")
+    ] = "auto"
+    n_random_features: Annotated[
+        int | None, option("Random features of the kernel.", ADVANCED, metavar="N")
+    ] = None
+    label_power: Annotated[
+        Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")
+    ] = "auto"
+    row_power: Annotated[
+        Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")
+    ] = "auto"
+    leave_out: Annotated[
+        Any, parsed("Share of own labels hidden from the decoder.", ADVANCED, "R|auto")
+    ] = "auto"
     n_trees: Annotated[Any, parsed("Number of trees.", ADVANCED, "N|auto")] = "auto"
-    tree_pairs: Annotated[Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")] = "auto"
-    tree_cost: Annotated[Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")] = "auto"
-    tree_passes: Annotated[Any, parsed("Passes over the examples of a node.", ADVANCED, "N|auto")] = "auto"
+    tree_pairs: Annotated[
+        Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")
+    ] = "auto"
+    tree_cost: Annotated[
+        Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")
+    ] = "auto"
+    tree_passes: Annotated[
+        Any, parsed("Passes over the examples of a node.", ADVANCED, "N|auto")
+    ] = "auto"
     n_iter: options.PowerIterations = 1
 
     def parameters(self) -> dict[str, Any]:
@@ -67,7 +109,9 @@ class Settings:
             "random_state": found.pop("seed"),
             "kernel": None if self.kernel == "none" else self.kernel,
             "normalize": {"auto": "auto", "yes": True, "no": False}[self.normalize],
-            "embedding": None if embedding == EmbeddingSettings(label_power="auto", row_power="auto") else embedding,
+            "embedding": None
+            if embedding == EmbeddingSettings(label_power="auto", row_power="auto")
+            else embedding,
             "trees": None if trees == TreeSettings() else trees,
         }
         check(found)
@@ -77,10 +121,16 @@ class Settings:
         """Return the options that fit this recipe."""
         chosen: dict[str, Any] = {"budget": None, "scorers": recipe.scorers}
         if "embedding" in recipe.scorers:
-            chosen |= {name: getattr(recipe, name) for name in ("n_components", "ridge", "decoder", "decoder_ridge")}
+            chosen |= {
+                name: getattr(recipe, name)
+                for name in ("n_components", "ridge", "decoder", "decoder_ridge")
+            }
             names = ("kernel_scale", "leave_out", "label_power", "row_power")
             chosen |= {name: getattr(recipe.embedding, name) for name in names}
-            chosen |= {"kernel": recipe.kernel or "none", "normalize": "yes" if recipe.normalize else "no"}
+            chosen |= {
+                "kernel": recipe.kernel or "none",
+                "normalize": "yes" if recipe.normalize else "no",
+            }
         if "trees" in recipe.scorers:
             chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
         return replace(self, **chosen)
@@ -90,17 +140,35 @@ class Settings:
 class TextSettings:
     """Options that are parameters of `TextFeatures`."""
 
-    analyzer: Annotated[Literal["word", "char"] | None, option("Words (the default) or characters.", TEXT)] = None
-    ngrams: Annotated[Any, parsed("Words or characters per feature: 1, 1-2, 3-4.", TEXT, "N|N-M", ngram_range)] = None
-    hashed: Annotated[bool, flag("--hashed", "Hash features instead of learning a vocabulary.", TEXT)] = False
-    min_df: Annotated[Any, parsed("Ignore terms in fewer texts: a number, or a share 0.01.", TEXT, "N|R")] = None
-    max_df: Annotated[Any, parsed("Ignore terms in more texts: a number, or a share 0.5.", TEXT, "N|R")] = None
-    max_features: Annotated[int | None, option("Keep only the N most frequent terms.", TEXT, metavar="N")] = None
-    stop_words: Annotated[str | None, option("english, or a file with one word per line.", TEXT, metavar="W")] = None
+    analyzer: Annotated[
+        Literal["word", "char"] | None, option("Words (the default) or characters.", TEXT)
+    ] = None
+    ngrams: Annotated[
+        Any, parsed("Words or characters per feature: 1, 1-2, 3-4.", TEXT, "N|N-M", ngram_range)
+    ] = None
+    hashed: Annotated[
+        bool, flag("--hashed", "Hash features instead of learning a vocabulary.", TEXT)
+    ] = False
+    min_df: Annotated[
+        Any, parsed("Ignore terms in fewer texts: a number, or a share 0.01.", TEXT, "N|R")
+    ] = None
+    max_df: Annotated[
+        Any, parsed("Ignore terms in more texts: a number, or a share 0.5.", TEXT, "N|R")
+    ] = None
+    max_features: Annotated[
+        int | None, option("Keep only the N most frequent terms.", TEXT, metavar="N")
+    ] = None
+    stop_words: Annotated[
+        str | None, option("english, or a file with one word per line.", TEXT, metavar="W")
+    ] = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `TextFeatures` that were given."""
-        given = {"analyzer": self.analyzer, "ngram_range": self.ngrams, "weighting": "hashed" if self.hashed else None}
+        given = {
+            "analyzer": self.analyzer,
+            "ngram_range": self.ngrams,
+            "weighting": "hashed" if self.hashed else None,
+        }
         given |= {"min_df": self.min_df, "max_df": self.max_df, "max_features": self.max_features}
         given["stop_words"] = self.stop_words
         if self.stop_words not in (None, "english"):
@@ -112,4 +180,6 @@ class TextSettings:
         from rembrandt.features.encoder import load_encoder
         from rembrandt.features.text import TextFeatures
 
-        return TextFeatures(**self.parameters(), encoder=None if encoder is None else load_encoder(encoder))
+        return TextFeatures(
+            **self.parameters(), encoder=None if encoder is None else load_encoder(encoder)
+        )

@@ -30,14 +30,17 @@ def tune(
     reading: Reading,
     settings: Settings,
     texts: TextSettings,
-    output: Annotated[Path | None, options.output_option("MODEL", "Fit what was chosen and save it here.")] = None,
+    output: Annotated[
+        Path | None, options.output_option("MODEL", "Fit what was chosen and save it here.")
+    ] = None,
     force: options.Force = False,
     console: Console,
 ) -> None:
-    """Search for the settings that are best on held-out examples, and print the command that fits with them.
+    """Search for the settings that are best on held-out examples, and print the command that fits
+    with them.
 
-    Many candidates are tried on few examples, the best third of them on three times as many, and so on. The search
-    takes 5 minutes unless --budget says otherwise.
+    Many candidates are tried on few examples, the best third of them on three times as many, and so
+    on. The search takes 5 minutes unless --budget says otherwise.
     """
     if output is not None:
         check_model_target(output, force)
@@ -54,11 +57,22 @@ def tune(
             classifier.fit_dataset(data, report, watch=watcher)
             recipe, trials = Recipe.from_json(classifier.settings_), classifier.selection_
     seconds = time.perf_counter() - start
-    words = [word for group in (reading, settings.with_recipe(recipe), texts) for word in options.as_words(group)]
+    words = [
+        word
+        for group in (reading, settings.with_recipe(recipe), texts)
+        for word in options.as_words(group)
+    ]
     fitting = command("fit", train, "--output", output or "MODEL", *words)
-    document = {"budget": settings.budget, "chosen": recipe.to_json(), "trials": trials, "command": fitting}
+    document = {
+        "budget": settings.budget,
+        "chosen": recipe.to_json(),
+        "trials": trials,
+        "command": fitting,
+    }
     if watcher.last is None:
-        console.say("There was nothing to choose: all settings are given, or there are too few examples.")
+        console.say(
+            "There was nothing to choose: all settings are given, or there are too few examples."
+        )
     else:
         document |= {name: getattr(watcher.last, name) for name in ("seconds", "ended")}
         console.say("")
@@ -68,7 +82,11 @@ def tune(
     if output is not None:
         classifier.save(output, force=force, extra=fit_facts(known, seconds))
         console.say(saved_line(output, seconds))
-        document |= {"model": str(output), "bytes": folder_size(output), "settings": classifier.settings_}
+        document |= {
+            "model": str(output),
+            "bytes": folder_size(output),
+            "settings": classifier.settings_,
+        }
     console.say("", "The same model without a search:", f"  {fitting}")
     console.result(document)
 
@@ -86,7 +104,11 @@ class Watcher:
             return
         if before is not None and before.best is not None:
             print(f"Best so far: {_best(before)}", file=sys.stderr)
-        print(f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}", file=sys.stderr, flush=True)
+        print(
+            f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _best(progress: Progress) -> str:

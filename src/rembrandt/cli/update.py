@@ -21,31 +21,44 @@ def update(
     *,
     reading: Reading,
     output: Annotated[
-        Path | None, options.output_option("MODEL", "Folder to write to; without it the model is replaced.")
+        Path | None,
+        options.output_option("MODEL", "Folder to write to; without it the model is replaced."),
     ] = None,
     history: Annotated[
-        str | None, option("The examples so far, for the trees: the old file or a store.", metavar="FILE|STORE")
+        str | None,
+        option(
+            "The examples so far, for the trees: the old file or a store.", metavar="FILE|STORE"
+        ),
     ] = None,
-    refit: Annotated[bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")] = False,
+    refit: Annotated[
+        bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")
+    ] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
     """Update a model with more examples, of known and of new labels.
 
-    Without the old examples the cost depends on the new ones alone, and trees learn the new labels only. With --history
-    the nodes of trees that get new examples are fitted again. The output says what was left as it was. The model is
-    replaced when the update is complete. A note says when it is time for --refit, which learns everything again.
+    Without the old examples the cost depends on the new ones alone, and trees learn the new labels
+    only. With --history the nodes of trees that get new examples are fitted again. The output says
+    what was left as it was. The model is replaced when the update is complete. A note says when it
+    is time for --refit, which learns everything again.
     """
     target, replaced = (model, True) if output is None else (output, force)
     check_model_target(target, replaced)
     if refit and history is not None:
-        raise SettingsError("--refit has all examples in FILE, and --history the old ones; give one of the two")
+        raise SettingsError(
+            "--refit has all examples in FILE, and --history the old ones; give one of the two"
+        )
     from rembrandt.recipe import Recipe
     from rembrandt.updating import refit_due
 
     with console.progress() as report:
         saved = open_model(model)
-        classifier, extra, known = saved.classifier, saved.classifier.extra_, {*map(str, saved.labels.names)}
+        classifier, extra, known = (
+            saved.classifier,
+            saved.classifier.extra_,
+            {*map(str, saved.labels.names)},
+        )
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
@@ -66,7 +79,10 @@ def update(
     updates = classifier.settings_.get("updates", [])
     left = [] if refit else updates[-1]["left"]
     console.say(*(choice_lines(classifier) if refit else []))
-    console.say(f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} of them new.")
+    console.say(
+        f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} "
+        "of them new."
+    )
     console.say(*(f"Left: {each}." for each in left), saved_line(target, seconds, "Updated"))
     console.result(
         {"model": str(target), "seconds": seconds, "n_examples": data.n_examples}

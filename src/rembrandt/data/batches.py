@@ -21,7 +21,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Ids:
-    """Labels or features of consecutive rows: how many each row has, and their ids, into ``names`` where given."""
+    """Labels or features of consecutive rows: how many each row has, and their ids, into ``names``
+    where given.
+    """
 
     counts: Array
     ids: Array
@@ -63,7 +65,9 @@ class Columns:
 def datasets(
     path: Path, batches: Iterable[Batch], rows: float, expected: str, columns: Columns | None = None
 ) -> Iterator[Dataset]:
-    """Datasets of about ``rows`` rows each, every one with its own names and width unless ``columns`` has them."""
+    """Datasets of about ``rows`` rows each, every one with its own names and width unless
+    ``columns`` has them.
+    """
     collected, is_empty = _Collected(), True
     for batch in batches:
         collected.add(batch)
@@ -87,7 +91,9 @@ class _Collected:
     def add(self, batch: Batch) -> None:
         self.n_rows += len(batch.labels.counts)
         features = None if batch.features is None else batch.features.over(self.features)
-        self.batches.append(replace(batch, labels=batch.labels.over(self.labels), features=features))
+        self.batches.append(
+            replace(batch, labels=batch.labels.over(self.labels), features=features)
+        )
 
     def dataset(self, columns: Columns) -> Dataset:
         texts = [text for batch in self.batches for text in batch.texts or ()]
@@ -118,14 +124,25 @@ class _Collected:
 
 
 def _assembled(
-    found: list[Ids], index: LabelIndex, names: list[str] | None, width: int, values: list[Any] | None = None
+    found: list[Ids],
+    index: LabelIndex,
+    names: list[str] | None,
+    width: int,
+    values: list[Any] | None = None,
 ) -> tuple[sparse.csr_array, list[str] | None, int]:
-    """A matrix of at least ``width`` columns, the names of its columns, and how many ids were repeated within a row."""
-    counts, ids = np.concatenate([each.counts for each in found]), np.concatenate([each.ids for each in found])
+    """A matrix of at least ``width`` columns, the names of its columns, and how many ids were
+    repeated within a row.
+    """
+    counts, ids = (
+        np.concatenate([each.counts for each in found]),
+        np.concatenate([each.ids for each in found]),
+    )
     if found[0].names is not None:
         names, position = index.in_order()
         ids = position[ids]
     found.clear()
     width = max(width, len(names or ()), int(ids.max(initial=-1)) + 1)
-    matrix, repeated = csr_rows(counts, ids, np.concatenate(values) if values else np.ones(len(ids), np.float32), width)
+    matrix, repeated = csr_rows(
+        counts, ids, np.concatenate(values) if values else np.ones(len(ids), np.float32), width
+    )
     return matrix, names, repeated

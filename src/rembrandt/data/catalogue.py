@@ -1,7 +1,7 @@
 """Data sets known by name: what they are, where they come from and how their files are read.
 
-``catalogue.json`` lists them. Their files are in the folder that the environment variable ``REMBRANDT_DATA`` names, one
-folder for each set.
+``catalogue.json`` lists them. Their files are in the folder that the environment variable
+``REMBRANDT_DATA`` names, one folder for each set.
 """
 
 import json
@@ -25,14 +25,18 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A named data set; its files are relative to the folder of all sets, "{}" stands for the part."""
+    """A named data set; its files are relative to the folder of all sets, "{}" stands for the
+    part.
+    """
 
     name: str
     what: str
     source: str
     files: str
     options: Mapping[str, Any]
-    titles: list[str] = field(default_factory=list)  # tables of the titles of labels, in order of preference
+    titles: list[str] = field(
+        default_factory=list
+    )  # tables of the titles of labels, in order of preference
     present: bool = False
 
     @property
@@ -50,11 +54,17 @@ ENTRIES = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
 
 def available(folder: str | Path | None = None) -> list[Entry]:
     """Every named set, with ``present`` set if its files are here."""
-    return [replace(entry, present=folder_of(entry, folder) is not None) for entry in ENTRIES.values()]
+    return [
+        replace(entry, present=folder_of(entry, folder) is not None) for entry in ENTRIES.values()
+    ]
 
 
-def load(name: str, part: Part = "train", folder: str | Path | None = None, report: Report = silent) -> Dataset:
-    """Read one part of a named set from ``folder``, or else from the folder that ``REMBRANDT_DATA`` names."""
+def load(
+    name: str, part: Part = "train", folder: str | Path | None = None, report: Report = silent
+) -> Dataset:
+    """Read one part of a named set from ``folder``, or else from the folder that ``REMBRANDT_DATA``
+    names.
+    """
     entry = _entry(name)
     if part not in ("train", "test"):
         raise DataError(f"{name} has no part {part!r}; choose train or test")
@@ -73,12 +83,16 @@ def get(name: str, report: Report = silent) -> Path:
 
 
 def folder_of(entry: Entry, folder: str | Path | None) -> Path | None:
-    """The folder that has both parts of a set: the one named, else the cache; None if they are absent."""
+    """The folder that has both parts of a set: the one named, else the cache; None if they are
+    absent.
+    """
     root = folder or os.environ.get(VARIABLE)
     candidates = [Path(root)] if root else []
     if entry.name == "pubmed-mesh" and folder is None:
         candidates.append(pubmed.cache_folder().parent)
-    return next((c for c in candidates if (c / entry.train).is_file() and (c / entry.test).is_file()), None)
+    return next(
+        (c for c in candidates if (c / entry.train).is_file() and (c / entry.test).is_file()), None
+    )
 
 
 def require_folder(entry: Entry, folder: str | Path | None) -> Path:
@@ -86,8 +100,13 @@ def require_folder(entry: Entry, folder: str | Path | None) -> Path:
     found = folder_of(entry, folder)
     if found is None:
         root = folder or os.environ.get(VARIABLE)
-        where = f"put {entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}"
-        raise DataError(f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}", root)
+        where = (
+            f"put {entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}"
+        )
+        raise DataError(
+            f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}",
+            root,
+        )
     return found
 
 

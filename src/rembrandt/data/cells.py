@@ -36,7 +36,11 @@ class Table:
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise DataError(f"the delimiter {self.delimiter!r} is not one character", self.path, parameter="delimiter")
+            raise DataError(
+                f"the delimiter {self.delimiter!r} is not one character",
+                self.path,
+                parameter="delimiter",
+            )
 
     def columns(self) -> list[str]:
         """The names of the columns."""
@@ -54,9 +58,13 @@ class Table:
         found = self.columns()
         for name in wanted:
             if name not in found:
-                raise DataError(f"there is no column {name!r}; the columns are {', '.join(found)}", self.path, 1)
+                raise DataError(
+                    f"there is no column {name!r}; the columns are {', '.join(found)}", self.path, 1
+                )
             if found.count(name) > 1:
-                raise DataError(f"two columns are called {name!r}; rename one of them", self.path, 1)
+                raise DataError(
+                    f"two columns are called {name!r}; rename one of them", self.path, 1
+                )
         if self.format == "parquet":
             return _parquet_cells(self.path, wanted, report)
         return self._delimited_cells(wanted, report)
@@ -67,18 +75,27 @@ class Table:
         while batch := _take(rows, _ROWS):
             if {*map(len, batch)} != {len(names)}:
                 raise self._uneven(len(names))
-            yield {name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted}
+            yield {
+                name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted
+            }
 
     def rows(self, report: Report = silent) -> Any:
-        """An iterator over the rows of a CSV or TSV file. TSV has no quoting: a quote is part of the text."""
+        """An iterator over the rows of a CSV or TSV file. TSV has no quoting: a quote is part of
+        the text.
+        """
         if self.format == "tsv":
             return csv.reader(_lines(self.path, report), delimiter="\t", quoting=csv.QUOTE_NONE)
-        return csv.reader(_lines(self.path, report), delimiter=self.delimiter or self._detected_delimiter())
+        return csv.reader(
+            _lines(self.path, report), delimiter=self.delimiter or self._detected_delimiter()
+        )
 
     def _detected_delimiter(self) -> str:
         """The delimiter that gives the first line the most columns, a comma if several do."""
         first = list(islice((line for line in _lines(self.path) if line.strip()), 1))
-        return max(_DELIMITERS, key=lambda each: len(next(iter(_take(csv.reader(first, delimiter=each), 1)), [])))
+        return max(
+            _DELIMITERS,
+            key=lambda each: len(next(iter(_take(csv.reader(first, delimiter=each), 1)), [])),
+        )
 
     def _uneven(self, expected: int) -> DataError:
         """The error for the first row that does not have a cell for each column name."""
@@ -90,11 +107,15 @@ class Table:
 
 
 def _lines(path: Path, report: Report = silent) -> Iterator[str]:
-    return chain.from_iterable(StringIO(chunk.text(), newline="") for chunk in line_chunks(path, report))
+    return chain.from_iterable(
+        StringIO(chunk.text(), newline="") for chunk in line_chunks(path, report)
+    )
 
 
 def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
-    """The next rows of a csv reader, with texts of any length; the csv module allows 128 KB by default."""
+    """The next rows of a csv reader, with texts of any length; the csv module allows 128 KB by
+    default.
+    """
     limit = csv.field_size_limit(2**31 - 1)
     try:
         return list(islice(rows, n))
@@ -103,13 +124,18 @@ def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
 
 
 def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
-    """Columns of batches. A name that some rows lack is a missing value; one that no row has is an error."""
+    """Columns of batches. A name that some rows lack is a missing value; one that no row has is an
+    error.
+    """
     rows, names, missing = _json_rows(path, report), dict[str, None](), {*wanted}
     while batch := list(islice(rows, _ROWS)):
         if missing:
             names.update((name, None) for _, row in batch for name in row)
             missing -= names.keys()
-        yield {name: [_json_cell(path, line, name, row.get(name)) for line, row in batch] for name in wanted}
+        yield {
+            name: [_json_cell(path, line, name, row.get(name)) for line, row in batch]
+            for name in wanted
+        }
     for name in wanted:
         if names and name in missing:
             raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
@@ -124,9 +150,13 @@ def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"this line is not JSON ({error}); expected one object per line", path, line) from error
+                raise DataError(
+                    f"this line is not JSON ({error}); expected one object per line", path, line
+                ) from error
             if not isinstance(row, dict):
-                raise DataError(f"found {text.strip()[:40]!r}; expected one object per line", path, line)
+                raise DataError(
+                    f"found {text.strip()[:40]!r}; expected one object per line", path, line
+                )
             yield line, row
 
 
@@ -134,14 +164,18 @@ def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
         return [_printable(path, line, name, item) for item in value if not is_missing(item)]
     if isinstance(value, list | dict):
-        raise DataError(f"{name!r} holds a structure; expected a text, a number or a list of them", path, line)
+        raise DataError(
+            f"{name!r} holds a structure; expected a text, a number or a list of them", path, line
+        )
     return None if is_missing(value) else _printable(path, line, name, value)
 
 
 def _printable(path: Path, line: int, name: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise DataError(f"{name!r} holds half of a surrogate pair; expected whole characters", path, line)
+        raise DataError(
+            f"{name!r} holds half of a surrogate pair; expected whole characters", path, line
+        )
     return text
 
 
@@ -152,7 +186,9 @@ def open_parquet(path: Path) -> Iterator[Any]:
         with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"this is not a whole Parquet file ({error}); write or fetch it again", path) from error
+        raise DataError(
+            f"this is not a whole Parquet file ({error}); write or fetch it again", path
+        ) from error
 
 
 def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
@@ -168,9 +204,15 @@ def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
     kind = pa.large_string()
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+    if (
+        pa.types.is_list(column.type)
+        or pa.types.is_large_list(column.type)
+        or pa.types.is_fixed_size_list(column.type)
+    ):
         kind = pa.list_(kind)
     try:
         return pc.cast(column, kind).to_pylist()
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"column {name!r} cannot be read as text ({error}); choose another column", path) from error
+        raise DataError(
+            f"column {name!r} cannot be read as text ({error}); choose another column", path
+        ) from error

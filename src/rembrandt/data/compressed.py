@@ -64,7 +64,8 @@ def plain_suffix(path: Path) -> str:
 def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file as ``(content, raw)``: decompressed bytes, and the file that they come from.
 
-    Compression is detected from the first bytes. Errors while the content is read become a ``DataError``.
+    Compression is detected from the first bytes. Errors while the content is read become a
+    ``DataError``.
     """
     try:
         with path.open("rb") as raw:
@@ -74,19 +75,27 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     except IsADirectoryError as error:
         raise DataError("this is a folder; name one file inside it", path) from error
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"the compressed data is damaged or cut short ({error}); fetch the file again", path) from error
+        raise DataError(
+            f"the compressed data is damaged or cut short ({error}); fetch the file again", path
+        ) from error
     except MemoryError as error:
         raise DataError(f"{memory.ran_out(error)}", path) from error
     except OSError as error:
-        raise DataError(f"the file cannot be read ({error}); check its permissions and the disk", path) from error
+        raise DataError(
+            f"the file cannot be read ({error}); check its permissions and the disk", path
+        ) from error
 
 
 def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Iterator[Chunk]:
-    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer, up to a limit."""
+    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer, up to
+    a limit.
+    """
     total = path.stat().st_size if path.exists() else 0
     line = 1
     with open_bytes(path) as (content, raw):
-        rest = content.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)  # the beginning of a line
+        rest = content.read(len(BYTE_ORDER_MARK)).removeprefix(
+            BYTE_ORDER_MARK
+        )  # the beginning of a line
         while block := content.read(size):
             report(f"Reading {path.name}", raw.tell(), total)
             block = rest + block
@@ -97,7 +106,9 @@ def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Itera
             rest = block[cut:]
             if len(rest) > LONGEST_LINE:
                 found = f"this line is longer than {LONGEST_LINE:,} bytes"
-                raise DataError(f"{found}; expected one example per line. Check the format", path, line)
+                raise DataError(
+                    f"{found}; expected one example per line. Check the format", path, line
+                )
         if rest:
             yield Chunk(rest, path, line)
 
@@ -111,7 +122,9 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
 def in_threads(
     items: Iterable[Item], work: Callable[[Item], Result], threads: int = THREADS
 ) -> Iterator[tuple[Item, Result]]:
-    """Apply ``work`` to items in threads and yield item and result in order, with few of them in memory at a time."""
+    """Apply ``work`` to items in threads and yield item and result in order, with few of them in
+    memory at a time.
+    """
     waiting: deque[tuple[Item, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in items:
@@ -140,9 +153,17 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _Frames(io.RawIOBase):
-    """All frames of a file, in bounded memory. The libraries' own readers are unbounded, or miss a truncated file."""
+    """All frames of a file, in bounded memory. The libraries' own readers are unbounded, or miss a
+    truncated file.
+    """
 
-    def __init__(self, raw: BinaryIO, start: Callable[[], Any], failure: type[Exception], padding: bytes = b"") -> None:
+    def __init__(
+        self,
+        raw: BinaryIO,
+        start: Callable[[], Any],
+        failure: type[Exception],
+        padding: bytes = b"",
+    ) -> None:
         """``start()`` decompresses a frame; ``padding`` may be between frames."""
         self._raw, self._start, self._failure, self._padding = raw, start, failure, padding
         self._frame: Any = None

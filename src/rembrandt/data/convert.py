@@ -1,4 +1,6 @@
-"""Conversion of files to a store, shard after shard: it continues where it was stopped, and can add to a store."""
+"""Conversion of files to a store, shard after shard: it continues where it was stopped, and can add
+to a store.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,10 +39,10 @@ def convert(
 ) -> Store:
     """Convert files of examples to a store with shards of at most ``rows`` examples, and open it.
 
-    A conversion of the same files that was stopped continues. ``text_features`` turns texts into features; unless it is
-    fitted or hashed, it is fitted in a first pass over the texts. ``append`` adds the files to an existing store: new
-    labels and named features get new columns, and texts are transformed as those before. ``reading`` are options of
-    `read`.
+    A conversion of the same files that was stopped continues. ``text_features`` turns texts into
+    features; unless it is fitted or hashed, it is fitted in a first pass over the texts. ``append``
+    adds the files to an existing store: new labels and named features get new columns, and texts
+    are transformed as those before. ``reading`` are options of `read`.
     """
     folder, files, options = Path(output), [Path(path) for path in paths], ReadOptions(**reading)
     if not files:
@@ -48,10 +50,17 @@ def convert(
     wanted = tuple(_described(path, rows, options, text_features) for path in files)
 
     def parts(path: Path, stage: str = "Reading") -> Iterator[Dataset]:
-        return read_parts(path, options, lambda name, *rest: report(name.replace("Reading", stage, 1), *rest), rows)
+        return read_parts(
+            path,
+            options,
+            lambda name, *rest: report(name.replace("Reading", stage, 1), *rest),
+            rows,
+        )
 
     if append and not is_store(folder):
-        raise DataError(f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder)
+        raise DataError(
+            f"there is no store to append to, it has no {MANIFEST}; leave --append out", folder
+        )
     with locked(folder):
         writer = _Writer(folder, _start(folder, wanted, append), report)
         writer.choose_text_features(text_features, files, parts)
@@ -84,18 +93,29 @@ class _Writer:
         self, given: TextFeatures | None, files: list[Path], parts: Callable[..., Iterator[Dataset]]
     ) -> None:
         """Choose how texts become features, before the first shard is written."""
-        if given is not None and self.text is not None and given.to_config() != self.text.to_config():
-            raise DataError("its texts were transformed with other settings; leave these settings out", self.folder)
+        if (
+            given is not None
+            and self.text is not None
+            and given.to_config() != self.text.to_config()
+        ):
+            raise DataError(
+                "its texts were transformed with other settings; leave these settings out",
+                self.folder,
+            )
         if self.manifest.shards or self.text is not None:
             return
         if next(parts(files[0])).texts is None:
             if given is not None:
-                raise DataError("it has features; settings of text features are for texts", files[0])
+                raise DataError(
+                    "it has features; settings of text features are for texts", files[0]
+                )
             return
         text = TextFeatures() if given is None else given
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())
-            text.fit_parts(part.texts or [] for path in files for part in parts(path, "Learning the words of"))
+            text.fit_parts(
+                part.texts or [] for path in files for part in parts(path, "Learning the words of")
+            )
         self.text = text
         self._note(text=write_text_features(self.folder, text), n_features=text.n_features_out_)
 
@@ -104,7 +124,10 @@ class _Writer:
         if self.manifest.inputs[number].get("done"):
             return
         done = sum(entry.source[0] == number for entry in self.manifest.shards)
-        todo = (self._prepared(part, path, (number, i)) for i, part in islice(enumerate(parts), done, None))
+        todo = (
+            self._prepared(part, path, (number, i))
+            for i, part in islice(enumerate(parts), done, None)
+        )
         for (part, *_), entry in in_threads(todo, lambda item: self._written(*item), WRITERS):
             several = "multilabel" in (part.task, self.manifest.task)
             self._note(
@@ -128,9 +151,15 @@ class _Writer:
     def _prepared(
         self, part: Dataset, path: Path, source: tuple[int, int]
     ) -> tuple[Dataset, ShardData, tuple[int, int]]:
-        """A part over the labels and named features of the store, which grow; called in the order of the parts."""
+        """A part over the labels and named features of the store, which grow; called in the order
+        of the parts.
+        """
         if (part.X is None) != (self.text is not None):
-            kinds = "texts and the store has features" if part.X is None else "features and the store has texts"
+            kinds = (
+                "texts and the store has features"
+                if part.X is None
+                else "features and the store has texts"
+            )
             raise DataError(f"it has {kinds}; make a store for it", path)
         if source == (0, 0) and part.feature_names is not None:
             self.features = LabelIndex()
@@ -144,19 +173,27 @@ class _Writer:
             n_features = len(self.features)
             X = move_columns(X, self.features.add(part.feature_names), len(self.features))
             new_features = self.features.names[n_features:]
-        return part, ShardData(X, Y, part.weights, self.labels.names[n_labels:], new_features), source
+        return (
+            part,
+            ShardData(X, Y, part.weights, self.labels.names[n_labels:], new_features),
+            source,
+        )
 
     def _written(self, part: Dataset, data: ShardData, source: tuple[int, int]) -> Entry:
         if self.text is not None:
             data = replace(data, X=self.text.transform(part.texts or []))
-        return write_shard(self.folder, f"shard-{source[0]:04d}-{source[1]:06d}.safetensors", data, source)
+        return write_shard(
+            self.folder, f"shard-{source[0]:04d}-{source[1]:06d}.safetensors", data, source
+        )
 
     def _note(self, **changes: Any) -> None:
         self.manifest = replace(self.manifest, **changes)
         self.manifest.write(self.folder, PROGRESS)
 
 
-def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures | None) -> dict[str, Any]:
+def _described(
+    path: Path, rows: int, options: ReadOptions, text: TextFeatures | None
+) -> dict[str, Any]:
     """What identifies a conversion, so that one that was stopped can continue."""
     if not path.exists():
         raise DataError("there is no such file; check the path", path)
@@ -172,25 +209,32 @@ def _described(path: Path, rows: int, options: ReadOptions, text: TextFeatures |
 
 
 def _start(folder: Path, wanted: tuple[dict[str, Any], ...], append: bool) -> Manifest:
-    """The manifest to continue: a new one, that of a stopped conversion, or that of a store to add to."""
+    """The manifest to continue: a new one, that of a stopped conversion, or that of a store to add
+    to.
+    """
     remove_partial_files(folder)
     store = Manifest.read(folder) if (folder / MANIFEST).is_file() else None
     unfinished = Manifest.read(folder, PROGRESS) if (folder / PROGRESS).is_file() else None
     if store is not None and not append and unfinished is None:
-        raise OutputExistsError(f"{folder} is a store already; choose another folder, or add to it with --append")
+        raise OutputExistsError(
+            f"{folder} is a store already; choose another folder, or add to it with --append"
+        )
     if unfinished is not None and (store is None or len(unfinished.inputs) > len(store.inputs)):
         last = unfinished.inputs[-len(wanted) :]
         if [one | {"done": None} for one in last] == [one | {"done": None} for one in wanted]:
             return unfinished
     if store is None and unfinished is not None:
         raise OutputExistsError(
-            f"{folder} is an unfinished conversion of other files, or these have changed since; run the command that "
+            f"{folder} is an unfinished conversion of other files, or these have changed since; "
+            "run the command that "
             "started it, choose another folder, or delete it"
         )
     if store is None:
         others = [entry.name for entry in folder.iterdir() if entry.name != LOCK]
         if others:
-            raise OutputExistsError(f"{folder} holds {others[0]!r} and is not a store; choose another folder")
+            raise OutputExistsError(
+                f"{folder} holds {others[0]!r} and is not a store; choose another folder"
+            )
         store = Manifest()
     manifest = replace(store, inputs=store.inputs + wanted)
     manifest.write(folder, PROGRESS)

@@ -36,7 +36,11 @@ class Notes:
 
     def sentences(self) -> list[str]:
         """The counts that are not zero, each as a sentence."""
-        return [_NOTES[f.name].format(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name)]
+        return [
+            _NOTES[f.name].format(getattr(self, f.name))
+            for f in fields(self)
+            if getattr(self, f.name)
+        ]
 
 
 _NOTES = {
@@ -44,8 +48,12 @@ _NOTES = {
     "rows_without_labels": "{:,} examples have no label; they are kept.",
     "duplicate_features": "{:,} features were repeated within an example; their values were added.",
     "duplicate_labels": "{:,} labels were repeated within an example; each counts once.",
-    "unseen_labels": "{:,} labels are not among those wanted; they were left out of the label matrix.",
-    "unseen_label_uses": "{:,} true labels were lost with them; the number of each example is kept.",
+    "unseen_labels": (
+        "{:,} labels are not among those wanted; they were left out of the label matrix."
+    ),
+    "unseen_label_uses": (
+        "{:,} true labels were lost with them; the number of each example is kept."
+    ),
     "unseen_features": "{:,} features are not among those wanted; they were left out.",
 }
 
@@ -61,8 +69,8 @@ class Dataset:
     Y : csr_array of shape (n_examples, n_labels)
         Ones where an example has a label, of type float32.
     X : csr_array of shape (n_examples, n_features) or None
-        Features, of type float32; None if the examples are texts. The rows of a store are read from disk when they
-        are indexed.
+        Features, of type float32; None if the examples are texts. The rows of a store are read from
+        disk when they are indexed.
     texts : list of str or None
         One text for each example; None if the examples have features.
     label_names : list of str
@@ -127,7 +135,8 @@ class Dataset:
         notes: Notes | None = None,
         ids: list[str] | None = None,
     ) -> Dataset:
-        """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not given.
+        """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not
+        given.
 
         Parameters
         ----------
@@ -145,13 +154,22 @@ class Dataset:
         if task is None:
             task = "multiclass" if np.diff(Y.indptr).max(initial=0) <= 1 else "multilabel"
         counts = notes or Notes()
-        return cls(Y, X, texts, label_names, feature_names, task, counts, weights, ids=ids)._counted()
+        return cls(
+            Y, X, texts, label_names, feature_names, task, counts, weights, ids=ids
+        )._counted()
 
     def _counted(self) -> Dataset:
         """The same examples, with those without features or labels counted in ``notes``."""
-        empty = sum(not text for text in self.texts or ()) if self.X is None else as_rows(self.X).n_empty
+        empty = (
+            sum(not text for text in self.texts or ())
+            if self.X is None
+            else as_rows(self.X).n_empty
+        )
         bare = int((np.diff(self.Y.indptr) == 0).sum())
-        return replace(self, notes=replace(self.notes, rows_without_features=empty or 0, rows_without_labels=bare))
+        return replace(
+            self,
+            notes=replace(self.notes, rows_without_features=empty or 0, rows_without_labels=bare),
+        )
 
     @classmethod
     def from_arrays(
@@ -171,12 +189,13 @@ class Dataset:
         X : array-like or sparse matrix of shape (n_examples, n_features), default=None
             Features; None if there are texts.
         Y : array-like or sparse matrix
-            A 0/1 matrix of shape (n_examples, n_labels), or for each example its label or its list of labels.
+            A 0/1 matrix of shape (n_examples, n_labels), or for each example its label or its list
+            of labels.
         texts : sequence of str, default=None
             One text for each example, instead of ``X``.
         label_names : sequence of str, default=None
-            Names of the columns of a matrix, or all labels in the wanted order. By default columns are numbered, and
-            labels are sorted.
+            Names of the columns of a matrix, or all labels in the wanted order. By default columns
+            are numbered, and labels are sorted.
         feature_names : sequence of str, default=None
             Names of the columns of ``X``.
         task : {"multiclass", "multilabel"}, default=None
@@ -189,11 +208,16 @@ class Dataset:
         """
         features = None if X is None else feature_matrix(X)
         if (features is None) == (texts is None):
-            raise DataError("a dataset holds either features or texts; give X or texts, one of the two")
+            raise DataError(
+                "a dataset holds either features or texts; give X or texts, one of the two"
+            )
         matrix, names, repeated = named_labels(Y, label_names)
         n = features.shape[0] if features is not None else len(texts or ())
         if matrix.shape[0] != n:
-            raise DataError(f"Y has {matrix.shape[0]:,} rows but there are {n:,} examples; give one row for each")
+            raise DataError(
+                f"Y has {matrix.shape[0]:,} rows but there are {n:,} examples; "
+                "give one row for each"
+            )
         if features is not None and feature_names is not None:
             check_names(feature_names, features.shape[1], "feature")
         return cls.build(
@@ -236,8 +260,12 @@ class Dataset:
         chosen = np.asarray(index, dtype=None if np.size(index) else np.int64)
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
-        own = {name: getattr(self, name) for name in ("Y", "X", "weights", "dropped_labels", "vectors")}
-        taken: dict[str, Any] = {name: None if each is None else each[chosen] for name, each in own.items()}
+        own = {
+            name: getattr(self, name) for name in ("Y", "X", "weights", "dropped_labels", "vectors")
+        }
+        taken: dict[str, Any] = {
+            name: None if each is None else each[chosen] for name, each in own.items()
+        }
         for name, each in (("texts", self.texts), ("ids", self.ids)):
             taken[name] = None if each is None else [each[i] for i in chosen.tolist()]
         return replace(self, **taken, notes=Notes())._counted()
@@ -258,7 +286,9 @@ class Dataset:
             Both keep the order of the examples.
         """
         if not 0 < fraction < 1:
-            raise DataError(f"fraction is {fraction}; give the share of the second part, between 0 and 1")
+            raise DataError(
+                f"fraction is {fraction}; give the share of the second part, between 0 and 1"
+            )
         rest, second = draw_rows(self.n_examples, fraction, seed)
         return self.rows(rest), self.rows(second)
 
@@ -273,8 +303,9 @@ class Dataset:
         Returns
         -------
         Dataset
-            Labels that are not in ``names`` are left out and counted in ``notes``. ``dropped_labels`` is how many each
-            example lost, so that recall can be measured against all of its true labels.
+            Labels that are not in ``names`` are left out and counted in ``notes``.
+            ``dropped_labels`` is how many each example lost, so that recall can be measured against
+            all of its true labels.
         """
         index = LabelIndex(names)
         columns = index.columns(self.label_names)
@@ -283,7 +314,9 @@ class Dataset:
         before = 0 if self.dropped_labels is None else self.dropped_labels
         unseen = np.unique(self.Y.indices[columns[self.Y.indices] < 0]).size
         notes = self.notes + Notes(unseen_labels=unseen, unseen_label_uses=int(lost.sum()))
-        return replace(self, Y=matrix, label_names=index.names, notes=notes, dropped_labels=before + lost)
+        return replace(
+            self, Y=matrix, label_names=index.names, notes=notes, dropped_labels=before + lost
+        )
 
     def align_features(self, names: Sequence[str]) -> Dataset:
         """Express the features over another list of named features, such as that of a model.
@@ -299,13 +332,17 @@ class Dataset:
             Features that are not in ``names`` are left out and counted in ``notes``.
         """
         if self.X is None or self.feature_names is None:
-            raise DataError("these examples have no named features to align; give data with feature names")
+            raise DataError(
+                "these examples have no named features to align; give data with feature names"
+            )
         wanted = list(names)
         if wanted == self.feature_names:
             return self
         columns = LabelIndex(self.feature_names).columns(wanted)
         rows: Any = as_rows(self.X).select(columns)
-        notes = self.notes + Notes(unseen_features=len(self.feature_names) - int((columns >= 0).sum()))
+        notes = self.notes + Notes(
+            unseen_features=len(self.feature_names) - int((columns >= 0).sum())
+        )
         if rows.n_empty is not None:
             notes = replace(notes, rows_without_features=rows.n_empty)
         return replace(self, X=rows.X, feature_names=wanted, notes=notes)

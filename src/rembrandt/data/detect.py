@@ -1,4 +1,6 @@
-"""The formats, how to read them, and their detection from the name and the first lines of a file."""
+"""The formats, how to read them, and their detection from the name and the first lines of a
+file.
+"""
 
 import re
 from collections.abc import Sequence
@@ -8,9 +10,22 @@ from pathlib import Path
 from rembrandt.data.compressed import head, plain_suffix
 from rembrandt.errors import DataError
 
-FORMATS = ("vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines")
+FORMATS = (
+    "vw",
+    "repository",
+    "svmlight",
+    "fasttext",
+    "csv",
+    "tsv",
+    "jsonl",
+    "parquet",
+    "npz",
+    "lines",
+)
 
-_SUFFIXES = {f".{name}": name for name in ("vw", "svmlight", "csv", "tsv", "jsonl", "parquet", "npz")}
+_SUFFIXES = {
+    f".{name}": name for name in ("vw", "svmlight", "csv", "tsv", "jsonl", "parquet", "npz")
+}
 _SUFFIXES |= {".svm": "svmlight", ".libsvm": "svmlight", ".tab": "tsv", ".ndjson": "jsonl"}
 
 
@@ -37,10 +52,14 @@ _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
 def is_sparse_text(path: Path) -> bool:
-    """Whether all of the first lines are rows of features, and not only one text that looks like a row."""
+    """Whether all of the first lines are rows of features, and not only one text that looks like a
+    row.
+    """
     *whole, last = head(path).split(b"\n")
     lines = [line for line in whole[:20] if line.strip()] or [last]
-    return all(map(_NUMBERS.fullmatch, lines)) or (len(lines) > 1 and all(b"|" in line for line in lines))
+    return all(map(_NUMBERS.fullmatch, lines)) or (
+        len(lines) > 1 and all(b"|" in line for line in lines)
+    )
 
 
 def detect(path: Path) -> str:
@@ -59,5 +78,8 @@ def detect(path: Path) -> str:
         return "repository"
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
-    message = f"the format is not clear from the name or the first lines; set format to one of {', '.join(FORMATS)}"
+    message = (
+        "the format is not clear from the name or the first lines; set format to one of "
+        f"{', '.join(FORMATS)}"
+    )
     raise DataError(message, path, parameter="format")

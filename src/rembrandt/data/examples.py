@@ -48,24 +48,36 @@ def numbered(name: str, values: Any, n: int) -> NDArray[np.int64] | None:
         return None
     column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if column.shape != (n,):
-        raise DataError(f"{name} has the shape {column.shape}; give one value for each of the {n:,} rows")
+        raise DataError(
+            f"{name} has the shape {column.shape}; give one value for each of the {n:,} rows"
+        )
     if column.dtype == object:
         try:
             column = column.astype(np.float64)
         except (TypeError, ValueError):
             column = np.array(["" if value is None else str(value) for value in column])
     kind = column.dtype.kind
-    missing = np.isnan(column) if kind in "fmM" else column == "" if kind in "UT" else np.zeros(n, dtype=bool)
+    missing = (
+        np.isnan(column)
+        if kind in "fmM"
+        else column == ""
+        if kind in "UT"
+        else np.zeros(n, dtype=bool)
+    )
     if missing.any():
-        raise DataError(f"{name} has {int(missing.sum()):,} missing values; fill them in, or remove these rows")
+        raise DataError(
+            f"{name} has {int(missing.sum()):,} missing values; fill them in, or remove these rows"
+        )
     return np.unique(column, return_inverse=True)[1].astype(np.int64)
 
 
 def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
-    """Number the groups of rows by their first rows: rows that are equal, or in the same of the groups given.
+    """Number the groups of rows by their first rows: rows that are equal, or in the same of the
+    groups given.
 
-    Sparse rows are compared by a random projection, in which different rows are equal with probability 0. A product
-    with a dense matrix may round equal rows differently, so dense rows are compared by their bytes.
+    Sparse rows are compared by a random projection, in which different rows are equal with
+    probability 0. A product with a dense matrix may round equal rows differently, so dense rows are
+    compared by their bytes.
     """
     if is_sparse(X):
         keys = np.asarray(X @ np.random.default_rng(seed).standard_normal(X.shape[1])).ravel()
@@ -76,7 +88,9 @@ def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.
         equal = np.unique(keys, return_inverse=True)[1]
         sides = int(equal.max(initial=0)) + 1
         size = sides + int(groups.max(initial=0)) + 1
-        edges = sparse.csr_array((np.ones(len(keys), np.int8), (equal, sides + groups)), shape=(size, size))
+        edges = sparse.csr_array(
+            (np.ones(len(keys), np.int8), (equal, sides + groups)), shape=(size, size)
+        )
         keys = connected_components(edges, directed=False)[1][equal]
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[group].astype(np.int64)

@@ -30,17 +30,24 @@ def with_label_texts(data: Dataset, texts: Mapping[str, Title]) -> Dataset:
         The examples, followed by those of the labels.
     """
     if data.texts is None or data.vectors is not None:
-        raise DataError("texts of labels need examples that are texts, without vectors", parameter="label_text")
+        raise DataError(
+            "texts of labels need examples that are texts, without vectors", parameter="label_text"
+        )
     index = LabelIndex(data.label_names)
     index.add(texts)
     names, position = index.in_order()
     own = move_columns(data.Y, position[: data.n_labels], len(names))
     columns = position[index.columns(texts)]
     ones = np.ones(len(columns), np.float32)
-    more = sparse.csr_array((ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(names)))
+    more = sparse.csr_array(
+        (ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(names))
+    )
     joined = Dataset.build(
         sparse.csr_array(sparse.vstack([own, more], format="csr")),
-        texts=[*data.texts, *(text if isinstance(text, str) else ". ".join(text) for text in texts.values())],
+        texts=[
+            *data.texts,
+            *(text if isinstance(text, str) else ". ".join(text) for text in texts.values()),
+        ],
         label_names=names,
         task=data.task,
         weights=None if data.weights is None else np.append(data.weights, ones),

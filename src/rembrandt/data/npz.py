@@ -14,11 +14,16 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError
 
 MOST_COLUMNS = 2**31 - 1
-EMPTY_ROWS = 1 << 24  # rows that may be without entries: their number costs memory, and a header can say any
+EMPTY_ROWS = (
+    1 << 24
+)  # rows that may be without entries: their number costs memory, and a header can say any
 
 
 def read_npz(
-    path: Path, labels: Path | None, label_names: Sequence[str] | None = None, unlabelled: bool = False
+    path: Path,
+    labels: Path | None,
+    label_names: Sequence[str] | None = None,
+    unlabelled: bool = False,
 ) -> Dataset:
     """Read the features in ``X.npz`` and the 0/1 matrix of their labels in the file ``labels``."""
     if unlabelled:
@@ -29,13 +34,18 @@ def read_npz(
         raise DataError(message, path, parameter="labels")
     X, Y = load_matrix(path), load_matrix(labels)
     if X.shape[0] != Y.shape[0]:
-        raise DataError(f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree", labels)
+        raise DataError(
+            f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree",
+            labels,
+        )
     matrix, names, _ = named_labels(Y, label_names, str(labels))
     return Dataset.build(matrix, feature_matrix(X, str(path)), label_names=names)
 
 
 def load_matrix(path: Path) -> sp.csr_array:
-    """A sparse matrix, which is not trusted: SciPy converts between formats in compiled code that follows any index."""
+    """A sparse matrix, which is not trusted: SciPy converts between formats in compiled code that
+    follows any index.
+    """
     if not path.is_file():
         raise DataError("there is no such file; check the path", path)
     if not zipfile.is_zipfile(path):
@@ -47,18 +57,25 @@ def load_matrix(path: Path) -> sp.csr_array:
             raise ValueError(f"its arrays take {size:,} bytes, and {free:,} are free")
         return sp.csr_array(_checked(sp.load_npz(path)))
     except Exception as error:  # of zipfile, zlib, NumPy and SciPy, which document few of theirs
-        raise DataError(f"this is not a sparse matrix ({error}); write it with scipy.sparse.save_npz", path) from error
+        raise DataError(
+            f"this is not a sparse matrix ({error}); write it with scipy.sparse.save_npz", path
+        ) from error
 
 
 def _checked(matrix: Any) -> Any:
     """The matrix if a conversion to CSR is safe."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise ValueError(f"it has {matrix.ndim} dimensions of type {matrix.dtype} instead of two of real numbers")
+        raise ValueError(
+            f"it has {matrix.ndim} dimensions of type {matrix.dtype} instead of two of real numbers"
+        )
     n, d = matrix.shape
     if d > MOST_COLUMNS or n > max(EMPTY_ROWS, 64 * matrix.data.size):
         raise ValueError(f"its shape is {n:,} × {d:,}, and it has {matrix.data.size:,} entries")
     if matrix.format == "coo":
-        inside = all(((index >= 0) & (index < end)).all() for index, end in zip(matrix.coords, (n, d), strict=True))
+        inside = all(
+            ((index >= 0) & (index < end)).all()
+            for index, end in zip(matrix.coords, (n, d), strict=True)
+        )
     elif matrix.format == "dia":
         inside = bool((np.abs(matrix.offsets.astype(np.float64)) < max(n, d)).all())
     else:

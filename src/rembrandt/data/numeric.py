@@ -1,7 +1,7 @@
 """Compiled code that turns bytes into numbers.
 
-The compiled functions stop at the first byte that they cannot read and return its position. The readers then say in
-Python what was found there and what was expected.
+The compiled functions stop at the first byte that they cannot read and return its position. The
+readers then say in Python what was found there and what was expected.
 """
 
 from typing import Any, NamedTuple
@@ -114,13 +114,21 @@ def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
     """
     n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
     buffer = np.frombuffer(chunk, np.uint8)
-    return _parse_rows(buffer, n_labels, n_features, n_rows, chunk.count(b",") + n_rows, chunk.count(b":"))
+    return _parse_rows(
+        buffer, n_labels, n_features, n_rows, chunk.count(b",") + n_rows, chunk.count(b":")
+    )
 
 
 @njit(nogil=True, cache=True)
-def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, most_labels: int, most: int) -> Any:
+def _parse_rows(
+    buffer: Any, n_labels: int, n_features: int, most_rows: int, most_labels: int, most: int
+) -> Any:
     starts, counts = np.empty(most_rows, np.int64), np.empty((2, most_rows), np.int64)
-    labels, features, values = np.empty(most_labels, np.int32), np.empty(most, np.int32), np.empty(most, np.float32)
+    labels, features, values = (
+        np.empty(most_labels, np.int32),
+        np.empty(most, np.int32),
+        np.empty(most, np.float32),
+    )
     size = buffer.size
     row, n, m = 0, 0, 0  # rows, labels and features so far
     error, at, i = FINE, size, 0
@@ -142,7 +150,10 @@ def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, mos
             if i < size and buffer[i] == _COLON and n == first_label and i > at:
                 i = at
                 break
-            if i == at or (i < size and not (is_blank(buffer[i]) or buffer[i] == _NEWLINE or buffer[i] == _COMMA)):
+            if i == at or (
+                i < size
+                and not (is_blank(buffer[i]) or buffer[i] == _NEWLINE or buffer[i] == _COMMA)
+            ):
                 error = BAD_LABEL
             elif label >= n_labels:
                 error = LABEL_BEYOND
@@ -168,7 +179,9 @@ def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, mos
                 break
             i += 1
             value, after = number(buffer, i, size)
-            whole = after > i and (after == size or is_blank(buffer[after]) or buffer[after] == _NEWLINE)
+            whole = after > i and (
+                after == size or is_blank(buffer[after]) or buffer[after] == _NEWLINE
+            )
             if not whole or not abs(np.float32(value)) <= LARGEST_VALUE:
                 error = BAD_VALUE
                 break
@@ -181,4 +194,6 @@ def _parse_rows(buffer: Any, n_labels: int, n_features: int, most_rows: int, mos
         counts[0, row], counts[1, row] = n - first_label, m - first_feature
         row += 1
         i += 1
-    return NumericRows(starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at)
+    return NumericRows(
+        starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at
+    )

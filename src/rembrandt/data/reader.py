@@ -36,17 +36,19 @@ def read(
 ) -> Dataset:
     """Read a file of examples, or open a store.
 
-    Files may be compressed (``.gz``, ``.xz``, ``.zst``). Rows without features or labels are kept and counted in
-    ``notes``. Values of a feature that is repeated within a row are added. Errors have the file and the line.
+    Files may be compressed (``.gz``, ``.xz``, ``.zst``). Rows without features or labels are kept
+    and counted in ``notes``. Values of a feature that is repeated within a row are added. Errors
+    have the file and the line.
 
     Parameters
     ----------
     path : str or Path
         The file, or the folder of a store.
-    format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet", "npz", "lines"}, \
+    format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet",
+    "npz", "lines"}, \
             default="auto"
-        The format of the file; "auto" detects it from the name and the first lines. "lines" is one unlabelled text
-        per line.
+        The format of the file; "auto" detects it from the name and the first lines. "lines" is one
+        unlabelled text per line.
     text : str or sequence of str, default=None
         For tables, the column of the text, or several columns, which are joined by a space.
     labels : str or Path, default=None
@@ -58,7 +60,8 @@ def read(
     id : str, default=None
         For tables, the column that identifies an example; it becomes ``ids``.
     delimiter : str, default=None
-        For "csv", what separates cells; None chooses a comma, a semicolon or a tab by the first line.
+        For "csv", what separates cells; None chooses a comma, a semicolon or a tab by the first
+        line.
     unlabelled : bool, default=False
         For tables and "npz", whether there are no labels, as in data to predict.
     label_names : sequence of str, default=None
@@ -102,9 +105,14 @@ def read_parts(
         if part.n_examples <= rows:
             yield part
             continue
-        pieces = (part.rows(np.arange(span.start, span.stop)) for span in spans(part.n_examples, int(rows)))
+        pieces = (
+            part.rows(np.arange(span.start, span.stop))
+            for span in spans(part.n_examples, int(rows))
+        )
         first = next(pieces)
-        repeated = {name: getattr(part.notes, name) for name in ("duplicate_features", "duplicate_labels")}
+        repeated = {
+            name: getattr(part.notes, name) for name in ("duplicate_features", "duplicate_labels")
+        }
         yield replace(first, notes=replace(first.notes, **repeated))
         yield from pieces
 
@@ -123,9 +131,15 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
 
     tables = ("csv", "tsv", "jsonl", "parquet")
     if options.id is not None and kind not in tables:
-        raise DataError(f"a {kind} file has no columns to take ids from; use {', '.join(tables)}", path, parameter="id")
+        raise DataError(
+            f"a {kind} file has no columns to take ids from; use {', '.join(tables)}",
+            path,
+            parameter="id",
+        )
     if options.delimiter is not None and kind != "csv":
-        raise DataError(f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter")
+        raise DataError(
+            f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter"
+        )
     # Readers are imported when they are needed: numba and pyarrow take long to load.
     if kind == "npz":
         from rembrandt.data.npz import read_npz
@@ -134,7 +148,11 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         return iter([read_npz(path, labels, options.label_names, options.unlabelled)])
     if kind == "lines":
         if not options.unlabelled:
-            raise DataError("plain lines have no labels; use a table or fastText's format", path, parameter="format")
+            raise DataError(
+                "plain lines have no labels; use a table or fastText's format",
+                path,
+                parameter="format",
+            )
         return iter([_read_lines(path, report)])
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_batches
@@ -142,7 +160,11 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         batches, columns = repository_batches(path, options.label_names, options.n_features, report)
         return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", columns)
     if options.label_names is not None or options.n_features is not None:
-        raise DataError(f"a {kind} file names its own labels and features; match them with Dataset.align_labels", path)
+        raise DataError(
+            f"a {kind} file names its own labels and features; "
+            "match them with Dataset.align_labels",
+            path,
+        )
     if kind == "vw":
         from rembrandt.data.vw import vw_batches
 
@@ -150,7 +172,9 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
     if kind == "fasttext":
         from rembrandt.data.fasttext import fasttext_batches
 
-        return datasets(path, fasttext_batches(path, report), rows, "lines like '__label__red a red apple'")
+        return datasets(
+            path, fasttext_batches(path, report), rows, "lines like '__label__red a red apple'"
+        )
     from rembrandt.data.table import table_batches
 
     batches = table_batches(path, kind, options, report)
@@ -158,7 +182,11 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
 
 
 def _read_lines(path: Path, report: Report) -> Dataset:
-    """Read one text per line; an empty line is an empty text, so that predictions and lines correspond."""
+    """Read one text per line; an empty line is an empty text, so that predictions and lines
+    correspond.
+    """
     chunks = (chunk.text().removesuffix("\n").split("\n") for chunk in line_chunks(path, report))
     texts = [line.strip() for lines in chunks for line in lines]
-    return Dataset.build(sp.csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[])
+    return Dataset.build(
+        sp.csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[]
+    )

@@ -1,4 +1,6 @@
-"""The feature matrix as a fit sees it: rows in memory, or rows on disk that are read when they are needed."""
+"""The feature matrix as a fit sees it: rows in memory, or rows on disk that are read when they are
+needed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class MemoryRows:
 
     @property
     def n_empty(self) -> int:
-        """Number of rows without entries; None for rows on disk, where that would take a pass over the data."""
+        """Number of rows without entries; None for rows on disk, where that would take a pass over
+        the data.
+        """
         return int((np.diff(self.X.indptr) == 0).sum()) if is_sparse(self.X) else 0
 
     def __len__(self) -> int:
@@ -61,7 +65,9 @@ class MemoryRows:
         return MemoryRows(normalize_rows(self.X))
 
     def select(self, columns: NDArray[np.int64]) -> MemoryRows:
-        """These columns, -1 for a column of zeros; select columns before `normalized`, or select the used ones."""
+        """These columns, -1 for a column of zeros; select columns before `normalized`, or select
+        the used ones.
+        """
         return MemoryRows(select_columns(self.X, columns))
 
     def used_columns(self) -> NDArray[np.int64]:
@@ -81,10 +87,12 @@ Rows = MemoryRows | StoredRows
 
 
 def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
-    """Estimate how many pairs of a label and a feature occur together in some row: an upper bound on tree weights.
+    """Estimate how many pairs of a label and a feature occur together in some row: an upper bound
+    on tree weights.
 
-    Entries of Y are drawn. Over all entries, the features of the entry's label divided by its examples add up to the
-    pairs. Of labels with more than `EXAMPLES` examples that many are used, which makes the estimate larger.
+    Entries of Y are drawn. Over all entries, the features of the entry's label divided by its
+    examples add up to the pairs. Of labels with more than `EXAMPLES` examples that many are used,
+    which makes the estimate larger.
     """
     rng = np.random.default_rng(0)
     labels = Y.indices[rng.integers(max(1, Y.nnz), size=SAMPLED)] if Y.nnz else Y.indices
@@ -93,7 +101,9 @@ def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
     counts = np.minimum(np.diff(some.indptr), EXAMPLES)
     rows, at = np.unique(some.indices[kept], return_inverse=True)
     ends = np.append(0, np.cumsum(counts))
-    member = sparse.csr_array((np.ones(len(at), np.float32), at, ends), shape=(len(labels), len(rows)))
+    member = sparse.csr_array(
+        (np.ones(len(at), np.float32), at, ends), shape=(len(labels), len(rows))
+    )
     found = np.diff((member @ abs(as_csr(X[rows]))).indptr)
     return int(Y.nnz * np.mean(found / counts)) if Y.nnz else 0
 

@@ -1,4 +1,6 @@
-"""One shard of a store: a block of rows of X and Y in a file of arrays that is mapped into memory."""
+"""One shard of a store: a block of rows of X and Y in a file of arrays that is mapped into
+memory.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError, StorageError
-from rembrandt.storage.arrays import ArrayFile, Arrays, file_sha256, pack_strings, unpack_strings, write_arrays
+from rembrandt.storage.arrays import (
+    ArrayFile,
+    Arrays,
+    file_sha256,
+    pack_strings,
+    unpack_strings,
+    write_arrays,
+)
 from rembrandt.storage.atomic import write_errors
 
 Array = NDArray[Any]
 
 REMEDY = "restore the file, or convert the data again"
-_CSR: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
+_CSR: dict[str, np.dtype[Any]] = {
+    "indptr": np.dtype("<i8"),
+    "indices": np.dtype("<i4"),
+    "data": np.dtype("<f4"),
+}
 
 
 @dataclass(frozen=True)
@@ -39,18 +52,28 @@ class Entry:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Entry:
-        """The entry in a manifest, which is not trusted; an impossible one raises ValueError, TypeError or KeyError."""
-        entry = cls(**facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])})
+        """The entry in a manifest, which is not trusted; an impossible one raises ValueError,
+        TypeError or KeyError.
+        """
+        entry = cls(
+            **facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])}
+        )
         numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
-        possible = len(numbers) == 8 and all(isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers)
-        if not (possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file[:255]):
+        possible = len(numbers) == 8 and all(
+            isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers
+        )
+        if not (
+            possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file[:255]
+        ):
             raise ValueError("an entry of a shard is invalid")
         return entry
 
 
 @dataclass(frozen=True)
 class ShardData:
-    """The contents of a shard. The names are those of labels and features that the shards before it do not have."""
+    """The contents of a shard. The names are those of labels and features that the shards before it
+    do not have.
+    """
 
     X: sp.csr_array
     Y: sp.csr_array
@@ -60,26 +83,41 @@ class ShardData:
 
 
 def write_shard(folder: Path, name: str, data: ShardData, source: tuple[int, int]) -> Entry:
-    """Write a shard and return its entry; the shard belongs to the store once the manifest has the entry."""
+    """Write a shard and return its entry; the shard belongs to the store once the manifest has the
+    entry.
+    """
     X, Y, weights = data.X, data.Y, data.weights
     arrays: Arrays = {
         f"{part}.{field}": np.asarray(getattr(M, field), dtype)
         for part, M in (("X", X), ("Y", Y))
         for field, dtype in _CSR.items()
     }
-    arrays |= pack_strings("labels", data.label_names) | pack_strings("features", data.feature_names)
+    arrays |= pack_strings("labels", data.label_names) | pack_strings(
+        "features", data.feature_names
+    )
     if weights is not None:
         arrays["weights"] = np.asarray(weights, np.float32)
     with write_errors(folder / name):
         size, sha256 = write_arrays(folder / name, arrays)
     nonzeros = int(X.nnz), int(Y.nnz)
-    return Entry(name, X.shape[0], X.shape[1], Y.shape[1], nonzeros, weights is not None, size, sha256, source)
+    return Entry(
+        name,
+        X.shape[0],
+        X.shape[1],
+        Y.shape[1],
+        nonzeros,
+        weights is not None,
+        size,
+        sha256,
+        source,
+    )
 
 
 class MappedShard:
     """A shard whose arrays are mapped into memory, checked when they are first used in a process.
 
-    Besides the checksum every index is checked, because compiled code follows indices without bounds checks.
+    Besides the checksum every index is checked, because compiled code follows indices without
+    bounds checks.
     """
 
     def __init__(self, path: Path, entry: Entry) -> None:
@@ -99,11 +137,15 @@ class MappedShard:
         return self.entry.n
 
     def rows(self, d: int, c: int) -> ShardData:
-        """X and Y with ``d`` and ``c`` columns, the present numbers of the store; a copy in memory."""
+        """X and Y with ``d`` and ``c`` columns, the present numbers of the store; a copy in
+        memory.
+        """
         names = [f"{part}.{field}" for part in "XY" for field in _CSR]
         with self._errors():
             arrays = self._checked().copy([*names, "weights"] if self.entry.has_weights else names)
-        return ShardData(self._matrix("X", arrays, d), self._matrix("Y", arrays, c), arrays.get("weights"))
+        return ShardData(
+            self._matrix("X", arrays, d), self._matrix("Y", arrays, c), arrays.get("weights")
+        )
 
     def some_rows(self, rows: Any, d: int) -> sp.csr_array:
         """Rows of X, of which only the pages that have them are read."""
@@ -115,7 +157,9 @@ class MappedShard:
     def _matrix(self, part: str, arrays: Arrays, columns: int) -> sp.csr_array:
         fields = (arrays[f"{part}.data"], arrays[f"{part}.indices"], arrays[f"{part}.indptr"])
         M = sp.csr_array(fields, shape=(self.entry.n, columns), copy=False)
-        M.has_sorted_indices = M.has_canonical_format = True  # as it was written; without this SciPy would check it
+        M.has_sorted_indices = M.has_canonical_format = (
+            True  # as it was written; without this SciPy would check it
+        )
         return M
 
     def _checked(self) -> ArrayFile:
@@ -128,11 +172,15 @@ class MappedShard:
         return self._file
 
     def names(self, kind: str) -> list[str]:
-        """Names of "labels" or "features" that the shards before this one do not have; only these are read."""
+        """Names of "labels" or "features" that the shards before this one do not have; only these
+        are read.
+        """
         try:
             return unpack_strings(kind, self._mapped().arrays)
         except StorageError as error:
-            raise DataError(f"it does not have names of {kind} ({error}); {REMEDY}", self.path) from error
+            raise DataError(
+                f"it does not have names of {kind} ({error}); {REMEDY}", self.path
+            ) from error
 
     def prefetch(self) -> None:
         """Start to read the file while another shard is in use."""
@@ -170,9 +218,15 @@ class MappedShard:
         entry = self.entry
         types = {f"{part}.{field}": dtype for part in "XY" for field, dtype in _CSR.items()}
         types |= {"weights": np.dtype("<f4")} if entry.has_weights else {}
-        if any(name not in arrays or arrays[name].dtype != types[name] or arrays[name].ndim != 1 for name in types):
+        if any(
+            name not in arrays or arrays[name].dtype != types[name] or arrays[name].ndim != 1
+            for name in types
+        ):
             raise DataError(f"it does not have the arrays of a shard; {REMEDY}", self.path)
-        for part, columns, nonzeros in (("X", entry.d, entry.nonzeros[0]), ("Y", entry.c, entry.nonzeros[1])):
+        for part, columns, nonzeros in (
+            ("X", entry.d, entry.nonzeros[0]),
+            ("Y", entry.c, entry.nonzeros[1]),
+        ):
             starts, indices, values = (arrays[f"{part}.{field}"] for field in _CSR)
             sound = (
                 starts.size == entry.n + 1
@@ -193,7 +247,7 @@ class MappedShard:
 def open_shard(path: Path, entry: Entry) -> MappedShard:
     """A shard that another process sent.
 
-    Dask sends a shard with every task. The cache returns the one that this worker has open, so that the checksum and
-    the indices of a shard are checked once per process instead of once per task.
+    Dask sends a shard with every task. The cache returns the one that this worker has open, so that
+    the checksum and the indices of a shard are checked once per process instead of once per task.
     """
     return MappedShard(path, entry)

@@ -9,10 +9,11 @@ Rows = NDArray[np.int64]
 def draw_rows(
     n: int, fraction: float, seed: int, most: int | None = None, groups: Rows | None = None
 ) -> tuple[Rows, Rows]:
-    """Sorted indices of the remaining rows and of the held-out rows, ``fraction`` of all and at most ``most``.
+    """Sorted indices of the remaining rows and of the held-out rows, ``fraction`` of all and at
+    most ``most``.
 
-    Rows of the same group stay on one side: groups that are larger than the held-out part are not held out, unless all
-    are. Rows that are all of one group are drawn as if there were none.
+    Rows of the same group stay on one side: groups that are larger than the held-out part are not
+    held out, unless all are. Rows that are all of one group are drawn as if there were none.
     """
     held = min(n if most is None else most, round(fraction * n))
     rng = np.random.default_rng(seed)
@@ -30,9 +31,11 @@ def draw_rows(
 
 
 def latest_rows(times: Rows, fraction: float, most: int) -> tuple[Rows, Rows]:
-    """Indices of the earlier rows and of the latest rows, about ``fraction`` of all and at most about ``most``.
+    """Indices of the earlier rows and of the latest rows, about ``fraction`` of all and at most
+    about ``most``.
 
-    Rows of the same time stay on one side. Where that leaves no earlier rows, the last rows are the latest.
+    Rows of the same time stay on one side. Where that leaves no earlier rows, the last rows are the
+    latest.
     """
     n = len(times)
     held = max(1, min(most, round(fraction * n)))

@@ -1,7 +1,8 @@
-"""A store: examples in a folder of row shards that are mapped into memory, for data larger than memory.
+"""A store: examples in a folder of row shards that are mapped into memory, for data larger than
+memory.
 
-``store.json`` lists the shards with their sizes and checksums. A shard also has the names of labels and features that
-occur in it first, so a store can grow without rewriting what it has.
+``store.json`` lists the shards with their sizes and checksums. A shard also has the names of labels
+and features that occur in it first, so a store can grow without rewriting what it has.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 MANIFEST = "store.json"
-PROGRESS = "progress.json"  # the manifest of an unfinished conversion; the store stays as it was until it ends
+# The manifest of an unfinished conversion; the store stays as it was until it ends
+PROGRESS = "progress.json"
 TEXT = "text.safetensors"
 FORMAT, FORMAT_VERSION = "rembrandt-store", 2
 
@@ -44,8 +46,12 @@ class Manifest:
     n_labels: int = 0
     has_feature_names: bool = False
     shards: tuple[Entry, ...] = ()
-    text: dict[str, Any] | None = None  # parameters of the text features, and the checksum of what they learned
-    inputs: tuple[dict[str, Any], ...] = ()  # the files it was made from: path, size and how they were read
+    text: dict[str, Any] | None = (
+        None  # parameters of the text features, and the checksum of what they learned
+    )
+    inputs: tuple[
+        dict[str, Any], ...
+    ] = ()  # the files it was made from: path, size and how they were read
     notes: Notes = field(default_factory=Notes)
 
     def write(self, folder: Path, name: str = MANIFEST) -> None:
@@ -60,7 +66,9 @@ class Manifest:
             facts = parse_json(path, path.read_bytes())
         except FileNotFoundError as error:
             begun = "the conversion was not finished; run its command again to continue it"
-            unknown = f"this is not a store, it has no {MANIFEST}; make one with rembrandt data convert"
+            unknown = (
+                f"this is not a store, it has no {MANIFEST}; make one with rembrandt data convert"
+            )
             raise DataError(begun if (folder / PROGRESS).is_file() else unknown, folder) from error
         except (StorageError, OSError) as error:
             raise DataError(f"it cannot be read ({error}); convert the data again", path) from error
@@ -69,24 +77,33 @@ class Manifest:
         version, library = facts.pop("format_version", None), facts.pop("library_version", None)
         if version != FORMAT_VERSION:
             raise DataError(
-                f"it has format version {version}, and this version of Rembrandt reads version {FORMAT_VERSION}; "
+                f"it has format version {version}, and this version of Rembrandt reads version "
+                f"{FORMAT_VERSION}; "
                 f"convert the data again, or install Rembrandt {library}",
                 path,
             )
         try:
             return cls._checked(facts)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise DataError(f"the store is damaged ({error}); convert the data again", path) from error
+            raise DataError(
+                f"the store is damaged ({error}); convert the data again", path
+            ) from error
 
     @classmethod
     def _checked(cls, facts: dict[str, Any]) -> Manifest:
         shards = tuple(Entry.of(entry) for entry in facts["shards"])
         inputs = tuple(dict(one) for one in facts["inputs"])
-        manifest = cls(**facts | {"shards": shards, "inputs": inputs, "notes": Notes(**facts["notes"])})
+        manifest = cls(
+            **facts | {"shards": shards, "inputs": inputs, "notes": Notes(**facts["notes"])}
+        )
         d, c = manifest.n_features, manifest.n_labels
         if manifest.text is not None:
             _ = manifest.text["config"].items(), manifest.text["sha256"]
-        possible = 0 <= d < 1 << 31 and 0 <= c < 1 << 31 and all(entry.d <= d and entry.c <= c for entry in shards)
+        possible = (
+            0 <= d < 1 << 31
+            and 0 <= c < 1 << 31
+            and all(entry.d <= d and entry.c <= c for entry in shards)
+        )
         if not possible or manifest.task not in get_args(Task):
             raise ValueError("its numbers contradict each other")
         return manifest
@@ -97,7 +114,9 @@ class Manifest:
         names = [name for shard in shards for name in shard.names(kind)]
         index = LabelIndex(names)
         if not len(index) == len(names) == (self.n_labels if kind == "labels" else self.n_features):
-            raise DataError(f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder)
+            raise DataError(
+                f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder
+            )
         return index
 
     def text_features(self, folder: Path) -> TextFeatures | None:
@@ -108,9 +127,13 @@ class Manifest:
 
         path = folder / TEXT
         try:
-            return TextFeatures.from_arrays(read_arrays(path, sha256=self.text["sha256"]), self.text["config"])
+            return TextFeatures.from_arrays(
+                read_arrays(path, sha256=self.text["sha256"]), self.text["config"]
+            )
         except (OSError, StorageError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise DataError(f"the text features cannot be read ({error}); {REMEDY}", path) from error
+            raise DataError(
+                f"the text features cannot be read ({error}); {REMEDY}", path
+            ) from error
 
 
 class Store:
@@ -120,7 +143,9 @@ class Store:
         self.path = Path(path)
         self.manifest = Manifest.read(self.path)
         if not self.manifest.shards:
-            raise DataError("there are no examples in it; convert data with at least one", self.path)
+            raise DataError(
+                "there are no examples in it; convert data with at least one", self.path
+            )
         self.shards = [MappedShard(self.path / entry.file, entry) for entry in self.manifest.shards]
         for shard in self.shards:
             if not shard.path.is_file():
@@ -134,7 +159,11 @@ class Store:
 
     @cached_property
     def feature_names(self) -> list[str] | None:
-        return self.manifest.names(self.path, "features").names if self.manifest.has_feature_names else None
+        return (
+            self.manifest.names(self.path, "features").names
+            if self.manifest.has_feature_names
+            else None
+        )
 
     @cached_property
     def text(self) -> TextFeatures | None:
@@ -153,10 +182,21 @@ class Store:
         """The store as a dataset whose features stay on disk; its labels are in memory."""
         rows: Any = StoredRows(self)
         task, notes = self.manifest.task, self.manifest.notes
-        return Dataset(self.labels(), rows, None, self.label_names, self.feature_names, task, notes, self.weights())
+        return Dataset(
+            self.labels(),
+            rows,
+            None,
+            self.label_names,
+            self.feature_names,
+            task,
+            notes,
+            self.weights(),
+        )
 
     def contents(self) -> Iterator[ShardData]:
-        """The contents of each shard, mapped into memory; the memory is given back before the next one."""
+        """The contents of each shard, mapped into memory; the memory is given back before the next
+        one.
+        """
         for shard in self.shards:
             yield shard.rows(self.d, self.c)
             shard.release()

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 class StoredRows:
     """The rows of a store (see `Rows`): ``X[rows]`` is a CSR matrix in memory.
 
-    ``columns`` are the columns of the store that these rows have, -1 for a column of zeros; None means all. With
-    ``is_normalized`` rows are scaled to unit length over the columns that are selected.
+    ``columns`` are the columns of the store that these rows have, -1 for a column of zeros; None
+    means all. With ``is_normalized`` rows are scaled to unit length over the columns that are
+    selected.
     """
 
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(self, store: Store, columns: NDArray[np.int64] | None = None, is_normalized: bool = False) -> None:
+    def __init__(
+        self, store: Store, columns: NDArray[np.int64] | None = None, is_normalized: bool = False
+    ) -> None:
         self.store, self.columns, self.is_normalized = store, columns, is_normalized
         self.shape = (store.n, store.d if columns is None else len(columns))
         self.nnz = sum(entry.nonzeros[0] for entry in store.manifest.shards)
@@ -64,13 +67,17 @@ class StoredRows:
 
     def used_columns(self) -> NDArray[np.int64]:
         used = self.store.is_used
-        return np.flatnonzero(used if self.columns is None else (self.columns >= 0) & used[self.columns])
+        return np.flatnonzero(
+            used if self.columns is None else (self.columns >= 0) & used[self.columns]
+        )
 
     def keeps_entries(self) -> bool:
         """Whether these are distinct columns of the store that include every one with an entry."""
         if self.columns is None:
             return True
-        return bool((self.columns >= 0).all()) and len(self.used_columns()) == self.store.is_used.sum()
+        return (
+            bool((self.columns >= 0).all()) and len(self.used_columns()) == self.store.is_used.sum()
+        )
 
     def resident(self) -> tuple[int, int]:
         """One shard in use, and one that is read ahead."""
@@ -88,14 +95,26 @@ class StoredRows:
         numbers = range(len(self.store.shards))
         if isinstance(index, slice) and index.step in (None, 1):
             start, stop, _ = index.indices(self.shape[0])
-            local = [slice(max(0, start - begin), max(0, stop - begin)) for begin in self._starts.tolist()]
-            return self._stacked([(number, local[number]) for number in numbers if start < self._starts[number + 1]])
-        rows = np.arange(*index.indices(self.shape[0])) if isinstance(index, slice) else np.asarray(index)
+            local = [
+                slice(max(0, start - begin), max(0, stop - begin))
+                for begin in self._starts.tolist()
+            ]
+            return self._stacked(
+                [(number, local[number]) for number in numbers if start < self._starts[number + 1]]
+            )
+        rows = (
+            np.arange(*index.indices(self.shape[0]))
+            if isinstance(index, slice)
+            else np.asarray(index)
+        )
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self._starts)
-        wanted = [rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number] for number in numbers]
+        wanted = [
+            rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number]
+            for number in numbers
+        ]
         return self._stacked([(number, wanted[number]) for number in numbers])[np.argsort(order)]
 
     def _stacked(self, wanted: list[tuple[int, Any]]) -> sp.csr_array:

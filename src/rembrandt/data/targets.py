@@ -1,4 +1,6 @@
-"""The ``y`` of scikit-learn's methods, brought to one form: a sparse 0/1 matrix and the names of its columns."""
+"""The ``y`` of scikit-learn's methods, brought to one form: a sparse 0/1 matrix and the names of
+its columns.
+"""
 
 import warnings
 from collections.abc import Iterable
@@ -11,7 +13,15 @@ from scipy import sparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from rembrandt.data.arrays import SEVERAL, is_missing, label_lists, label_matrix, label_rows, move_columns, warn_missing
+from rembrandt.data.arrays import (
+    SEVERAL,
+    is_missing,
+    label_lists,
+    label_matrix,
+    label_rows,
+    move_columns,
+    warn_missing,
+)
 from rembrandt.data.labels import LabelIndex, as_labels
 from rembrandt.data.separators import unsplit_labels
 from rembrandt.errors import DataError, RembrandtWarning
@@ -28,10 +38,11 @@ class Targets:
 
 
 def read_targets(y: Any, classes: Any = None) -> Targets:
-    """Read a 1-D array of classes, a 0/1 matrix (sparse or dense), or a list of labels for each example.
+    """Read a 1-D array of classes, a 0/1 matrix (sparse or dense), or a list of labels for each
+    example.
 
-    ``classes`` names the columns of a matrix, or labels that will occur in later calls. Labels keep their type. None
-    and NaN are no label.
+    ``classes`` names the columns of a matrix, or labels that will occur in later calls. Labels keep
+    their type. None and NaN are no label.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -39,7 +50,9 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     matrix = is_matrix(y) and (classes is not None or sparse.issparse(y) or y.shape[1] > 1)
     dense = str(y.dtype) if matrix and not sparse.issparse(y) else None
     if matrix:
-        return Targets(*_named_columns(y, np.arange(y.shape[1]) if classes is None else classes), False, dense)
+        return Targets(
+            *_named_columns(y, np.arange(y.shape[1]) if classes is None else classes), False, dense
+        )
     if _has_lists(y) or classes is not None:
         multiclass = not _has_lists(y)
         if multiclass:
@@ -51,7 +64,11 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     if len(names) < 2:
         found = f"has one class only ({names[0]!r})" if len(names) else "has no class"
         raise DataError(f"the target {found}; give examples of at least two classes")
-    return Targets(label_rows(given.astype(np.int64), ids.astype(np.int32), len(names))[0], as_labels(names), True)
+    return Targets(
+        label_rows(given.astype(np.int64), ids.astype(np.int32), len(names))[0],
+        as_labels(names),
+        True,
+    )
 
 
 def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -71,7 +88,8 @@ def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def label_array(labels: Iterable[Any]) -> NDArray[np.object_]:
     """Return lists of labels as an array that scikit-learn can split.
 
-    Tools such as `cross_val_score` and `GridSearchCV` refuse a list of lists as ``y``, and sparse matrices too.
+    Tools such as `cross_val_score` and `GridSearchCV` refuse a list of lists as ``y``, and sparse
+    matrices too.
 
     Parameters
     ----------
@@ -96,28 +114,38 @@ def label_array(labels: Iterable[Any]) -> NDArray[np.object_]:
 
 
 def named_targets(y: Any, classes: Any = None) -> Targets:
-    """Read the targets of a fit; warn about labels that look like several in one, unless ``classes`` names them."""
+    """Read the targets of a fit; warn about labels that look like several in one, unless
+    ``classes`` names them.
+    """
     targets = read_targets(y, classes)
     names = targets.classes.tolist() if classes is None else []
     found = unsplit_labels(names, np.bincount(targets.Y.indices, minlength=len(names)))
     if found is not None:
         remedy = f"[label.split({found.separator!r}) for label in y]"
-        message = f"{found.sentence()}; give a list of labels for each row: {remedy}, or their names in classes"
+        message = (
+            f"{found.sentence()}; give a list of labels for each row: {remedy}, or their names in "
+            "classes"
+        )
         warnings.warn(RembrandtWarning(message), stacklevel=2)
     return targets
 
 
-def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """``y`` as a 0/1 matrix over the ``known`` labels and then new ones, and the names of the new ones.
+def joined_labels(
+    y: Any, classes: Any, known: NDArray[Any]
+) -> tuple[sparse.csr_array, NDArray[Any]]:
+    """``y`` as a 0/1 matrix over the ``known`` labels and then new ones, and the names of the new
+    ones.
 
-    ``y`` is a label or a list of labels for each row, and ``classes`` names more labels. Or ``y`` is a matrix, and
-    ``classes`` names its columns, which are the ``known`` labels otherwise.
+    ``y`` is a label or a list of labels for each row, and ``classes`` names more labels. Or ``y``
+    is a matrix, and ``classes`` names its columns, which are the ``known`` labels otherwise.
     """
     y = _unwrapped(y)
     named = (known if classes is None else as_labels(classes)).tolist()
     if is_matrix(y):
         labels = named
-        Y, _ = _named_columns(y, named, "classes" if classes is not None else "labels of the model; give classes")
+        Y, _ = _named_columns(
+            y, named, "classes" if classes is not None else "labels of the model; give classes"
+        )
     else:
         labels, counts = label_lists(y)
         Y, _ = label_rows(counts, np.arange(len(labels)), len(labels))
@@ -125,7 +153,9 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     try:
         new = as_labels(sorted({*labels, *named}.difference(index.names)))
     except TypeError as error:
-        raise DataError(f"the labels are not of one type ({error}); give strings only, or numbers only") from error
+        raise DataError(
+            f"the labels are not of one type ({error}); give strings only, or numbers only"
+        ) from error
     if len(new) and len(known) and (new.dtype.kind in "USO") != (known.dtype.kind in "USO"):
         types = f"of type {known.dtype} and the new ones of type {new.dtype}"
         raise DataError(f"the labels of the model are {types}; give labels of the same type")
@@ -136,11 +166,15 @@ def joined_labels(y: Any, classes: Any, known: NDArray[Any]) -> tuple[sparse.csr
     return Y, new if len(new) else known[:0]
 
 
-def _named_columns(y: Any, classes: Any, what: str = "classes") -> tuple[sparse.csr_array, NDArray[Any]]:
+def _named_columns(
+    y: Any, classes: Any, what: str = "classes"
+) -> tuple[sparse.csr_array, NDArray[Any]]:
     """A matrix and the names of its columns, in their order: predictions have the same columns."""
     Y, names = label_matrix(y), as_labels(classes)
     if Y.shape[1] != len(names):
-        raise DataError(f"y has {Y.shape[1]} columns and there are {len(names)} {what}: name each column")
+        raise DataError(
+            f"y has {Y.shape[1]} columns and there are {len(names)} {what}: name each column"
+        )
     if len({*names.tolist()}) < len(names):
         raise DataError("a class is named twice; name each column once")
     return Y, names
@@ -152,17 +186,30 @@ def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
         return names
     strange = next((name for name in names if not name.isdecimal()), None)
     if strange is not None:
-        raise DataError(f"the labels of the model are numbers, and {strange!r} is not one; give numbers")
+        raise DataError(
+            f"the labels of the model are numbers, and {strange!r} is not one; give numbers"
+        )
     return [int(name) for name in names]
 
 
 def _unwrapped(y: Any) -> Any:
-    """Tables as arrays, arrays of lists as lists, and a 0/1 matrix that is written as lists as an array."""
+    """Tables as arrays, arrays of lists as lists, and a 0/1 matrix that is written as lists as an
+    array.
+    """
     if hasattr(y, "to_numpy"):  # a data frame or a series
         y = y.to_numpy()
-    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and any(isinstance(e, SEVERAL) for e in y):
+    if (
+        isinstance(y, np.ndarray)
+        and y.dtype == object
+        and y.ndim == 1
+        and any(isinstance(e, SEVERAL) for e in y)
+    ):
         y = list(y)
-    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y) and not _has_lists(y):
+    if (
+        isinstance(y, list | tuple)
+        and any(isinstance(label, str) for label in y)
+        and not _has_lists(y)
+    ):
         return np.array(y, dtype=object)
     return np.asarray(y) if _has_lists(y) and _are_indicators(y) else y
 
@@ -176,7 +223,9 @@ def is_matrix(y: Any) -> bool:
 
 
 def _are_indicators(rows: Any) -> bool:
-    """Whether these are rows of zeros and ones of one length, longer than one: a matrix, not lists of labels."""
+    """Whether these are rows of zeros and ones of one length, longer than one: a matrix, not lists
+    of labels.
+    """
     if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:
         return False
     matrix = np.asarray(rows)

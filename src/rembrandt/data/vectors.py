@@ -13,17 +13,28 @@ from rembrandt.errors import DataError
 
 
 def with_vectors(data: Dataset, path: Path) -> Dataset:
-    """Return examples of texts with the vectors of a file, one row for each example in the same order."""
+    """Return examples of texts with the vectors of a file, one row for each example in the same
+    order.
+    """
     if data.texts is None:
-        raise DataError("the examples have features, and vectors go next to texts; join the features instead", path)
+        raise DataError(
+            "the examples have features, and vectors go next to texts; join the features instead",
+            path,
+        )
     vectors = read_vectors(path)
     if len(vectors) != data.n_examples:
-        raise DataError(f"there are {len(vectors):,} vectors and {data.n_examples:,} examples; give one for each", path)
+        raise DataError(
+            f"there are {len(vectors):,} vectors and {data.n_examples:,} examples; give one for "
+            "each",
+            path,
+        )
     return replace(data, vectors=vectors)
 
 
 def read_vectors(path: Path) -> NDArray[np.float32]:
-    """Read a matrix of finite numbers: a .npy array, or Parquet with a column of lists or with columns of numbers."""
+    """Read a matrix of finite numbers: a .npy array, or Parquet with a column of lists or with
+    columns of numbers.
+    """
     if path.suffix == ".npy":
         try:
             with open_bytes(path) as (content, _):
@@ -36,15 +47,21 @@ def read_vectors(path: Path) -> NDArray[np.float32]:
         found = _read_parquet(path)
     else:
         raise DataError(
-            f"vectors cannot be read from {path.suffix or 'a file without suffix'}; use .npy or .parquet", path
+            f"vectors cannot be read from {path.suffix or 'a file without suffix'}; use .npy or "
+            ".parquet",
+            path,
         )
     if found.ndim != 2 or found.dtype.kind not in "fiu" or not found.shape[1]:
         kind = f"an array of {found.dtype} of shape {found.shape}"
-        raise DataError(f"found {kind}; expected a matrix of numbers, one row for each example", path)
+        raise DataError(
+            f"found {kind}; expected a matrix of numbers, one row for each example", path
+        )
     vectors = found.astype(np.float32)
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise DataError(f"row {row} has a value that is not finite; only finite numbers are allowed", path)
+        raise DataError(
+            f"row {row} has a value that is not finite; only finite numbers are allowed", path
+        )
     return vectors
 
 
@@ -62,5 +79,7 @@ def _read_parquet(path: Path) -> NDArray[Any]:
         columns = lists[0].to_pylist() if lists else [column.to_numpy() for column in table.columns]
         found = np.array(columns, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise DataError(f"the vectors are not numbers, or not of one length ({error})", path) from error
+        raise DataError(
+            f"the vectors are not numbers, or not of one length ({error})", path
+        ) from error
     return found if lists else found.T

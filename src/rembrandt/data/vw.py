@@ -1,10 +1,12 @@
 """Vowpal Wabbit text: ``label [importance] ['tag]|namespace name:value name ...``.
 
-Labels and features keep their names, a feature of a namespace as ``namespace^name``. Several labels are joined by
-commas. A feature without a value counts 1, and ``|namespace:2`` doubles the values in it. A word that touches the bar
-is a tag, as in Vowpal Wabbit, unless it is the only one: then it is the label.
+Labels and features keep their names, a feature of a namespace as ``namespace^name``. Several labels
+are joined by commas. A feature without a value counts 1, and ``|namespace:2`` doubles the values in
+it. A word that touches the bar is a tag, as in Vowpal Wabbit, unless it is the only one: then it is
+the label.
 
-Compiled code hashes the names in each chunk of lines, so Python sees the distinct names of a chunk only.
+Compiled code hashes the names in each chunk of lines, so Python sees the distinct names of a chunk
+only.
 """
 
 from collections.abc import Iterator
@@ -21,12 +23,20 @@ from rembrandt.features.counting import Vocabulary
 from rembrandt.progress import Report
 
 _EXPLANATIONS = {
-    vw_parser.BAD_IMPORTANCE: "{} is not an importance; expected a finite number of zero or more after the label",
-    vw_parser.BAD_VALUE: "{} has no finite number as its value; expected 'name:value', or only 'name'",
+    vw_parser.BAD_IMPORTANCE: (
+        "{} is not an importance; expected a finite number of zero or more after the label"
+    ),
+    vw_parser.BAD_VALUE: (
+        "{} has no finite number as its value; expected 'name:value', or only 'name'"
+    ),
     vw_parser.NO_NAME: "{} has no name before its colon; expected 'name:value'",
     vw_parser.NO_BAR: "there is no '|' after {}; expected 'label | name:value name:value'",
-    vw_parser.TOO_MANY_WORDS: "{} is one word too many before the '|'; expected label, importance and tag at most",
-    vw_parser.BAD_NAMESPACE: "{} has no finite number as the value of its namespace; expected '|name:value' or '|name'",
+    vw_parser.TOO_MANY_WORDS: (
+        "{} is one word too many before the '|'; expected label, importance and tag at most"
+    ),
+    vw_parser.BAD_NAMESPACE: (
+        "{} has no finite number as the value of its namespace; expected '|name:value' or '|name'"
+    ),
 }
 
 

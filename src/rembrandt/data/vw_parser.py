@@ -1,4 +1,6 @@
-"""Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their values."""
+"""Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their
+values.
+"""
 
 import secrets
 from typing import Any, NamedTuple
@@ -20,7 +22,8 @@ _NEWLINE, _QUOTE, _COMMA, _COLON, _CARET, _BAR = 10, 39, 44, 58, 94, 124
 class VwRows(NamedTuple):
     """What a chunk of lines holds, and why and where its parser stopped.
 
-    A name is known by the hash of its bytes; ``spans`` are where it starts and stops, after those of its namespace.
+    A name is known by the hash of its bytes; ``spans`` are where it starts and stops, after those
+    of its namespace.
     """
 
     counts: NDArray[np.int64]  # labels and features of each row
@@ -37,7 +40,9 @@ class VwRows(NamedTuple):
 @njit(nogil=True, cache=True)
 def _word_end(buffer: Any, i: int) -> int:
     """Where the word at ``i`` ends: at a blank, a bar or the end of the line."""
-    while i < buffer.size and not (is_blank(buffer[i]) or buffer[i] == _BAR or buffer[i] == _NEWLINE):
+    while i < buffer.size and not (
+        is_blank(buffer[i]) or buffer[i] == _BAR or buffer[i] == _NEWLINE
+    ):
         i += 1
     return i
 
@@ -53,7 +58,9 @@ def _find(buffer: Any, byte: int, start: int, end: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _value(buffer: Any, colon: int, end: int) -> float:
-    """The number between a colon and the end of its word: 1 without a colon, NaN when it is not a finite number."""
+    """The number between a colon and the end of its word: 1 without a colon, NaN when it is not a
+    finite number.
+    """
     if colon == end:
         return 1.0
     value, after = number(buffer, colon + 1, end)
@@ -74,7 +81,8 @@ def parse(chunk: bytes) -> VwRows:
 def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
     """Read labels, an importance and a tag up to the bar.
 
-    Returns the position of the bar, the importance, the number of labels so far, the error and its position.
+    Returns the position of the bar, the importance, the number of labels so far, the error and its
+    position.
     """
     importance, words, error, start = 1.0, 0, FINE, i
     while error == FINE and i < buffer.size and buffer[i] != _BAR and buffer[i] != _NEWLINE:
@@ -105,7 +113,9 @@ def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_
 
 
 @njit(nogil=True, cache=True)
-def _parse(buffer: Any, hash_seed: Any, most_rows: int, most_labels: int, most_features: int) -> Any:
+def _parse(
+    buffer: Any, hash_seed: Any, most_rows: int, most_labels: int, most_features: int
+) -> Any:
     counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
     labels, label_spans = np.empty(most_labels, np.uint64), np.empty((most_labels, 2), np.int64)
     features, spans = np.empty(most_features, np.uint64), np.empty((most_features, 4), np.int64)
@@ -130,7 +140,11 @@ def _parse(buffer: Any, hash_seed: Any, most_rows: int, most_labels: int, most_f
             value = _value(buffer, colon, i)
             if opens:
                 first, last, scale = at, colon, value
-                seed = hash_seed if first == last else mix(hash_span(buffer, first, last, hash_seed), _CARET)
+                seed = (
+                    hash_seed
+                    if first == last
+                    else mix(hash_span(buffer, first, last, hash_seed), _CARET)
+                )
                 if np.isnan(value):
                     error = BAD_NAMESPACE
             else:

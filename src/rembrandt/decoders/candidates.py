@@ -1,9 +1,10 @@
-"""Logistic regression over candidates: the labels of an example, and what other scorers propose for it.
+"""Logistic regression over candidates: the labels of an example, and what other scorers propose for
+it.
 
-A logistic decoder over all labels costs examples × labels. Nearly all labels are easily told from the true ones; those
-that another scorer ranks first are not. Here an example has its own labels as positives and the other proposals as
-negatives, so that the cost is examples × candidates. The scores tell candidates apart and say nothing about other
-labels.
+A logistic decoder over all labels costs examples × labels. Nearly all labels are easily told from
+the true ones; those that another scorer ranks first are not. Here an example has its own labels as
+positives and the other proposals as negatives, so that the cost is examples × candidates. The
+scores tell candidates apart and say nothing about other labels.
 """
 
 from typing import Any
@@ -33,7 +34,8 @@ def fit_candidates(
     seed: int = 0,
     report: Report = silent,
 ) -> Decoder:
-    """Fit independent logistic regressions by stochastic gradient steps, scaled for each label as AdaGrad does.
+    """Fit independent logistic regressions by stochastic gradient steps, scaled for each label as
+    AdaGrad does.
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ def fit_candidates(
     Y : csr_array of shape (n, c)
         Labels.
     proposals : ndarray of shape (n, m)
-        Labels that other scorers propose for each row, -1 where there are fewer. True and repeated ones become -1.
+        Labels that other scorers propose for each row, -1 where there are fewer. True and repeated
+        ones become -1.
     weights : ndarray of shape (n,), optional
         Weights of the rows.
     seed : int, default=0
@@ -68,7 +71,12 @@ def fit_candidates(
             rows = ((as_numpy(H[part]) - mean) * scale).astype(np.float32)
             order = rng.permutation(len(rows))
             rate = np.float32(RATE * (1 - (epoch + part.start / n) / EPOCHS))
-            example = (proposals[part], Y.indptr[part.start : part.stop + 1], Y.indices, importance[part])
+            example = (
+                proposals[part],
+                Y.indptr[part.start : part.stop + 1],
+                Y.indices,
+                importance[part],
+            )
             descend(rows, order, *example, rate, Q, bias, squares)
     report("decoder", EPOCHS, EPOCHS)
     Q *= scale.astype(np.float32)
@@ -86,7 +94,9 @@ def _moments(H: Any) -> tuple[Array, Array]:
         squares += (rows**2).sum(axis=0)
     mean = total / n
     deviation = np.sqrt(np.maximum(squares / n - mean**2, 0))
-    return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)  # a constant column says nothing
+    return mean, np.where(
+        deviation > 1e-6 * np.abs(mean), deviation, np.inf
+    )  # a constant column says nothing
 
 
 @njit(nogil=True, cache=True)
@@ -106,7 +116,8 @@ def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def descend(
-    H: Array, order: Array, negatives: Array, indptr: Array, indices: Array, importance: Array, rate: Any,
+    H: Array, order: Array, negatives: Array, indptr: Array, indices: Array,
+    importance: Array, rate: Any,
     Q: Array, bias: Array, squares: Array,
 ) -> None:  # fmt: skip
     """Take a step for every candidate of every row, in this order of the rows."""
@@ -120,7 +131,9 @@ def descend(
             q, score = Q[label], bias[label]
             for f in range(k):
                 score += q[f] * h[f]
-            slope = importance[row] * (np.float32(1) / (np.float32(1) + np.exp(-score)) - np.float32(j < own))
+            slope = importance[row] * (
+                np.float32(1) / (np.float32(1) + np.exp(-score)) - np.float32(j < own)
+            )
             squares[label] += slope * slope
             step = rate * slope / np.sqrt(squares[label])
             bias[label] -= step

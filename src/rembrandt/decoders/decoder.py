@@ -24,7 +24,9 @@ class Decoder:
     fourier: FourierMap | None = None
 
     def moved(self, move: Callable[[Block], Block]) -> "Decoder":
-        """Return the decoder with its arrays converted by ``move``, for example to another device."""
+        """Return the decoder with its arrays converted by ``move``, for example to another
+        device.
+        """
         fourier = None if self.fourier is None else self.fourier.moved(move)
         return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
 
@@ -47,9 +49,13 @@ class Decoder:
             frequencies = checked("fourier.frequencies", arrays, (None, None))
             offsets = checked("fourier.offsets", arrays, frequencies.shape[1:])
             fourier = FourierMap(frequencies, offsets, positive(facts["linear"], or_zero=True))
-        if facts["link"] not in get_args(Link) or (fourier is not None and fourier.size != weights.shape[0]):
+        if facts["link"] not in get_args(Link) or (
+            fourier is not None and fourier.size != weights.shape[0]
+        ):
             raise StorageError("the parts of the decoder do not fit together")
-        return cls(weights, checked("decoder.bias", arrays, weights.shape[1:]), facts["link"], fourier)
+        return cls(
+            weights, checked("decoder.bias", arrays, weights.shape[1:]), facts["link"], fourier
+        )
 
     def features(self, H: Block) -> Block:
         """``φ(H)``."""
@@ -62,7 +68,8 @@ class Decoder:
     def probabilities(self, scores: Block) -> Block:
         """Turn the scores of all labels into probabilities.
 
-        Least-squares scores estimate the probability itself; they are clipped to the inside of (0, 1).
+        Least-squares scores estimate the probability itself; they are clipped to the inside of (0,
+        1).
         """
         xp = array_namespace(scores)
         if self.link == "softmax":

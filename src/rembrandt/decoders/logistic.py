@@ -1,10 +1,11 @@
 """Logistic decoding: softmax over classes, or one independent logistic regression per label.
 
-The second-order scheme of Agarwal et al. (2014, Algorithm 1): the curvature of the loss is bounded by a fixed matrix,
-which is factored once and preconditions every step. Here the preconditioner is applied to the features (they are
-whitened), which leaves accelerated gradient steps on minibatches. Rare labels have a flat loss, so the step of each
-label is scaled by its own curvature at the base rates. The mean of an epoch's iterates is kept: the step can stay
-large, and the held-out loss is smooth enough to stop by.
+The second-order scheme of Agarwal et al. (2014, Algorithm 1): the curvature of the loss is bounded
+by a fixed matrix, which is factored once and preconditions every step. Here the preconditioner is
+applied to the features (they are whitened), which leaves accelerated gradient steps on minibatches.
+Rare labels have a flat loss, so the step of each label is scaled by its own curvature at the base
+rates. The mean of an epoch's iterates is kept: the step can stay large, and the held-out loss is
+smooth enough to stop by.
 """
 
 import warnings
@@ -43,11 +44,17 @@ def fit_logistic(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     stopping: NDArray[np.int64] | None = None,
 ) -> Decoder:
-    """Fit on most rows, stop by the loss on the ``stopping`` rows, and return the best weights found."""
+    """Fit on most rows, stop by the loss on the ``stopping`` rows, and return the best weights
+    found.
+    """
     n = Y.shape[0]
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     usable = usable_rows(Y, weights, settings.multiclass)
-    held = stopping_rows(Y, weights, settings.multiclass, settings.seed) if stopping is None else stopping
+    held = (
+        stopping_rows(Y, weights, settings.multiclass, settings.seed)
+        if stopping is None
+        else stopping
+    )
     train = np.setdiff1d(usable, held, assume_unique=True)
     if len(held) == 0:
         held = train
@@ -55,7 +62,8 @@ def fit_logistic(
     rates = np.clip(np.asarray(Y.T @ w).ravel() / w.sum(), 0.5 / n, 1 - 0.5 / n)
     counted = w.copy()
     if not settings.multiclass and held is not train:
-        # Stopping rows count alike: a few with hundreds of labels would end the fit before the others are learned.
+        # Stopping rows count alike: a few with hundreds of labels would end the fit before the
+        # others are learned.
         counted[held] /= np.maximum(1, np.diff(Y.indptr)[held])
     descent = place.descent(LogisticProblem(whitening, H, Y, counted, rates, settings, len(train)))
     rng = np.random.default_rng(settings.seed)
@@ -72,7 +80,11 @@ def fit_logistic(
         report("logistic decoder", epoch, settings.max_epochs)
         batches = len(train) // descent.batch
         order = rng.permutation(train)[: batches * descent.batch].reshape(batches, descent.batch)
-        descent.epoch(np.sort(order, axis=1), [_kept(whitening.size, settings.dropout, rng) for _ in order], scale)
+        descent.epoch(
+            np.sort(order, axis=1),
+            [_kept(whitening.size, settings.dropout, rng) for _ in order],
+            scale,
+        )
         loss = descent.loss(held)
         since = 0 if loss < best_loss else since + 1
         if loss < best_loss:
@@ -101,14 +113,22 @@ def fit_logistic(
     return Decoder(found, bias, "softmax" if settings.multiclass else "sigmoid", fourier)
 
 
-def usable_rows(Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool) -> NDArray[np.int64]:
+def usable_rows(
+    Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool
+) -> NDArray[np.int64]:
     """Return the rows that a fit uses: those with weight and, with softmax, with a class."""
     weighted = True if weights is None else np.asarray(weights) > 0
-    return np.flatnonzero(weighted & (np.diff(Y.indptr) > 0 if multiclass else np.ones(Y.shape[0], dtype=bool)))
+    return np.flatnonzero(
+        weighted & (np.diff(Y.indptr) > 0 if multiclass else np.ones(Y.shape[0], dtype=bool))
+    )
 
 
-def stopping_rows(Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool, seed: int) -> NDArray[np.int64]:
-    """Draw the rows whose loss stops a fit. What precedes the decoder should not be fitted to them either."""
+def stopping_rows(
+    Y: sparse.csr_array, weights: NDArray[Any] | None, multiclass: bool, seed: int
+) -> NDArray[np.int64]:
+    """Draw the rows whose loss stops a fit. What precedes the decoder should not be fitted to them
+    either.
+    """
     usable = usable_rows(Y, weights, multiclass)
     return usable[draw_rows(len(usable), STOPPING, seed, most=MOST_STOPPING)[1]]
 
@@ -136,7 +156,9 @@ def _last_epoch(checkpoints: Checkpoints, descent: Descent) -> dict[str, Any] | 
             stacklevel=2,
         )
         return None
-    descent.restore({name: checked(name, arrays, own.shape) for name, own in descent.state().items()})
+    descent.restore(
+        {name: checked(name, arrays, own.shape) for name, own in descent.state().items()}
+    )
     return facts
 
 

@@ -1,8 +1,9 @@
 """More rows and labels for a ridge decoder, in closed form.
 
-Ridge is linear in the labels. With the old rows over the new ones, the labels are those of the old rows over zeros plus
-zeros over those of the new rows. The second part is fitted to the new rows with the moments of the old. The first part
-follows from the decoder: the equations that it solves determine the labels of the old rows.
+Ridge is linear in the labels. With the old rows over the new ones, the labels are those of the old
+rows over zeros plus zeros over those of the new rows. The second part is fitted to the new rows
+with the moments of the old. The first part follows from the decoder: the equations that it solves
+determine the labels of the old rows.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of the mapped features over all rows that a decoder was fitted to; 4 D² bytes for D features."""
+    """Moments of the mapped features over all rows that a decoder was fitted to; 4 D² bytes for D
+    features.
+    """
 
     total: float  # number of rows, or their weight
     mean: Array  # D
@@ -61,10 +64,11 @@ def learn_rows(
     weights: Array | None = None,
     report: Report = silent,
 ) -> Update:
-    """Return the decoder that ridge of this ``strength`` fits to the old rows and the projected rows ``H``.
+    """Return the decoder that ridge of this ``strength`` fits to the old rows and the projected
+    rows ``H``.
 
-    ``decoder`` and ``seen`` are those of the old rows. The columns of ``Y`` are the decoder's labels and then new ones,
-    which no old row has.
+    ``decoder`` and ``seen`` are those of the old rows. The columns of ``Y`` are the decoder's
+    labels and then new ones, which no old row has.
     """
     known, c = decoder.bias.shape[0], Y.shape[1]
     present = np.unique(Y.indices)
@@ -97,12 +101,13 @@ def _carry_over(
     bias: Array,
     report: Report,
 ) -> None:
-    """Write the columns of the old rows' labels, after rows without labels have joined, to ``Q`` and ``bias``.
+    """Write the columns of the old rows' labels, after rows without labels have joined, to ``Q``
+    and ``bias``.
 
-    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels. Now the features have
-    another mean, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the label means ν. So
-    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and has the rounding errors of ``Q``.
-    ``change`` is ``A′ − A`` and ``factor`` that of ``A′``.
+    Before, ``A Q = C`` with ``A = G + λI`` and the centred products ``C`` of features and labels.
+    Now the features have another mean, and ``A′ Q′ = C − n (μ′ − μ) νᵀ`` with the label means ν. So
+    ``Q′ = Q − A′⁻¹ ((A′ − A) Q + n (μ′ − μ) νᵀ)``, which needs no ``C`` and has the rounding errors
+    of ``Q``. ``change`` is ``A′ − A`` and ``factor`` that of ``A′``.
     """
     D, c = Q.shape
     step = factor.solve(change).astype(Q.dtype) if c > D else None  # solve for the smaller block
@@ -114,5 +119,7 @@ def _carry_over(
         label_mean = decoder.bias[labels] + seen.mean @ wide
         off = factor.solve(change @ wide) if step is None else step @ old
         Q[:, labels] = old - off - drift * label_mean
-        bias[labels] = label_mean * (seen.total / now.total) - now.mean @ Q[:, labels].astype(np.float64)
+        bias[labels] = label_mean * (seen.total / now.total) - now.mean @ Q[:, labels].astype(
+            np.float64
+        )
     report("updating the decoder", c, c)

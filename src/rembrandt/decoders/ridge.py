@@ -5,6 +5,8 @@ from rembrandt.engines.statistics import RidgeStatistics
 
 
 def fit_ridge(statistics: RidgeStatistics, strength: float) -> Decoder:
-    """Fit the decoder at ``strength``, relative to the mean squared length of a mapped, centred row."""
+    """Fit the decoder at ``strength``, relative to the mean squared length of a mapped, centred
+    row.
+    """
     weights, bias = statistics.solve(strength)
     return Decoder(weights, bias, "identity", statistics.fourier)

@@ -1,7 +1,8 @@
 """CCA: Rembrandt on whitened labels.
 
-Whitening ``Y`` by ``B = YᵀY + ρI`` turns ``YᵀΠ_X Y`` into ``B^-½ YᵀΠ_X Y B^-½``. The root is never formed: the same
-eigenvectors come from ``B⁻¹ YᵀΠ_X Y``, which is symmetric in the inner product of ``B``.
+Whitening ``Y`` by ``B = YᵀY + ρI`` turns ``YᵀΠ_X Y`` into ``B^-½ YᵀΠ_X Y B^-½``. The root is never
+formed: the same eigenvectors come from ``B⁻¹ YᵀΠ_X Y``, which is symmetric in the inner product of
+``B``.
 """
 
 from rembrandt.embeddings.problem import Problem, Solver

@@ -11,7 +11,9 @@ Solver = CholeskyRidge | ConjugateGradientRidge
 
 @dataclass(frozen=True)
 class Problem:
-    """The eigenproblem whose top vectors are the embedding; without an operator the random start is the embedding."""
+    """The eigenproblem whose top vectors are the embedding; without an operator the random start is
+    the embedding.
+    """
 
     operator: Operator | None
     over: Literal["labels", "features"] = "labels"

@@ -19,11 +19,17 @@ def largest_rank(n: int, d: int, c: int) -> int:
 
 
 def choose_rank(sigma: ArrayLike) -> tuple[int, str]:
-    """Return the smallest rank that holds nearly all of the spectrum, and the reason as a sentence."""
+    """Return the smallest rank that holds nearly all of the spectrum, and the reason as a
+    sentence.
+    """
     values = np.asarray(sigma, dtype=np.float64)
     held = np.cumsum(values) / values.sum()
     rank = min(int(np.searchsorted(held, SHARE)) + 1, len(values))
-    return rank, f"{rank} of the {len(values)} directions found hold {percent(held[rank - 1])} of their spectrum"
+    return (
+        rank,
+        f"{rank} of the {len(values)} directions found hold {percent(held[rank - 1])} of their "
+        "spectrum",
+    )
 
 
 def warn_if_fewer(found: int, n_components: Any) -> None:
@@ -31,7 +37,8 @@ def warn_if_fewer(found: int, n_components: Any) -> None:
     if n_components != "auto" and found < n_components:
         warnings.warn(
             RembrandtWarning(
-                f"n_components={n_components} is more than the rank of this problem: reduced to {found}. "
+                f"n_components={n_components} is more than the rank of this problem: reduced to "
+                f"{found}. "
                 f"Use n_components={found} or less to avoid this warning.",
                 "n_components",
             ),

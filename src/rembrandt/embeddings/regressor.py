@@ -1,9 +1,11 @@
-"""Rembrandt with any scikit-learn regressor as the learning step: line 5 of Algorithm 2 is "fit YQ from X".
+"""Rembrandt with any scikit-learn regressor as the learning step: line 5 of Algorithm 2 is "fit YQ
+from X".
 
-The operator is ``Q ↦ Yᵀ f_Q(X)``, with ``f_Q`` the regressor fitted to ``YQ``. For a linear smoother, ``f_Q(X) = S YQ``
-with a symmetric S (ridge and kernel ridge), it is the symmetric ``YᵀSY`` and the algorithm is exact. Other regressors
-are neither linear in Q nor symmetric. The search then follows the directions ``Yᵀ f_Q(X)``, and the last step takes the
-symmetric part of ``QᵀYᵀ f_Q(X)``, as if the regressor fitted to a combination of targets were the combination of the
+The operator is ``Q ↦ Yᵀ f_Q(X)``, with ``f_Q`` the regressor fitted to ``YQ``. For a linear
+smoother, ``f_Q(X) = S YQ`` with a symmetric S (ridge and kernel ridge), it is the symmetric
+``YᵀSY`` and the algorithm is exact. Other regressors are neither linear in Q nor symmetric. The
+search then follows the directions ``Yᵀ f_Q(X)``, and the last step takes the symmetric part of
+``QᵀYᵀ f_Q(X)``, as if the regressor fitted to a combination of targets were the combination of the
 regressors fitted to each.
 """
 
@@ -46,7 +48,8 @@ class FittedRegressor:
         if weights is not None:
             if not has_fit_parameter(fresh, "sample_weight"):
                 raise SettingsError(
-                    f"{type(regressor).__name__} takes no sample_weight; fit without weights, or use another regressor"
+                    f"{type(regressor).__name__} takes no sample_weight; fit without weights, or "
+                    "use another regressor"
                 )
             more["sample_weight"] = weights
         return cls(fresh.fit(X, T, **more) or fresh, X.shape[1], T.shape[1])
@@ -54,10 +57,16 @@ class FittedRegressor:
     def __call__(self, X: Matrix) -> Array:
         found = np.asarray(self.regressor.predict(X))
         found = found.reshape(-1, 1) if found.ndim == 1 else found
-        if found.shape != (X.shape[0], self.width) or found.dtype.kind != "f" or not np.isfinite(found).all():
+        if (
+            found.shape != (X.shape[0], self.width)
+            or found.dtype.kind != "f"
+            or not np.isfinite(found).all()
+        ):
             raise DataError(
-                f"{type(self.regressor).__name__} predicted an array of shape {found.shape} and type {found.dtype}; "
-                f"{(X.shape[0], self.width)} finite numbers were expected. It must support several outputs"
+                f"{type(self.regressor).__name__} predicted an array of shape {found.shape} and "
+                f"type {found.dtype}; "
+                f"{(X.shape[0], self.width)} finite numbers were expected. It must support several "
+                "outputs"
             )
         return found.astype(X.dtype, copy=False)
 
@@ -65,13 +74,16 @@ class FittedRegressor:
 def embed_with_regressor(
     X: Matrix, Y: sparse.csr_array, weights: Array | None, recipe: Recipe, report: Report = silent
 ) -> tuple[Embedding, FittedRegressor]:
-    """Embed the labels, and return the regressor fitted to ``YV``, whose predictions are the projected rows.
+    """Embed the labels, and return the regressor fitted to ``YV``, whose predictions are the
+    projected rows.
 
     The regressor is fitted ``n_iter + 2`` times.
     """
     regressor, settings, (n, c) = recipe.regressor, recipe.embedding, Y.shape
     if settings.center:
-        raise SettingsError("center=True needs a linear regression; a regressor has its own intercept", "center")
+        raise SettingsError(
+            "center=True needs a linear regression; a regressor has its own intercept", "center"
+        )
     k = largest_rank(n, n, c) if recipe.n_components == "auto" else recipe.n_components
     factors = label_factors(Y, weights, settings.label_power)
     Y = with_scaled_rows(Y.astype(X.dtype), settings.row_power)
@@ -91,7 +103,8 @@ def embed_with_regressor(
     V, sigma = ritz(operator, start, min(k, c), settings.n_iter)
     if V.shape[1] == 0:
         raise DataError(
-            f"{type(regressor).__name__} predicts nothing of the labels: use another regressor, or other features"
+            f"{type(regressor).__name__} predicts nothing of the labels: use another regressor, or "
+            "other features"
         )
     reason = ""
     if recipe.n_components == "auto":
@@ -102,5 +115,7 @@ def embed_with_regressor(
     # The predictions are the projection: W is the identity with a constant of zero.
     W = np.vstack([np.eye(width, dtype=X.dtype), np.zeros((1, width), dtype=X.dtype)])
     scale = None if factors is None else factors.astype(X.dtype)
-    found = Embedding(V, sigma, W, V if scale is None else V / scale[:, None], 0.0, 0.0, 1, None, reason, scale)
+    found = Embedding(
+        V, sigma, W, V if scale is None else V / scale[:, None], 0.0, 0.0, 1, None, reason, scale
+    )
     return found, final

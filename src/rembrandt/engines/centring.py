@@ -1,11 +1,12 @@
 """Centring, for every engine: X and Y without their weighted means, never formed.
 
-The raw engine has the constant feature last, ``X̃ = [X, 1]``. With the feature means μ and the label means ν
+The raw engine has the constant feature last, ``X̃ = [X, 1]``. With the feature means μ and the
+label means ν
 
     (X − 1μᵀ) Z = X̃ [Z; −μᵀZ]        (X − 1μᵀ)ᵀ U = (X̃ᵀU)₁…d − μ (X̃ᵀU)d₊₁
 
-so the large terms of features with a large mean cancel row by row, before they are summed in single precision. Because
-``(X − 1μᵀ)ᵀ D1 = 0``, products of features and labels need no ν.
+so the large terms of features with a large mean cancel row by row, before they are summed in single
+precision. Because ``(X − 1μᵀ)ᵀ D1 = 0``, products of features and labels need no ν.
 """
 
 import numpy as np
@@ -25,7 +26,10 @@ class Centred(Wrapped):
         features = raw.column_sums("X", squared=False)
         self._sums = {"X": features[:-1], "Y": raw.column_sums("Y", squared=False)}
         self._total = float(features[-1]) or 1.0  # all weights may be zero
-        self.means = raw.asarray(self._sums["X"] / self._total), raw.asarray(self._sums["Y"] / self._total)
+        self.means = (
+            raw.asarray(self._sums["X"] / self._total),
+            raw.asarray(self._sums["Y"] / self._total),
+        )
         self._mu, self._nu = self.means
 
     def product(self, left: str, right: str, Q: Block) -> Block:

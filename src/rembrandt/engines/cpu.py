@@ -13,7 +13,8 @@ from rembrandt.linalg.transposed import Transposed
 
 BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
 VERY_SPARSE = 0.06  # density below which a Gram matrix is a sparse product
-EXACT = 1.6e5  # operations of a dense factor, d³, that take as long as the iterations over one entry of X
+# Operations of a dense factor, d³, that take as long as the iterations over one entry of X
+EXACT = 1.6e5
 
 
 class CpuEngine(Engine):
@@ -23,7 +24,10 @@ class CpuEngine(Engine):
         (self.n, self.d), self.c = X.shape, Y.shape[1]
         self.dtype = X.dtype
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self._matrices: dict[str, Matrix] = {"X": as_csr(X) if is_sparse(X) else np.asarray(X), "Y": as_csr(Y)}
+        self._matrices: dict[str, Matrix] = {
+            "X": as_csr(X) if is_sparse(X) else np.asarray(X),
+            "Y": as_csr(Y),
+        }
         self._transposes: dict[str, Any] = {}
         entries = self._matrices["X"].nnz if is_sparse(X) else X.size
         self.exact_columns = min(self.exact_columns, int((EXACT * entries) ** (1 / 3)))
@@ -35,7 +39,9 @@ class CpuEngine(Engine):
             self._transposes[left] = Transposed.of(A) if is_sparse(A) else A.T
         At, B = self._transposes[left], self._matrices[right]
         step = max(1, BLOCK_BYTES // max(1, self.n * Q.itemsize))
-        parts = [At @ self._weighted(matmul(B, Q[:, columns])) for columns in spans(Q.shape[1], step)]
+        parts = [
+            At @ self._weighted(matmul(B, Q[:, columns])) for columns in spans(Q.shape[1], step)
+        ]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def column_sums(self, name: str, squared: bool) -> Floats:

@@ -1,8 +1,9 @@
 """Row shards on the workers of a Dask cluster.
 
-Every worker has some runs of shards. A block goes to all workers, and partial results are added on the workers in the
-same binary tree as in one process, so the bits do not depend on the number of workers. The work of a worker that dies
-is repeated by the others. Workers must see the store under the same path.
+Every worker has some runs of shards. A block goes to all workers, and partial results are added on
+the workers in the same binary tree as in one process, so the bits do not depend on the number of
+workers. The work of a worker that dies is repeated by the others. Workers must see the store under
+the same path.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ try:
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker, NoValidWorkerError
 except ImportError as cause:
-    raise SettingsError("a Dask cluster needs more packages: pip install 'rembrandt[dask]'") from cause
+    raise SettingsError(
+        "a Dask cluster needs more packages: pip install 'rembrandt[dask]'"
+    ) from cause
 
 Found = TypeVar("Found")
 
@@ -44,16 +47,25 @@ _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, Time
 
 
 @contextmanager
-def cluster(scheduler: str | None = None, workers: int | None = None, timeout: float | None = None) -> Iterator[Client]:
+def cluster(
+    scheduler: str | None = None, workers: int | None = None, timeout: float | None = None
+) -> Iterator[Client]:
     """Connect to a scheduler, or start processes on this machine that end with the block."""
     if scheduler is not None:
-        if scheduler.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
-            raise EngineError(f"{scheduler} needs certificates: set distributed.comm.tls in the configuration of Dask")
+        if (
+            scheduler.startswith("tls:")
+            and Security().get_connection_args("client")["ssl_context"] is None
+        ):
+            raise EngineError(
+                f"{scheduler} needs certificates: set distributed.comm.tls in the configuration of "
+                "Dask"
+            )
         try:
             client = Client(scheduler, timeout=timeout or TIMEOUT, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
-                f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask scheduler"
+                f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask "
+                "scheduler"
             ) from error
         with client, _quiet():
             yield client
@@ -76,7 +88,9 @@ def cluster(scheduler: str | None = None, workers: int | None = None, timeout: f
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the tracebacks that a client logs when it loses its scheduler; `EngineError` reports the loss."""
+    """Hide the tracebacks that a client logs when it loses its scheduler; `EngineError` reports the
+    loss.
+    """
     log = logging.getLogger("distributed.client")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -89,7 +103,8 @@ def _quiet() -> Iterator[None]:
 def on_worker(name: str, key: str, make: Callable[[], Found]) -> Found:
     """Return a value that this worker keeps between tasks; called from a task.
 
-    A worker keeps one value for each ``name``: that of the last ``key``, such as the examples of the fit in progress.
+    A worker keeps one value for each ``name``: that of the last ``key``, such as the examples of
+    the fit in progress.
     """
     kept: dict[str, tuple[str, Any]] = get_worker().__dict__.setdefault("rembrandt_values", {})
     if name not in kept or kept[name][0] != key:
@@ -146,7 +161,9 @@ class DaskExecutor(Executor):
         if last - first == 1:
             return runs[first], 0
         middle = first + tree_cut(last - first)
-        (left, before), (right, after) = (self._tree(runs, owner, *part) for part in ((first, middle), (middle, last)))
+        (left, before), (right, after) = (
+            self._tree(runs, owner, *part) for part in ((first, middle), (middle, last))
+        )
         moved = before + after + (owner[first] != owner[middle])
         return self._submit(owner[first], operator.add, left, right), moved
 
@@ -163,14 +180,23 @@ class DaskExecutor(Executor):
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a task to a worker, with that worker's copy of each broadcast argument."""
-        own = [argument[worker] if isinstance(argument, _Copies) else argument for argument in arguments]
+        own = [
+            argument[worker] if isinstance(argument, _Copies) else argument
+            for argument in arguments
+        ]
         # The worker is a preference: the task of a dead worker moves to another one.
-        return self.client.submit(task, *own, workers=[worker], allow_other_workers=True, pure=False)
+        return self.client.submit(
+            task, *own, workers=[worker], allow_other_workers=True, pure=False
+        )
 
     def _broadcast(self, value: Any) -> _Copies:
         """Copy a value to every worker, once as long as it is the same object."""
         kind, workers = type(value), self._workers()
-        if kind not in self._sent or self._sent[kind][0] is not value or not self._sent[kind][1].keys() >= set(workers):
+        if (
+            kind not in self._sent
+            or self._sent[kind][0] is not value
+            or not self._sent[kind][1].keys() >= set(workers)
+        ):
             self._sent[kind] = (value, self._scatter(value, workers))
         return self._sent[kind][1]
 
@@ -181,7 +207,9 @@ class DaskExecutor(Executor):
             self.tally.broadcasts += 1
             self.tally.sent += size * len(workers)
         loop: Any = self.client.loop
-        waiting = asyncio.run_coroutine_threadsafe(self._scatter_each(value, workers), loop.asyncio_loop)
+        waiting = asyncio.run_coroutine_threadsafe(
+            self._scatter_each(value, workers), loop.asyncio_loop
+        )
         while True:
             try:
                 return _Copies(zip(workers, waiting.result(SEND_CHECK), strict=True))
@@ -194,7 +222,9 @@ class DaskExecutor(Executor):
 
     async def _scatter_each(self, value: Any, workers: list[str]) -> list[Any]:
         # One call per worker: a scheduler that broadcasts to a lost worker retries forever.
-        return await asyncio.gather(*(self.client._scatter(value, workers=[one], hash=False) for one in workers))
+        return await asyncio.gather(
+            *(self.client._scatter(value, workers=[one], hash=False) for one in workers)
+        )
 
     def _workers(self) -> list[str]:
         """Return the addresses of the workers, sorted."""
@@ -207,7 +237,9 @@ class DaskExecutor(Executor):
         return sorted(found)
 
     def _retry(self, attempt: Callable[[], Found]) -> Found:
-        """Return the result of ``attempt``, repeated when a worker was lost with data that it needed."""
+        """Return the result of ``attempt``, repeated when a worker was lost with data that it
+        needed.
+        """
         for left in reversed(range(ATTEMPTS)):
             try:
                 return attempt()
@@ -215,13 +247,17 @@ class DaskExecutor(Executor):
                 self._sent.clear()
                 if self._alive() is None:
                     raise EngineError(
-                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); start a scheduler and "
-                        "workers, and run the same command with its address: finished stages in a checkpoint are kept"
+                        f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); "
+                        "start a scheduler and "
+                        "workers, and run the same command with its address: finished stages in a "
+                        "checkpoint are kept"
                     ) from error
                 if left == 0:
                     raise EngineError(
-                        f"workers of {self.address} were lost {ATTEMPTS} times in one product ({error}); see their "
-                        "logs. Memory is the usual reason: smaller shards or fewer components need less"
+                        f"workers of {self.address} were lost {ATTEMPTS} times in one product "
+                        f"({error}); see their "
+                        "logs. Memory is the usual reason: smaller shards or fewer components need "
+                        "less"
                     ) from error
                 time.sleep(PAUSE * (ATTEMPTS - left))  # until the scheduler has noticed the loss
         raise AssertionError("the last attempt has returned or raised")
@@ -231,7 +267,9 @@ class DaskExecutor(Executor):
         try:
             if self.client.status != "running":
                 return None
-            known = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_TIMEOUT)
+            known = self.client.sync(
+                self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_TIMEOUT
+            )
         except (OSError, TimeoutError, CancelledError, RuntimeError):
             return None
         return list(known["workers"])

@@ -1,6 +1,7 @@
 """The steps of the logistic fit: what a place must offer, and how this process computes them.
 
-An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is evaluated and kept.
+An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is
+evaluated and kept.
 """
 
 from collections.abc import Sequence
@@ -33,12 +34,16 @@ class LogisticSettings:
     dropout: float = 0.0  # fraction of the features, drawn for each batch
     l2: float = 0.0  # penalty on the weights of whitened features, in units of a label's curvature
     floor: float = 1e-4  # fraction of the mean eigenvalue that is added to the covariance
-    patience: int = 4  # epochs without a lower held-out loss, each at half the step, before stopping
+    patience: int = (
+        4  # epochs without a lower held-out loss, each at half the step, before stopping
+    )
     smallest: float = 1 / 64  # fraction of the first step at which to stop
     seed: int = 0
 
     def batch_of(self, n_train: int, c: int) -> int:
-        """Rows of a step: at least twenty steps an epoch, so that its mean is one of many iterates."""
+        """Rows of a step: at least twenty steps an epoch, so that its mean is one of many
+        iterates.
+        """
         return max(1, min(self.batch, LOGITS // c, max(32, n_train // 20), n_train))
 
     def prior(self, rates: Array) -> Array:
@@ -69,10 +74,14 @@ class Descent(Protocol):
     batch: int  # rows of a step
 
     def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
-        """Take a step for each row of ``order`` (the rows of a batch), on the features ``kept`` for it."""
+        """Take a step for each row of ``order`` (the rows of a batch), on the features ``kept`` for
+        it.
+        """
 
     def loss(self, rows: Indices) -> float:
-        """Return the weighted mean loss of the last epoch's mean; before the first epoch, of the base rates."""
+        """Return the weighted mean loss of the last epoch's mean; before the first epoch, of the
+        base rates.
+        """
 
     def keep(self) -> None:
         """Mark the mean of the last epoch as the best so far."""
@@ -93,10 +102,20 @@ class Descent(Protocol):
 class NumpyDescent:
     """In this process: the parts of a batch run on its threads."""
 
-    def __init__(self, problem: LogisticProblem, F: Any, parts: Sequence[slice] = (slice(None),)) -> None:
-        """``F`` are the whitened features of all rows; ``parts`` are the labels multiplied at a time."""
+    def __init__(
+        self, problem: LogisticProblem, F: Any, parts: Sequence[slice] = (slice(None),)
+    ) -> None:
+        """``F`` are the whitened features of all rows; ``parts`` are the labels multiplied at a
+        time.
+        """
         whitening, rates, settings = problem.whitening, problem.rates, problem.settings
-        self.whitening, self.F, self.Y, self.w, self.settings = whitening, F, problem.Y, problem.weights, settings
+        self.whitening, self.F, self.Y, self.w, self.settings = (
+            whitening,
+            F,
+            problem.Y,
+            problem.weights,
+            settings,
+        )
         self.batch, self.parts = settings.batch_of(problem.n_train, len(rates)), parts
         dtype = whitening.T.dtype
         self.longest = settings.longest(rates, self.batch, whitening.size).astype(dtype)
@@ -112,7 +131,9 @@ class NumpyDescent:
         self.mean = np.zeros_like(self.Q)
         with own_threads():
             for rows, chosen in zip(order, kept, strict=True):
-                some: Any = slice(None) if chosen is None else np.append(chosen, self.whitening.size)
+                some: Any = (
+                    slice(None) if chosen is None else np.append(chosen, self.whitening.size)
+                )
                 seen = self.F[rows][:, some]
                 seen[:, :-1] /= 1 - s.dropout  # keeps the expected length of a row
                 truth = self.Y[rows]
@@ -134,7 +155,9 @@ class NumpyDescent:
 
     def losses(self, rows: Indices) -> list[float]:
         """Return the weighted total loss on ``rows`` for each part of the labels."""
-        return total_losses(self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts)
+        return total_losses(
+            self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts
+        )
 
     def keep(self) -> None:
         self.best = self.mean
@@ -153,7 +176,9 @@ class NumpyDescent:
 
 
 def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
-    """Replace the logits ``P`` by ``probabilities − Y``, a few rows at a time so that they stay in the cache."""
+    """Replace the logits ``P`` by ``probabilities − Y``, a few rows at a time so that they stay in
+    the cache.
+    """
     for rows in spans(len(P), cache_rows(P)):
         part = P[rows]
         if multiclass:
@@ -170,7 +195,9 @@ def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
 
 
 def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool) -> Array:
-    """Gradient of the weighted mean loss; the parts of the rows do not depend on the number of threads."""
+    """Gradient of the weighted mean loss; the parts of the rows do not depend on the number of
+    threads.
+    """
     share = (w / w.sum())[:, None].astype(F.dtype)
     found: dict[int, Array] = {}
 
@@ -183,7 +210,13 @@ def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool
 
 
 def total_losses(
-    F: Any, Y: sparse.csr_array, rows: Array, Q: Array, multiclass: bool, w: Array, parts: Sequence[slice]
+    F: Any,
+    Y: sparse.csr_array,
+    rows: Array,
+    Q: Array,
+    multiclass: bool,
+    w: Array,
+    parts: Sequence[slice],
 ) -> list[float]:
     """Return the weighted total loss on ``rows`` for each part of the labels."""
     totals = [0.0] * len(parts)

@@ -1,4 +1,6 @@
-"""The classifiers of a level of a label tree: what to fit, and how threads or the workers of a cluster fit it."""
+"""The classifiers of a level of a label tree: what to fit, and how threads or the workers of a
+cluster fit it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +22,17 @@ from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
 
 Group = list[tuple[int, Array]]  # numbered pieces of siblings
-Part = tuple[Array, Array, Array, Array]  # of some nodes: where their weights end, features, values, biases
+Part = tuple[
+    Array, Array, Array, Array
+]  # of some nodes: where their weights end, features, values, biases
 Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases
 
 
 PIECE = 64  # nodes fitted by one call, at most
 MANY = 16  # pools from which on each is the work of one thread
-ENTRIES = 1 << 25  # entries of the largest pool, and of the pools that are read from a store at a time
+ENTRIES = (
+    1 << 25
+)  # entries of the largest pool, and of the pools that are read from a store at a time
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,9 @@ class InMemory:
         return int(self.X.shape[1])
 
     def read(self, pools: Sequence[Array]) -> tuple[sparse.csr_array, Array | None]:
-        """Return a matrix with the rows of these pools, and which rows it has, in increasing order; None for all."""
+        """Return a matrix with the rows of these pools, and which rows it has, in increasing order;
+        None for all.
+        """
         return self.X, None
 
 
@@ -70,8 +78,9 @@ Source = InMemory | OnDisk
 class Nodes:
     """The nodes of a level: the examples of each, and the pool of examples that it learns from.
 
-    Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the order is random.
-    A label has weights of the features of its own examples, a cluster of those of its pool.
+    Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the
+    order is random. A label has weights of the features of its own examples, a cluster of those of
+    its pool.
     """
 
     rows: sparse.csr_array  # nodes × examples
@@ -93,15 +102,21 @@ class Nodes:
 
     @property
     def order(self) -> Array:
-        """Nodes with siblings next to each other, so that the rows of their pool stay in the cache."""
+        """Nodes with siblings next to each other, so that the rows of their pool stay in the
+        cache.
+        """
         return np.argsort(self.parent, kind="stable")
 
     def pieces(self) -> list[Array]:
-        """Cut the nodes, in `order`, into pieces of work: siblings, which learn from the same pool."""
+        """Cut the nodes, in `order`, into pieces of work: siblings, which learn from the same
+        pool.
+        """
         order = self.order
         cuts = np.flatnonzero(np.diff(self.parent[order], prepend=-1, append=-1))
         return [
-            order[first:last][piece] for first, last in pairwise(cuts.tolist()) for piece in spans(last - first, PIECE)
+            order[first:last][piece]
+            for first, last in pairwise(cuts.tolist())
+            for piece in spans(last - first, PIECE)
         ]
 
     def pool(self, parent: int) -> Array:
@@ -125,9 +140,13 @@ class Nodes:
         return [found[number] for number in range(len(pieces))]
 
     def _batches(self, pieces: Sequence[Array]) -> Iterator[list[Group]]:
-        """Group the numbered pieces by parent, and parents into batches whose pools together have `most` examples."""
+        """Group the numbered pieces by parent, and parents into batches whose pools together have
+        `most` examples.
+        """
         batch, room = list[Group](), self.most
-        for parent, group in groupby(enumerate(pieces), lambda piece: int(self.parent[piece[1][0]])):
+        for parent, group in groupby(
+            enumerate(pieces), lambda piece: int(self.parent[piece[1][0]])
+        ):
             size = len(self.pool(parent))
             if batch and size > room:
                 yield batch
@@ -137,13 +156,17 @@ class Nodes:
         if batch:
             yield batch
 
-    def _fit_batch(self, source: Source, batch: list[Group], space: Workspace, keep: Callable[..., None]) -> None:
+    def _fit_batch(
+        self, source: Source, batch: list[Group], space: Workspace, keep: Callable[..., None]
+    ) -> None:
         pools = [self.pool(self.parent[group[0][1][0]]) for group in batch]
         X, known = source.read(pools)
 
         def fit(number: int, nodes: Array, rows: Array, pool: Pool, features: Array) -> None:
             s, mine = self.settings, self.rows[nodes]
-            mine = mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])  # those that are in the sample
+            mine = (
+                mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])
+            )  # those that are in the sample
             positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
             limits = s.passes, s.tolerance, self.threshold
             ends, local, values, bias = squared_hinge(pool, positives, *limits, self.are_clusters)
@@ -166,21 +189,30 @@ class Nodes:
                 for_each(fit, work(group, rows))
 
     def joined(self, parts: list[Part], n_features: int) -> Weights:
-        """Join the results of all pieces into weights by node; ``parts`` is emptied, so that both never exist whole."""
+        """Join the results of all pieces into weights by node; ``parts`` is emptied, so that both
+        never exist whole.
+        """
         order = self.order
         bias, sizes = np.empty(self.size, dtype=np.float32), np.empty(self.size, dtype=np.int64)
         bias[order] = np.concatenate([own for *_, own in parts])
         sizes[order] = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in parts])
         starts = np.append(0, np.cumsum(sizes))
-        features, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
+        features, values = (
+            np.empty(starts[-1], dtype=np.int32),
+            np.empty(starts[-1], dtype=np.float32),
+        )
         last = self.size
         while parts:
             ends, own, weights, _ = parts.pop()
             nodes = order[last - len(ends) : last]
             last -= len(ends)
-            at = np.arange(len(own)) + np.repeat(starts[nodes] - np.append(0, ends[:-1]), sizes[nodes])
+            at = np.arange(len(own)) + np.repeat(
+                starts[nodes] - np.append(0, ends[:-1]), sizes[nodes]
+            )
             features[at], values[at] = own, weights
-        short = starts.astype(np.int32) if starts[-1] < 2**31 else starts  # otherwise SciPy copies the features
+        short = (
+            starts.astype(np.int32) if starts[-1] < 2**31 else starts
+        )  # otherwise SciPy copies the features
         found = sparse.csr_array((values, features, short), shape=(self.size, n_features))
         found.sort_indices()
         found.indices, found.indptr = found.indices.astype(np.int32, copy=False), starts
@@ -200,7 +232,9 @@ class LocalHinge:
 
 @dataclass(frozen=True)
 class StoredExamples:
-    """Rows of a store in the order of a fit, as they are sent once to every worker, which opens the store itself."""
+    """Rows of a store in the order of a fit, as they are sent once to every worker, which opens the
+    store itself.
+    """
 
     path: Path
     columns: Array | None
@@ -221,8 +255,8 @@ class StoredExamples:
 class SharedHinge:
     """The workers of a cluster: given their examples, nodes are independent.
 
-    A worker reads the examples of the pools of its nodes from the store. Lists of examples are sent to it, and weights
-    come back, with the same bits as in one process.
+    A worker reads the examples of the pools of its nodes from the store. Lists of examples are sent
+    to it, and weights come back, with the same bits as in one process.
     """
 
     executor: Executor

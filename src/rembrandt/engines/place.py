@@ -1,4 +1,5 @@
-"""Where the work is done: this process, torch devices, or a cluster. A place hands out everything that differs.
+"""Where the work is done: this process, torch devices, or a cluster. A place hands out everything
+that differs.
 
 Code above is written once, against the array namespace of the blocks that a place returns.
 """
@@ -42,7 +43,9 @@ ROWS = 1 << 12  # rows to predict for at a time, at most
 
 @dataclass(frozen=True)
 class Place:
-    """This process: NumPy arrays, and compiled kernels on its threads. Other places override what differs."""
+    """This process: NumPy arrays, and compiled kernels on its threads. Other places override what
+    differs.
+    """
 
     # Passes over a store and bytes moved, by stage of the fit.
     tallies: dict[str, Tally] = field(default_factory=dict, compare=False, kw_only=True)
@@ -65,14 +68,20 @@ class Place:
         """Convert to an array of this place, of the same precision."""
         return np.asarray(x)
 
-    def engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, how: EmbeddingSettings = PLAIN) -> Engine:
-        """Return an engine over scaled labels, with a constant feature or, with ``how.center``, without the means."""
+    def engine(
+        self, rows: Rows, Y: sparse.csr_array, weights: Array | None, how: EmbeddingSettings = PLAIN
+    ) -> Engine:
+        """Return an engine over scaled labels, with a constant feature or, with ``how.center``,
+        without the means.
+        """
         engine = self._engine(rows, Y, weights, how.row_power)
         factors = label_factors(Y, weights, how.label_power)
         engine = engine if factors is None else Scaled(engine, factors)
         return Centred(engine) if how.center else engine
 
-    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float) -> Engine:
+    def _engine(
+        self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float
+    ) -> Engine:
         """Return the engine of ``[X, 1]`` and ``D_r^-row_power Y``."""
         return CpuEngine(append_constant(rows[:]), with_scaled_rows(Y, row_power), weights)
 
@@ -92,7 +101,9 @@ class Place:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
         return spans(n, 8192)
 
-    def leverages(self, rows: Rows, weights: Array | None, root: Block) -> NDArray[np.float32] | None:
+    def leverages(
+        self, rows: Rows, weights: Array | None, root: Block
+    ) -> NDArray[np.float32] | None:
         """``w ‖[x, 1] T‖²`` of each row; None where that would take passes over a store."""
         total: Any = 0.0
         for columns in spans(root.shape[1], 256):
@@ -100,9 +111,15 @@ class Place:
             total = total + array_namespace(part).sum(part * part, axis=1)
         return (as_numpy(total) * (1.0 if weights is None else weights)).astype(np.float32)
 
-    def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
-        """``(H − s ỸV) / (1 − s)``, rows without their labels: s is a number or a column, ``Ỹ = D_r^-row_power Y``."""
-        left = array_namespace(H).astype(self.times(with_scaled_rows(Y, row_power), V), H.dtype, copy=False)
+    def leave_out(
+        self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0
+    ) -> Block:
+        """``(H − s ỸV) / (1 − s)``, rows without their labels: s is a number or a column, ``Ỹ =
+        D_r^-row_power Y``.
+        """
+        left = array_namespace(H).astype(
+            self.times(with_scaled_rows(Y, row_power), V), H.dtype, copy=False
+        )
         left *= -share  # in place: there are as many rows as examples
         left += H
         left /= 1 - share
@@ -116,7 +133,9 @@ class Place:
         weights: Array | None,
         report: Report = silent,
     ) -> RidgeStatistics:
-        """Compute the moments of the mapped rows and, unless Y is None, their products with the labels."""
+        """Compute the moments of the mapped rows and, unless Y is None, their products with the
+        labels.
+        """
         xp = array_namespace(H)
         n, D = H.shape[0], H.shape[1] if fourier is None else fourier.size
         labels: Any = sparse.csr_array((n, 0), dtype=np.float32) if Y is None else Y
@@ -143,7 +162,9 @@ class Place:
         return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
 
     def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
-        """Return a solver for tree nodes, whose examples are the rows at ``order``. GPUs leave this to the CPU too."""
+        """Return a solver for tree nodes, whose examples are the rows at ``order``. GPUs leave this
+        to the CPU too.
+        """
         return LocalHinge(InMemory(unit_rows(rows[:])[order]))
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
@@ -161,9 +182,12 @@ class Place:
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         """Estimate the memory of a fit in bytes, and refuse one that does not fit.
 
-        ``independent`` says that labels are: a device may then hold some of a logistic decoder's labels at a time.
+        ``independent`` says that labels are: a device may then hold some of a logistic decoder's
+        labels at a time.
         """
-        mapped = 3 * shape.itemsize * shape.n * shape.mapped  # by a logistic fit, at once and with two copies
+        mapped = (
+            3 * shape.itemsize * shape.n * shape.mapped
+        )  # by a logistic fit, at once and with two copies
         return memory.check(replace(shape, features=mapped))
 
 
@@ -178,18 +202,21 @@ def is_dask(device: Any) -> bool:
 def place_for(device: str, rows: Rows | None = None) -> Place:
     """Return the place of a device for these rows; without rows, for rows in memory.
 
-    Devices are ``cpu``, ``cuda``, ``cuda:1``, several separated by commas, or ``auto``, a GPU if there is one. Several
-    CPUs (``cpu,cpu``) run as several GPUs do, for tests. For a store they are ``cpu``, ``dask``, ``dask?workers=4`` and
-    ``dask:tcp://host:port``.
+    Devices are ``cpu``, ``cuda``, ``cuda:1``, several separated by commas, or ``auto``, a GPU if
+    there is one. Several CPUs (``cpu,cpu``) run as several GPUs do, for tests. For a store they are
+    ``cpu``, ``dask``, ``dask?workers=4`` and ``dask:tcp://host:port``.
     """
     return check_device(device, isinstance(rows, StoredRows))
 
 
 def check_device(device: str, on_disk: bool) -> Place:
-    """Return the place of a device for rows in memory or on disk; refuse a device that cannot be used with them."""
+    """Return the place of a device for rows in memory or on disk; refuse a device that cannot be
+    used with them.
+    """
     if not isinstance(device, str) or not device:
         raise SettingsError(
-            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'", "device"
+            f"device={device!r} must be a name: 'cpu', 'cuda', 'cuda:1', 'cuda:0,cuda:1' or 'auto'",
+            "device",
         )
     if on_disk:
         from rembrandt.engines.stored_place import stored_place
@@ -199,14 +226,16 @@ def check_device(device: str, on_disk: bool) -> Place:
         return CPU
     if is_dask(device):
         raise SettingsError(
-            f"device={device!r} works on a store, whose shards the workers open; make one with rembrandt data convert",
+            f"device={device!r} works on a store, whose shards the workers open; make one with "
+            "rembrandt data convert",
             "device",
         )
     if find_spec("torch") is None:
         if device == "auto":
             return CPU
         raise SettingsError(
-            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', or use device='cpu'",
+            f"device={device!r} needs torch, which is not installed: pip install 'rembrandt[gpu]', "
+            "or use device='cpu'",
             "device",
         )
     from rembrandt.engines.torch_place import torch_place

@@ -1,8 +1,9 @@
 """Rows of a store as a decoder sees them, computed from the shards on access.
 
-A row is projected, part of its own labels is taken out, and it is mapped: ``φ((xW − s yV) / (1 − s))``. Sums over rows
-go by runs of shards, as every product does; what is independent for each label goes by blocks of labels, each of which
-sees all rows in order on one machine. Neither depends on the number of machines.
+A row is projected, part of its own labels is taken out, and it is mapped: ``φ((xW − s yV) / (1 −
+s))``. Sums over rows go by runs of shards, as every product does; what is independent for each
+label goes by blocks of labels, each of which sees all rows in order on one machine. Neither depends
+on the number of machines.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from rembrandt.progress import Report
 ROWS = 8192  # of a shard that are mapped at a time
 BLOCKS = 8  # of labels: at most as many machines share what is independent for each label
 WIDEST = 4096  # labels of a block, at most
-IN_MEMORY = 1 << 30  # bytes of whitened features that are kept; beyond that they are computed in each epoch
+IN_MEMORY = (
+    1 << 30
+)  # bytes of whitened features that are kept; beyond that they are computed in each epoch
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Projection:
         """Take the rows' own labels out of their projection."""
         if self.V is None:
             return H
-        left: Array = (H - self.share * csr_matmul(with_scaled_rows(Y, self.row_power), self.V)) / (1 - self.share)
+        left: Array = (H - self.share * csr_matmul(with_scaled_rows(Y, self.row_power), self.V)) / (
+            1 - self.share
+        )
         return left.astype(H.dtype, copy=False)
 
     def blocks(self, shard: OpenShard) -> Iterator[tuple[slice, Array]]:
@@ -67,7 +72,9 @@ class Projection:
 
 @dataclass(frozen=True)
 class ProjectedRows(HostRows):
-    """The rows of a store as a decoder sees them; ``H[rows]`` computes some of them in this process."""
+    """The rows of a store as a decoder sees them; ``H[rows]`` computes some of them in this
+    process.
+    """
 
     X: StoredRows
     projection: Projection
@@ -86,13 +93,21 @@ class ProjectedRows(HostRows):
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], int(self.projection.W.shape[1])
 
-    def left_out(self, share: float, Y: sparse.csr_array, V: Array, row_power: float = 0.0) -> ProjectedRows:
+    def left_out(
+        self, share: float, Y: sparse.csr_array, V: Array, row_power: float = 0.0
+    ) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
         V = np.ascontiguousarray(V, dtype=self.dtype)
-        return replace(self, Y=Y, projection=replace(self.projection, V=V, share=share, row_power=row_power))
+        return replace(
+            self, Y=Y, projection=replace(self.projection, V=V, share=share, row_power=row_power)
+        )
 
-    def statistics(self, fourier: FourierMap | None, labels: bool, report: Report) -> RidgeStatistics:
-        """Compute the moments of the mapped rows and, with ``labels``, their products with the store's labels."""
+    def statistics(
+        self, fourier: FourierMap | None, labels: bool, report: Report
+    ) -> RidgeStatistics:
+        """Compute the moments of the mapped rows and, with ``labels``, their products with the
+        store's labels.
+        """
         seen = replace(self.projection, fourier=fourier)
         D, c = seen.size, self.X.store.c if labels else 0
         report("ridge decoder", 0, 2)
@@ -113,7 +128,9 @@ class ProjectedRows(HostRows):
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of a row."""
-        return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(1, self.shape[0])
+        return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(
+            1, self.shape[0]
+        )
 
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
@@ -139,7 +156,9 @@ def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
 
 
 def whitened(whitening: Whitening, H: RowsOnDisk) -> Any:
-    """Return the whitened features of rows on disk: in memory, or computed on access when they are too large."""
+    """Return the whitened features of rows on disk: in memory, or computed on access when they are
+    too large.
+    """
     large = 4 * len(H) * (whitening.size + 1) > IN_MEMORY
     return WhitenedRows(whitening, H) if large else whitening.all_rows(H)
 

@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.eigen import gaussian
 
-SMALL_CROSS = 1 << 25  # entries: up to this size XᵀY is formed once (256 MB) and reused in every product
+SMALL_CROSS = (
+    1 << 25
+)  # entries: up to this size XᵀY is formed once (256 MB) and reused in every product
 
 
 class Engine:
     """Holds X (n × d), Y (n × c) and the example weights; only an engine knows where they are.
 
-    With weights ``D`` every product is taken in the weighted inner product (``XᵀDX Z`` and so on). Blocks are NumPy
-    arrays unless an engine says otherwise.
+    With weights ``D`` every product is taken in the weighted inner product (``XᵀDX Z`` and so on).
+    Blocks are NumPy arrays unless an engine says otherwise.
     """
 
     n: int
@@ -24,7 +26,9 @@ class Engine:
     c: int
     dtype: Any
     exact_columns: int = 4096  # columns up to which one dense factor is faster than iterations
-    means: tuple[Block, Block] | None = None  # of the features and the labels, when they are subtracted
+    means: tuple[Block, Block] | None = (
+        None  # of the features and the labels, when they are subtracted
+    )
     label_scale: Block | None = None  # factors of the labels' columns, when they are scaled
     _cross: Block | None = None
 
@@ -51,7 +55,9 @@ class Engine:
         if self._cross is None:
             self._cross = self.cross_matrix()
         xp = array_namespace(Q)
-        return xp.astype((self._cross if left == "X" else self._cross.T) @ xp.astype(Q, xp.float64), Q.dtype)
+        return xp.astype(
+            (self._cross if left == "X" else self._cross.T) @ xp.astype(Q, xp.float64), Q.dtype
+        )
 
     def gram(self, Z: Block) -> Block:
         """``XᵀX Z``."""
@@ -70,7 +76,9 @@ class Engine:
         return self.product("Y", "Y", Q)
 
     def gaussian(self, size: int, width: int, seed: int) -> Block:
-        """Draw a random block; a narrower block of the same seed has the first columns of a wider one."""
+        """Draw a random block; a narrower block of the same seed has the first columns of a wider
+        one.
+        """
         return self.asarray(gaussian(size, width, seed))
 
     def asarray(self, x: NDArray[Any]) -> Block:

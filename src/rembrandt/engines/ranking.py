@@ -27,14 +27,20 @@ class ScoredRows(Protocol):
 class Ranker(Protocol):
     """Finds the best labels of rows."""
 
-    def top(self, rows: ScoredRows, k: int, allowed: Indices | None = None) -> tuple[Indices, Array]:
-        """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
+    def top(
+        self, rows: ScoredRows, k: int, allowed: Indices | None = None
+    ) -> tuple[Indices, Array]:
+        """Return the ``k`` best labels of every row and their scores, best first, ties by label
+        index.
+        """
 
 
 class NumpyRanker:
     """Ranks the scores of all labels."""
 
-    def top(self, rows: ScoredRows, k: int, allowed: Indices | None = None) -> tuple[Indices, Array]:
+    def top(
+        self, rows: ScoredRows, k: int, allowed: Indices | None = None
+    ) -> tuple[Indices, Array]:
         every = as_numpy(rows.scores)
         if allowed is None:
             return top_k(every, k)

@@ -35,7 +35,8 @@ class RowsOnDisk(HostRows):
             self._file.flush()
         except OSError as error:
             raise RembrandtError(
-                f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} ({error.strerror}); "
+                f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} "
+                f"({error.strerror}); "
                 "free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
 

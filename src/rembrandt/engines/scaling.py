@@ -1,8 +1,9 @@
 """Scaled labels, for every engine: ``Ỹ = D_r^-row Y D_c^-β``, never formed.
 
-``D_c`` are the weighted counts of the labels, ``D_r`` the number of labels of each row; both are sums of Y as it is
-given, so that neither power changes what the other divides by. A row or a label without examples is divided by one.
-Columns are scaled around the products. Rows are scaled where an engine reads Y, which costs no more than reading it.
+``D_c`` are the weighted counts of the labels, ``D_r`` the number of labels of each row; both are
+sums of Y as it is given, so that neither power changes what the other divides by. A row or a label
+without examples is divided by one. Columns are scaled around the products. Rows are scaled where an
+engine reads Y, which costs no more than reading it.
 """
 
 import numpy as np
@@ -35,7 +36,9 @@ def label_factors(Y: sparse.csr_array, weights: Array | None, power: float) -> F
 def with_scaled_rows(Y: sparse.csr_array, power: float) -> sparse.csr_array:
     """``D_r^-power Y``."""
     factors = row_factors(Y, power)
-    return Y if factors is None else scale_rows(Y.astype(np.result_type(Y.dtype, np.float32)), factors)
+    return (
+        Y if factors is None else scale_rows(Y.astype(np.result_type(Y.dtype, np.float32)), factors)
+    )
 
 
 class Scaled(Wrapped):

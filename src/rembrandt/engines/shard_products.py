@@ -1,4 +1,6 @@
-"""What one shard adds to a product. Its rows are a copy in memory; their layout by columns is made in every pass."""
+"""What one shard adds to a product. Its rows are a copy in memory; their layout by columns is made
+in every pass.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product
 class Data:
     """Shards and how their rows are seen; sent once to every worker.
 
-    ``columns`` are the features used (all when None). With ``normalize`` each row is scaled to unit length, and with
-    ``constant`` a feature that is always one comes last. Rows of Y are divided by their sum to the ``row_power``.
+    ``columns`` are the features used (all when None). With ``normalize`` each row is scaled to unit
+    length, and with ``constant`` a feature that is always one comes last. Rows of Y are divided by
+    their sum to the ``row_power``.
     """
 
     shards: Sequence[MappedShard]
@@ -162,10 +165,14 @@ def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
     """Keep these columns, which include all that any row uses."""
     position = np.zeros(X.shape[1], dtype=np.int32)
     position[columns] = np.arange(len(columns), dtype=np.int32)
-    return sparse.csr_array((X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(columns)))
+    return sparse.csr_array(
+        (X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(columns))
+    )
 
 
-Product = Callable[[OpenShard, Any, Any], Array]  # (shard, shared block, sum so far) to the sum with this shard
+Product = Callable[
+    [OpenShard, Any, Any], Array
+]  # (shard, shared block, sum so far) to the sum with this shard
 
 PRODUCTS: dict[str, Product] = {
     "XX": lambda s, Z, out: s.through(s.X, s.X, Z, out),

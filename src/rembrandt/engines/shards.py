@@ -1,8 +1,9 @@
 """The engine of data in row shards: every product is a sum over shards in a fixed order.
 
-Shards are cut into a few *runs* of neighbours. A run adds up its shards one after the other; runs are added in a binary
-tree. An executor computes the runs: this process, one shard in memory at a time, or the workers of a cluster. Runs and
-tree depend on the number of shards alone, so the result has the same bits in all cases.
+Shards are cut into a few *runs* of neighbours. A run adds up its shards one after the other; runs
+are added in a binary tree. An executor computes the runs: this process, one shard in memory at a
+time, or the workers of a cluster. Runs and tree depend on the number of shards alone, so the result
+has the same bits in all cases.
 """
 
 import time
@@ -45,13 +46,19 @@ class Tally:
         text = f"{passes} over the data in {self.seconds:.1f} s"
         if self.broadcasts == 0:
             return text + "."
-        ways = ((self.sent, "to the workers"), (self.between, "between them"), (self.gathered, "back from them"))
+        ways = (
+            (self.sent, "to the workers"),
+            (self.between, "between them"),
+            (self.gathered, "back from them"),
+        )
         moved = ", ".join(f"{size / 1e6:,.1f} MB {where}" for size, where in ways)
         return f"{text}; {self.broadcasts:,} broadcasts, {moved}."
 
 
 class Executor:
-    """Computes sums over runs, and independent pieces of work, in this process; each call is one pass over the data."""
+    """Computes sums over runs, and independent pieces of work, in this process; each call is one
+    pass over the data.
+    """
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -62,7 +69,9 @@ class Executor:
             return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
-        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all pieces in order."""
+        """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all
+        pieces in order.
+        """
         with self.tally.one_pass():
             return list(task(pieces, *shared))
 
@@ -80,7 +89,9 @@ class ShardedEngine(Engine):
         self.d, self.c = data.d, data.n_labels
         self.dtype = np.dtype(np.float32)
         found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
-        self._sums = dict(zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True))
+        self._sums = dict(
+            zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True)
+        )
 
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)
@@ -109,5 +120,7 @@ def tree_sum(part: Callable[[int], Array], first: int, last: int) -> Array:
 
 
 def tree_cut(n: int) -> int:
-    """Return the number of leaves in the left half of a tree of ``n``: the largest power of two below ``n``."""
+    """Return the number of leaves in the left half of a tree of ``n``: the largest power of two
+    below ``n``.
+    """
     return 1 << ((n - 1).bit_length() - 1)

@@ -1,8 +1,9 @@
 """The steps of a logistic fit with independent labels on the workers of a cluster.
 
-Independent labels share only their features, the order of the rows and when to stop. A worker takes whole epochs for
-some blocks of labels: their weights are sent to it and come back, and it projects the rows into a file of its own.
-Softmax needs the scores of all labels for every row, and stays in one process.
+Independent labels share only their features, the order of the rows and when to stop. A worker takes
+whole epochs for some blocks of labels: their weights are sent to it and come back, and it projects
+the rows into a file of its own. Softmax needs the scores of all labels for every row, and stays in
+one process.
 """
 
 import hashlib
@@ -15,7 +16,14 @@ from scipy import sparse
 
 from rembrandt.engines.dask import on_worker
 from rembrandt.engines.descent import LogisticProblem, NumpyDescent
-from rembrandt.engines.projected import ProjectedRows, Projection, label_blocks, rows_on_disk, whitened, whole
+from rembrandt.engines.projected import (
+    ProjectedRows,
+    Projection,
+    label_blocks,
+    rows_on_disk,
+    whitened,
+    whole,
+)
 from rembrandt.engines.shard_products import Data, opened
 from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block
@@ -49,7 +57,10 @@ class SharedDescent(NumpyDescent):
         for array in (H.projection.W, H.projection.V, problem.whitening.T):
             digest.update(b"" if array is None else np.ascontiguousarray(array).data)
         settings = replace(problem.settings, batch=self.batch)  # by the number of all labels
-        self.fit = _Fit(digest.hexdigest(), replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings))
+        self.fit = _Fit(
+            digest.hexdigest(),
+            replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings),
+        )
 
     def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
         pieces = [(part, *_columns(part, self.Q, self.velocity)) for part in self.parts]
@@ -70,13 +81,21 @@ class SharedDescent(NumpyDescent):
         return super().result()
 
     def _on_workers(self, task: Any, pieces: list[Any], order: _Order) -> list[Any]:
-        return self.executor.in_shares(task, pieces, self.H.data, self.H.projection, self.fit, order)
+        return self.executor.in_shares(
+            task, pieces, self.H.data, self.H.projection, self.fit, order
+        )
 
 
 def _epoch(
-    pieces: Sequence[tuple[slice, Array, Array]], data: Data, seen: Projection, fit: _Fit, order: _Order
+    pieces: Sequence[tuple[slice, Array, Array]],
+    data: Data,
+    seen: Projection,
+    fit: _Fit,
+    order: _Order,
 ) -> list[tuple[Array, ...]]:
-    """Take an epoch for the labels of ``pieces``; return their weights, velocities and mean iterates."""
+    """Take an epoch for the labels of ``pieces``; return their weights, velocities and mean
+    iterates.
+    """
     descent = _descent([part for part, *_ in pieces], data, seen, fit)
     descent.Q = np.hstack([Q for _, Q, _ in pieces])
     descent.velocity = np.hstack([velocity for _, _, velocity in pieces])
@@ -100,7 +119,9 @@ def _descent(parts: Sequence[slice], data: Data, seen: Projection, fit: _Fit) ->
     """The descent of consecutive blocks of labels on this worker."""
     labels, problem = whole(parts), fit.problem
     own = [slice(part.start - labels.start, part.stop - labels.start) for part in parts]
-    F = on_worker("features", fit.key, lambda: whitened(problem.whitening, rows_on_disk(data, seen)))
+    F = on_worker(
+        "features", fit.key, lambda: whitened(problem.whitening, rows_on_disk(data, seen))
+    )
     Y = on_worker("labels", f"{fit.key} {labels}", lambda: _labels(data, labels))
     return NumpyDescent(replace(problem, Y=Y, rates=problem.rates[labels]), F, own)
 

@@ -1,4 +1,6 @@
-"""The moments of mapped rows and their labels: all that a ridge regression needs, at any strength."""
+"""The moments of mapped rows and their labels: all that a ridge regression needs, at any
+strength.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +17,8 @@ LABELS = 4096  # labels solved for at a time
 class RidgeStatistics:
     """Moments of ``Φ = φ(H)`` and Y, centred on both sides: the intercept is free.
 
-    The Gram matrix is accumulated in float64: in float32 that of random features is not positive definite.
+    The Gram matrix is accumulated in float64: in float32 that of random features is not positive
+    definite.
     """
 
     total: float  # number of rows, or their weight
@@ -27,7 +30,13 @@ class RidgeStatistics:
 
     @classmethod
     def of_sums(
-        cls, total: float, sums: Block, gram: Block, label_sums: Block, cross: Block, fourier: FourierMap | None
+        cls,
+        total: float,
+        sums: Block,
+        gram: Block,
+        label_sums: Block,
+        cross: Block,
+        fourier: FourierMap | None,
     ) -> "RidgeStatistics":
         """Centre plain sums; ``gram`` and ``cross`` are overwritten."""
         xp = array_namespace(gram)
@@ -38,7 +47,9 @@ class RidgeStatistics:
         return cls(total, mean, gram, label_mean, cross, fourier)
 
     def with_unlabelled_rows(self, total: float, mean: Block, gram: Block) -> "RidgeStatistics":
-        """Add rows that have none of these labels, by their weight, mean and centred Gram matrix."""
+        """Add rows that have none of these labels, by their weight, mean and centred Gram
+        matrix.
+        """
         both = self.total + total
         apart = mean - self.mean
         centre = self.mean + (total / both) * apart
@@ -53,7 +64,9 @@ class RidgeStatistics:
         )
 
     def of_projection(self, k: int) -> "RidgeStatistics":
-        """Return the statistics of ``H`` itself, which is the last ``k`` features of a map, scaled."""
+        """Return the statistics of ``H`` itself, which is the last ``k`` features of a map,
+        scaled.
+        """
         if self.fourier is None or self.fourier.linear == 0:
             return self
         scale = 1 / self.fourier.linear
@@ -81,7 +94,9 @@ class RidgeStatistics:
         weights = xp.empty((D, c), dtype=self.cross.dtype, device=self.cross.device)
         bias = xp.empty((c,), dtype=self.cross.dtype, device=self.cross.device)
         for labels in spans(c, LABELS):
-            weights[:, labels] = xp.astype(factor.solve(xp.astype(self.cross[labels].T, xp.float64)), weights.dtype)
+            weights[:, labels] = xp.astype(
+                factor.solve(xp.astype(self.cross[labels].T, xp.float64)), weights.dtype
+            )
             at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
             bias[labels] = xp.astype(self.label_mean[labels] - at_mean, weights.dtype)
         return weights, bias
@@ -90,8 +105,9 @@ class RidgeStatistics:
 def penalty(strength: float, gram: Block, total: float) -> float:
     """λ for a ``strength`` relative to the mean squared length of a mapped, centred row.
 
-    In that unit a strength means the same for any number of random features. Of D features the average one has the
-    weight of n/D such lengths: a strength far below n/D leaves a linear decoder, where D is the rank, as it is.
+    In that unit a strength means the same for any number of random features. Of D features the
+    average one has the weight of n/D such lengths: a strength far below n/D leaves a linear
+    decoder, where D is the rank, as it is.
     """
     trace = float(array_namespace(gram).linalg.trace(gram))
     return max(max(strength, 1e-10) * trace / total, 1e-300)

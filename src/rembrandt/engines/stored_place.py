@@ -35,10 +35,14 @@ def stored_place(device: str) -> "StoredPlace":
     match = _DASK.fullmatch(device)
     if match is None:
         raise SettingsError(
-            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or give a file", "device"
+            f"device={device!r} takes no store; use 'cpu', 'dask' or 'dask:tcp://host:port', or "
+            "give a file",
+            "device",
         )
     workers = match["workers"]
-    return DaskPlace(scheduler=match["scheduler"], workers=None if workers is None else int(workers))
+    return DaskPlace(
+        scheduler=match["scheduler"], workers=None if workers is None else int(workers)
+    )
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,13 @@ class StoredPlace(Place):
     def in_memory(self) -> Place:
         return CPU
 
-    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float) -> Engine:
+    def _engine(
+        self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float
+    ) -> Engine:
         X = _checked(rows, Y, weights)
-        return ShardedEngine(replace(data_of(X), columns=X.columns, row_power=row_power), self.executor("embedding"))
+        return ShardedEngine(
+            replace(data_of(X), columns=X.columns, row_power=row_power), self.executor("embedding")
+        )
 
     def project(self, rows: Rows, W: Block) -> Block:
         assert isinstance(rows, StoredRows)
@@ -61,7 +69,9 @@ class StoredPlace(Place):
     def leverages(self, rows: Rows, weights: Array | None, root: Block) -> None:
         return None
 
-    def leave_out(self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0) -> Block:
+    def leave_out(
+        self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0
+    ) -> Block:
         return H.left_out(share, Y, V, row_power)
 
     def statistics(
@@ -76,7 +86,8 @@ class StoredPlace(Place):
         return found
 
     def descent(self, problem: LogisticProblem) -> Descent:
-        # Independent labels go in the blocks that workers would have, so that the bits are the same.
+        # Independent labels go in the blocks that workers would have, so that the bits are the
+        # same.
         parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
         return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
 
@@ -99,7 +110,9 @@ class StoredPlace(Place):
 
 @dataclass(frozen=True)
 class DaskPlace(StoredPlace):
-    """A Dask cluster, over the shards of a store; connected on first use, until the outermost `session` ends."""
+    """A Dask cluster, over the shards of a store; connected on first use, until the outermost
+    `session` ends.
+    """
 
     scheduler: str | None = None
     workers: int | None = None
@@ -145,7 +158,12 @@ def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRo
     same = weights is None if own is None else weights is not None and np.array_equal(weights, own)
     n_labels = sum(shard.entry.nonzeros[1] for shard in rows.store.shards)
     if not same or Y.shape[1] != rows.store.c or Y.nnz != n_labels:
-        raise SettingsError("a store is fitted with its own labels and weights; convert the data again to change them")
+        raise SettingsError(
+            "a store is fitted with its own labels and weights; convert the data again to change "
+            "them"
+        )
     if not rows.keeps_entries():
-        raise SettingsError("a store is fitted with its own features; convert the data again to change them")
+        raise SettingsError(
+            "a store is fitted with its own features; convert the data again to change them"
+        )
     return rows

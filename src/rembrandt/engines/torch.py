@@ -1,6 +1,7 @@
 """The engine of one or more torch devices: X and Y in device memory by rows and by columns.
 
-With several devices each holds the data and works on its share of a block's columns; blocks are on the first device.
+With several devices each holds the data and works on its share of a block's columns; blocks are on
+the first device.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,9 @@ from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
 
 BLOCK_BYTES = 1 << 33  # largest n × width intermediate of a product
 DENSE_BYTES = 1 << 29  # rows made dense at a time
-DRAWN_BY_NUMPY = 1 << 24  # numbers: up to this size a random block is NumPy's, and the same on every engine
+DRAWN_BY_NUMPY = (
+    1 << 24
+)  # numbers: up to this size a random block is NumPy's, and the same on every engine
 
 
 class TorchEngine(Engine):
@@ -38,11 +41,15 @@ class TorchEngine(Engine):
         self.devices = devices
         self.dtype = torch.float64 if X.dtype == np.float64 else torch.float32
         first = devices[0]
-        self.weights = None if weights is None else torch.as_tensor(weights, dtype=torch.float64, device=first)
+        self.weights = (
+            None if weights is None else torch.as_tensor(weights, dtype=torch.float64, device=first)
+        )
         self.X = _placed(X, first, self.dtype, constant)
         self.Y = Csr.of(as_csr(Y), first, self.dtype)
         self._copies: dict[torch.device, dict[str, Csr | Tensor]]
-        self._copies = {one: {"X": self.X.to(one), "Y": self.Y.to(one)} for one in dict.fromkeys(devices)}
+        self._copies = {
+            one: {"X": self.X.to(one), "Y": self.Y.to(one)} for one in dict.fromkeys(devices)
+        }
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         A = self.X if name == "X" else self.Y
@@ -61,7 +68,9 @@ class TorchEngine(Engine):
     def cross_matrix(self) -> Tensor:
         C = torch.zeros((self.c, self.d), dtype=torch.float64, device=self.devices[0])
         for rows, part in self._dense_rows():
-            C += self.Y[rows].T @ (part if self.weights is None else part * self.weights[rows, None])
+            C += self.Y[rows].T @ (
+                part if self.weights is None else part * self.weights[rows, None]
+            )
         return C.T.contiguous()
 
     def _dense_rows(self) -> Iterator[tuple[slice, Tensor]]:
@@ -80,11 +89,15 @@ class TorchEngine(Engine):
         generator = torch.Generator(self.devices[0]).manual_seed(seed)
         out = torch.empty((size, width), dtype=self.dtype, device=self.devices[0])
         for column in range(width):  # by columns, so that a wider block starts with a narrower one
-            out[:, column] = torch.randn(size, generator=generator, device=self.devices[0], dtype=self.dtype)
+            out[:, column] = torch.randn(
+                size, generator=generator, device=self.devices[0], dtype=self.dtype
+            )
         return out
 
     def full_product(self, left: str, right: str, Q: Tensor) -> Tensor:
-        """``leftᵀ D (right Q)``, by columns that are shared by the devices and fit in their memory."""
+        """``leftᵀ D (right Q)``, by columns that are shared by the devices and fit in their
+        memory.
+        """
         whole = Q.shape[1]
         if len(self.devices) == 1 and whole <= self._width(Q):
             try:
@@ -97,7 +110,9 @@ class TorchEngine(Engine):
 
         def work(columns: slice) -> None:
             device = self.devices[min(columns.start // share, len(self.devices) - 1)]
-            out[:, columns] = self._on_device(device, left, right, Q[:, columns].to(device)).to(Q.device)
+            out[:, columns] = self._on_device(device, left, right, Q[:, columns].to(device)).to(
+                Q.device
+            )
 
         step = min(share, whole, self._width(Q))
         for device_columns in spans(Q.shape[1], share):

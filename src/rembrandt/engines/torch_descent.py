@@ -1,7 +1,9 @@
-"""The steps of the logistic fit on devices: labels in shards, one for each device, and a shard's logits in chunks.
+"""The steps of the logistic fit on devices: labels in shards, one for each device, and a shard's
+logits in chunks.
 
-Features and products are in bfloat16 where there are many of them on a GPU, weights and sums in float32. The biases are
-not part of the product: they are much larger than what the features add, and are added in float32.
+Features and products are in bfloat16 where there are many of them on a GPU, weights and sums in
+float32. The biases are not part of the product: they are much larger than what the features add,
+and are added in float32.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ Tensor = torch.Tensor
 
 LARGEST_BATCH = 16_384
 LOGIT_BYTES = 1 << 30  # of a chunk's logits
-LARGE = 10**11  # products of an epoch that take longer than a hundredth of a second in full precision
+LARGE = (
+    10**11
+)  # products of an epoch that take longer than a hundredth of a second in full precision
 ALIGNED = 64  # features: tensor cores are slow on rows of odd length
 
 
@@ -39,7 +43,12 @@ class TorchDescent:
 
     def __init__(self, place: TorchPlace, problem: LogisticProblem) -> None:
         whitening, H, Y, w = problem.whitening, problem.H, problem.Y, problem.weights
-        self.place, self.whitening, self.settings, self.host_w = place, whitening, problem.settings, w
+        self.place, self.whitening, self.settings, self.host_w = (
+            place,
+            whitening,
+            problem.settings,
+            w,
+        )
         large = place.first.type == "cuda" and Y.shape[0] * Y.shape[1] * whitening.size >= LARGE
         half = large if place.compute is None else place.compute == torch.bfloat16
         self.compute = torch.bfloat16 if half else H.dtype
@@ -51,7 +60,9 @@ class TorchDescent:
             self.columns += 1 + (-self.columns - 1) % ALIGNED  # at least one column of zeros
         stored = Y.shape[0] * self.columns * self.compute.itemsize <= 0.35 * free
         devices = dict.fromkeys(place.devices)
-        self.features = {d: Features(whitening, H, self.compute, self.columns, d, stored) for d in devices}
+        self.features = {
+            d: Features(whitening, H, self.compute, self.columns, d, stored) for d in devices
+        }
         self.w = {d: torch.as_tensor(w, device=d) for d in devices}
         self.shards = self._shards(Y, problem.rates, H.dtype, free)
         # All shards are on their devices at the same time, unless they take turns.
@@ -65,8 +76,12 @@ class TorchDescent:
             wanted = min(wanted, free // (6 * c * self.compute.itemsize))
         return max(1, min(wanted, max(32, n_train // 20), n_train))
 
-    def _shards(self, Y: sparse.csr_array, rates: NDArray[Any], dtype: torch.dtype, free: int) -> list[Shard]:
-        """One shard for each device; more, which take turns, when a device cannot hold its share."""
+    def _shards(
+        self, Y: sparse.csr_array, rates: NDArray[Any], dtype: torch.dtype, free: int
+    ) -> list[Shard]:
+        """One shard for each device; more, which take turns, when a device cannot hold its
+        share.
+        """
         c, devices = Y.shape[1], self.place.devices
         size = self.columns * dtype.itemsize  # of one label's weights
         turns = 1
@@ -75,24 +90,32 @@ class TorchDescent:
             if self.settings.multiclass or turns > c:
                 raise MemoryEstimateError(
                     f"a softmax over {c:,} classes of {self.columns:,} features needs about "
-                    f"{4 * size * c / 2**30:.1f} GiB for its weights, and {free / 2**30:.1f} GiB are free on "
-                    f"{self.place.device}: use fewer n_random_features, decoder='ridge', or more devices."
+                    f"{4 * size * c / 2**30:.1f} GiB for its weights, and {free / 2**30:.1f} GiB "
+                    "are free on "
+                    f"{self.place.device}: use fewer n_random_features, decoder='ridge', or more "
+                    "devices."
                 )
         count = min(c, turns * len(devices))
         longest = self.settings.longest(rates, self.batch, self.whitening.size)
         prior = torch.as_tensor(self.settings.prior(rates), dtype=dtype)
         chunk = max(1, LOGIT_BYTES // (self.batch * self.compute.itemsize * GRAIN)) * GRAIN
         shards = []
-        for at, (first, last) in enumerate(pairwise(np.linspace(0, c, count + 1).astype(int).tolist())):
+        for at, (first, last) in enumerate(
+            pairwise(np.linspace(0, c, count + 1).astype(int).tolist())
+        ):
             device = devices[at % len(devices)]
             home = device if turns == 1 else torch.device("cpu")
             start = torch.zeros((self.columns, last - first), dtype=dtype, device=home)
             start[self.constant] = prior[first:last].to(home)
             curvature = rates * (1 - rates)
-            shards.append(Shard(device, home, slice(first, last), Y, start, longest, curvature, chunk))
+            shards.append(
+                Shard(device, home, slice(first, last), Y, start, longest, curvature, chunk)
+            )
         return shards
 
-    def epoch(self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float) -> None:
+    def epoch(
+        self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float
+    ) -> None:
         s = self.settings
         rows = {d: torch.as_tensor(order, device=d) for d in self.features}
         some = {d: self._filled(kept, d) for d in self.features}
@@ -120,16 +143,23 @@ class TorchDescent:
             self._descend(shard, batch, labels, self._logits(shard, batch, labels), None)
 
         whole = slice(0, -(-shard.width // GRAIN))
-        shard.chunk = GRAIN * halving(work, whole, shard.chunk // GRAIN, f"a step on {self.batch:,} examples")
+        shard.chunk = GRAIN * halving(
+            work, whole, shard.chunk // GRAIN, f"a step on {self.batch:,} examples"
+        )
 
     def _softmax_step(self, group: list[Shard], batches: dict[torch.device, _Batch]) -> None:
         """Softmax: all logits first, for their normalizers, then the steps."""
         chunks = [(shard, labels) for shard in group for labels in spans(shard.width, shard.chunk)]
         logits = [self._logits(shard, batches[shard.device], labels) for shard, labels in chunks]
-        sums = [log_sums(P, self._bias(*chunk)).to(self.place.first) for P, chunk in zip(logits, chunks, strict=True)]
+        sums = [
+            log_sums(P, self._bias(*chunk)).to(self.place.first)
+            for P, chunk in zip(logits, chunks, strict=True)
+        ]
         normalizers = reduce(torch.logaddexp, sums)
         for shard, labels in chunks:  # each block of logits is freed after its step
-            self._descend(shard, batches[shard.device], labels, logits.pop(0), normalizers.to(shard.device))
+            self._descend(
+                shard, batches[shard.device], labels, logits.pop(0), normalizers.to(shard.device)
+            )
 
     def _bias(self, shard: Shard, labels: slice) -> Tensor:
         at = (self.constant, labels)
@@ -148,12 +178,15 @@ class TorchDescent:
         point[constant] = 0
         return point
 
-    def _descend(self, shard: Shard, batch: _Batch, labels: slice, P: Tensor, normalizers: Tensor | None) -> None:
+    def _descend(
+        self, shard: Shard, batch: _Batch, labels: slice, P: Tensor, normalizers: Tensor | None
+    ) -> None:
         """Take the step of a chunk of labels with the logits ``P``."""
         assert shard.truth is not None
         s, bias = self.settings, self._bias(shard, labels)
         at, label = shard.truth.within(batch.index, labels)
-        # The residual 1 − p of a true label may be small: compute it from the logit, not from a rounded p.
+        # The residual 1 − p of a true label may be small: compute it from the logit, not from a
+        # rounded p.
         z = P[at, label].to(bias.dtype) + bias[label]
         missed = -torch.sigmoid(-z) if normalizers is None else torch.expm1(z - normalizers[at])
         probabilities_(P, bias, normalizers)
@@ -162,7 +195,18 @@ class TorchDescent:
         penalty = s.l2 * shard.curvature[labels] if s.l2 else None
         Q, velocity, mean = shard.Q[:, labels], shard.velocity[:, labels], shard.mean[:, labels]
         point = None if shard.point is None else shard.point[:, labels]
-        advance_(Q, velocity, mean, slope, batch.kept, shard.step[labels], s.momentum, penalty, point, self.constant)
+        advance_(
+            Q,
+            velocity,
+            mean,
+            slope,
+            batch.kept,
+            shard.step[labels],
+            s.momentum,
+            penalty,
+            point,
+            self.constant,
+        )
 
     def loss(self, rows: NDArray[np.int64]) -> float:
         total = torch.zeros((), dtype=torch.float64, device=self.place.first)
@@ -173,11 +217,16 @@ class TorchDescent:
     def _loss(self, rows: NDArray[np.int64]) -> Tensor:
         """Weighted sum of the losses of ``rows`` at the mean."""
         first, multiclass = self.place.first, self.settings.multiclass
-        sums = torch.full((len(rows),), -float("inf") if multiclass else 0.0, dtype=torch.float64, device=first)
+        sums = torch.full(
+            (len(rows),), -float("inf") if multiclass else 0.0, dtype=torch.float64, device=first
+        )
         hits = torch.zeros(len(rows), dtype=torch.float64, device=first)
         for shard in self.shards:
             chosen = torch.as_tensor(rows, device=shard.device)
-            seen, truth = self.features[shard.device].rows(chosen), Truth.of(shard.Y, chosen[None], shard.width)
+            seen, truth = (
+                self.features[shard.device].rows(chosen),
+                Truth.of(shard.Y, chosen[None], shard.width),
+            )
             for labels in spans(shard.width, shard.chunk):
                 mean = shard.mean[:, labels].to(shard.device)
                 point = mean.to(self.compute, copy=True)
@@ -188,7 +237,9 @@ class TorchDescent:
                 if multiclass:
                     sums = torch.logaddexp(sums, torch.logsumexp(P, dim=1).double().to(first))
                 else:
-                    sums += torch.nn.functional.softplus(P).sum(dim=1, dtype=torch.float64).to(first)
+                    sums += (
+                        torch.nn.functional.softplus(P).sum(dim=1, dtype=torch.float64).to(first)
+                    )
         return self.w[first][torch.as_tensor(rows, device=first)] @ (sums - hits)
 
     def keep(self) -> None:
@@ -212,10 +263,14 @@ class TorchDescent:
                 getattr(shard, name).copy_(torch.as_tensor(array[:, shard.labels]))
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """Return the result on the first device, or in host memory when the device cannot hold it."""
+        """Return the result on the first device, or in host memory when the device cannot hold
+        it.
+        """
         home = self.shards[0].home if len(self.groups) > 1 else self.place.first
         c = self.shards[-1].labels.stop
-        weights = torch.empty((self.whitening.size, c), dtype=self.shards[0].best.dtype, device=home)
+        weights = torch.empty(
+            (self.whitening.size, c), dtype=self.shards[0].best.dtype, device=home
+        )
         bias = torch.empty(c, dtype=weights.dtype, device=home)
         for shard in self.shards:
             for labels in spans(shard.width, shard.chunk):
@@ -225,7 +280,9 @@ class TorchDescent:
         return weights, bias
 
     def _filled(self, kept: list[NDArray[np.int64] | None], device: torch.device) -> list[Any]:
-        """For each batch its features and the constant, padded with the column of zeros to an aligned number."""
+        """For each batch its features and the constant, padded with the column of zeros to an
+        aligned number.
+        """
         if kept[0] is None:
             return [None] * len(kept)
         fill = -(len(kept[0]) + 1) % ALIGNED if self.columns > self.constant + 1 else 0
@@ -247,7 +304,9 @@ class TorchDescent:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The rows of a step: features, features times each row's share of the weight, and which features these are."""
+    """The rows of a step: features, features times each row's share of the weight, and which
+    features these are.
+    """
 
     index: int
     seen: Tensor

@@ -1,4 +1,5 @@
-"""The passes of the logistic fit over large blocks on a device, each in one pass through memory by Triton.
+"""The passes of the logistic fit over large blocks on a device, each in one pass through memory by
+Triton.
 
 The plain torch form of each is the reference, and runs on the CPU or without Triton.
 """
@@ -13,7 +14,9 @@ Tensor = torch.Tensor
 
 
 def _fused(A: Tensor, weights: Tensor) -> Any:
-    """Return the kernels for ``A``, or None: they need a GPU, weights in float32 and row-major order."""
+    """Return the kernels for ``A``, or None: they need a GPU, weights in float32 and row-major
+    order.
+    """
     if not (A.is_cuda and weights.dtype == torch.float32 and A.stride(1) == 1 and has_triton()):
         return None
     from rembrandt.engines import triton_kernels
@@ -22,7 +25,9 @@ def _fused(A: Tensor, weights: Tensor) -> Any:
 
 
 def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
-    """Turn logits ``P`` without their bias into probabilities in place: sigmoid, or softmax with its normalizers."""
+    """Turn logits ``P`` without their bias into probabilities in place: sigmoid, or softmax with
+    its normalizers.
+    """
     if kernels := _fused(P, bias):
         kernels.probabilities_(P, bias, normalizers)
         return
@@ -42,7 +47,9 @@ def log_sums(P: Tensor, bias: Tensor) -> Tensor:
     return torch.logsumexp(P.to(bias.dtype) + bias, dim=1)
 
 
-def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype) -> Tensor:
+def ahead(
+    Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype
+) -> Tensor:
     """``Q + momentum · velocity`` on the rows ``kept``: the point of the gradient."""
     if kernels := _fused(Q, velocity):
         found: Tensor = kernels.ahead(Q, velocity, kept, momentum, dtype)
@@ -56,13 +63,16 @@ def advance_(
     Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
     momentum: float, penalty: Tensor | None, point: Tensor | None = None, constant: int = -1,
 ) -> None:  # fmt: skip
-    """Take the step of a batch in place: ``velocity``, then ``Q``, then the sum of iterates ``mean``.
+    """Take the step of a batch in place: ``velocity``, then ``Q``, then the sum of iterates
+    ``mean``.
 
-    ``penalty`` is the L2 penalty of each label; ``kept`` are the rows of the gradient. ``point`` is set to the point of
-    the next gradient, with a zero in the row ``constant``.
+    ``penalty`` is the L2 penalty of each label; ``kept`` are the rows of the gradient. ``point`` is
+    set to the point of the next gradient, with a zero in the row ``constant``.
     """
     if kernels := _fused(Q, velocity):
-        kernels.advance_(Q, velocity, mean, gradient, kept, step, momentum, penalty, point, constant)
+        kernels.advance_(
+            Q, velocity, mean, gradient, kept, step, momentum, penalty, point, constant
+        )
         return
     slope = gradient.to(Q.dtype)
     if penalty is not None:

@@ -8,9 +8,11 @@ from rembrandt.errors import MemoryEstimateError
 
 
 def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -> int:
-    """Call ``work`` for all of ``whole``, ``step`` at a time; after memory ran out, in steps of half the size.
+    """Call ``work`` for all of ``whole``, ``step`` at a time; after memory ran out, in steps of
+    half the size.
 
-    Return the last step size. ``work`` is called again for a slice that failed, so it must not leave partial results.
+    Return the last step size. ``work`` is called again for a slice that failed, so it must not
+    leave partial results.
     """
     start = whole.start
     while start < whole.stop:
@@ -24,7 +26,9 @@ def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -
         else:
             start = stop
             continue
-        if torch.cuda.is_available():  # here and not above: the exception would keep the blocks of `work` alive
+        if (
+            torch.cuda.is_available()
+        ):  # here and not above: the exception would keep the blocks of `work` alive
             torch.cuda.empty_cache()
     return step
 
@@ -36,6 +40,7 @@ def too_small(what: str) -> MemoryEstimateError:
         free, total = torch.cuda.mem_get_info()
         room = f" ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are free)"
     return MemoryEstimateError(
-        f"the device's memory{room} does not hold the smallest piece of {what}: use a smaller n_components or fewer "
+        f"the device's memory{room} does not hold the smallest piece of {what}: use a smaller "
+        "n_components or fewer "
         "n_random_features, another device, or device='cpu'."
     )

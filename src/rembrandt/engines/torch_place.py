@@ -34,10 +34,13 @@ SPARSE_ROWS = 1 << 18  # rows that are moved to the device at a time to be proje
 
 @dataclass(frozen=True)
 class TorchPlace(Place):
-    """One or more devices. Blocks are on the first; the labels of a decoder are shared among all."""
+    """One or more devices. Blocks are on the first; the labels of a decoder are shared among
+    all.
+    """
 
     devices: tuple[torch.device, ...]
-    # Of the decoder's products; sums and weights are in float32. None: bfloat16 on GPUs where there are many products.
+    # Of the decoder's products; sums and weights are in float32. None: bfloat16 on GPUs where there
+    # are many products.
     compute: torch.dtype | None = None
     on_host: ClassVar[bool] = False
 
@@ -54,7 +57,9 @@ class TorchPlace(Place):
         matmul = torch.backends.cuda.matmul
         before = matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction
         matmul.allow_tf32 = False  # with ten bits a Gram matrix is not definite
-        matmul.allow_bf16_reduced_precision_reduction = False  # sums of the decoder's products are in float32
+        matmul.allow_bf16_reduced_precision_reduction = (
+            False  # sums of the decoder's products are in float32
+        )
         try:
             yield
         except torch.OutOfMemoryError as error:
@@ -63,17 +68,29 @@ class TorchPlace(Place):
             matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction = before
 
     def asarray(self, x: Any) -> Tensor:
-        return tensor(x, self.first) if isinstance(x, np.ndarray) else torch.as_tensor(x, device=self.first)
+        return (
+            tensor(x, self.first)
+            if isinstance(x, np.ndarray)
+            else torch.as_tensor(x, device=self.first)
+        )
 
-    def _engine(self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, row_power: float) -> Engine:
-        return TorchEngine(rows[:], with_scaled_rows(Y, row_power), weights, devices=self.devices, constant=True)
+    def _engine(
+        self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, row_power: float
+    ) -> Engine:
+        return TorchEngine(
+            rows[:], with_scaled_rows(Y, row_power), weights, devices=self.devices, constant=True
+        )
 
     def project(self, rows: Rows, W: Tensor) -> Tensor:
         out = torch.empty((rows.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)
 
         def work(span: slice) -> None:
             X: Any = rows[span]
-            out[span] = self.times(X, W[:-1]) if is_sparse(X) else tensor(X, self.first).to(W.dtype) @ W[:-1]
+            out[span] = (
+                self.times(X, W[:-1])
+                if is_sparse(X)
+                else tensor(X, self.first).to(W.dtype) @ W[:-1]
+            )
             out[span] += W[-1]
 
         halving(work, slice(0, rows.shape[0]), SPARSE_ROWS, "a projection")
@@ -104,11 +121,14 @@ class TorchPlace(Place):
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         # Trees are fitted on the CPU. Without an embedding nothing is on the device.
-        on_host = super().check_memory(replace(shape, k=0, width=0, mapped=0, decoder="transpose"), independent)
+        on_host = super().check_memory(
+            replace(shape, k=0, width=0, mapped=0, decoder="transpose"), independent
+        )
         if shape.k == 0:
             return on_host
         shape = replace(shape, together=0)
-        # Independent labels take turns on a device that cannot hold them all; their weights are in host memory then.
+        # Independent labels take turns on a device that cannot hold them all; their weights are in
+        # host memory then.
         in_turns = independent and shape.decoder == "logistic"
         free = self.available()
         if in_turns and memory.estimate(shape)["decoder"] > free:
@@ -127,7 +147,8 @@ def torch_place(device: str) -> TorchPlace | None:
     kinds = {one.type for one in devices}
     if len(kinds) > 1:
         raise SettingsError(
-            f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'", "device"
+            f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'",
+            "device",
         )
     return TorchPlace(devices)
 
@@ -135,14 +156,17 @@ def torch_place(device: str) -> TorchPlace | None:
 def _device(name: str, given: str) -> torch.device:
     if re.fullmatch("(cpu|cuda)(:[0-9]+)?", name) is None:
         raise SettingsError(
-            f"device={given!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or 'auto'", "device"
+            f"device={given!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or "
+            "'auto'",
+            "device",
         )
     device = torch.device(name)
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SettingsError(
-            f"device={given!r} finds no GPU that torch {torch.__version__} can use: install torch with CUDA "
+            f"device={given!r} finds no GPU that torch {torch.__version__} can use: install torch "
+            "with CUDA "
             "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'",
             "device",
         )

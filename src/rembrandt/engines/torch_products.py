@@ -16,7 +16,9 @@ Tensor = torch.Tensor
 
 
 def tensor(x: NDArray[Any], device: torch.device) -> Tensor:
-    """Move ``x`` to a device; read-only arrays, such as mapped files, are copied because torch warns of them."""
+    """Move ``x`` to a device; read-only arrays, such as mapped files, are copied because torch
+    warns of them.
+    """
     x = np.ascontiguousarray(x)
     return torch.from_numpy(x if x.flags.writeable else x.copy()).to(device)
 
@@ -33,11 +35,17 @@ class Csr:
     @classmethod
     def of(cls, A: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> "Csr":
         index = np.int32 if max(A.nnz, A.shape[0], A.shape[1]) < 2**31 else np.int64
-        starts, columns = (tensor(x.astype(index, copy=False), device) for x in (A.indptr, A.indices))
-        return cls(starts, columns, tensor(A.data, device).to(dtype), (int(A.shape[0]), int(A.shape[1])))
+        starts, columns = (
+            tensor(x.astype(index, copy=False), device) for x in (A.indptr, A.indices)
+        )
+        return cls(
+            starts, columns, tensor(A.data, device).to(dtype), (int(A.shape[0]), int(A.shape[1]))
+        )
 
     def to(self, device: torch.device) -> "Csr":
-        return Csr(self.starts.to(device), self.columns.to(device), self.values.to(device), self.shape)
+        return Csr(
+            self.starts.to(device), self.columns.to(device), self.values.to(device), self.shape
+        )
 
     def row_of_entry(self) -> Tensor:
         rows = torch.arange(self.shape[0], device=self.starts.device, dtype=self.columns.dtype)
@@ -66,7 +74,9 @@ class Csr:
 
     @cached_property
     def split(self) -> Any:
-        """The matrix cut into pieces for `triton_spmm`, which is faster than the vendor's product."""
+        """The matrix cut into pieces for `triton_spmm`, which is faster than the vendor's
+        product.
+        """
         from rembrandt.engines.triton_spmm import SplitCsr
 
         return SplitCsr(self.starts, self.columns, self.values, self.shape[1])
@@ -75,7 +85,10 @@ class Csr:
         starts = self.starts[span.start : span.stop + 1]
         first, last = (int(x) for x in starts[[0, -1]].tolist())
         return Csr(
-            starts - first, self.columns[first:last], self.values[first:last], (span.stop - span.start, self.shape[1])
+            starts - first,
+            self.columns[first:last],
+            self.values[first:last],
+            (span.stop - span.start, self.shape[1]),
         )
 
     def dense(self, dtype: torch.dtype) -> Tensor:
@@ -95,13 +108,22 @@ class Csr:
         """``A Z`` in the precision of ``Z``."""
         if self.values.numel() == 0 or Z.shape[1] == 0:
             return torch.zeros((self.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
-        if Z.is_cuda and Z.dtype == torch.float32 and self.values.dtype == torch.float32 and has_triton():
+        if (
+            Z.is_cuda
+            and Z.dtype == torch.float32
+            and self.values.dtype == torch.float32
+            and has_triton()
+        ):
             found: Tensor = self.split @ Z
             return found
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
             warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
             matrix = torch.sparse_csr_tensor(
-                self.starts, self.columns, self.values.to(Z.dtype), size=self.shape, check_invariants=False
+                self.starts,
+                self.columns,
+                self.values.to(Z.dtype),
+                size=self.shape,
+                check_invariants=False,
             )
         return matrix @ Z

@@ -1,7 +1,7 @@
 """The best labels of every row on a device.
 
-On a GPU the scores of all labels are computed in bfloat16, which has three significant digits. The few labels that may
-be among the best are then scored again in full precision.
+On a GPU the scores of all labels are computed in bfloat16, which has three significant digits. The
+few labels that may be among the best are then scored again in full precision.
 """
 
 from typing import Any
@@ -36,7 +36,9 @@ class TorchRanker:
     def top(
         self, rows: ScoredRows, k: int, allowed: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the ``k`` best labels of every row and their scores, best first, ties by label index."""
+        """Return the ``k`` best labels of every row and their scores, best first, ties by label
+        index.
+        """
         weights, bias, H = self.weights, self.bias, rows.H
         if allowed is not None:
             chosen = torch.as_tensor(allowed, device=bias.device)
@@ -51,15 +53,27 @@ class TorchRanker:
             if self.rough is None or self.by_label is None or allowed is not None or k > GROUP:
                 labels[span], scores[span] = self._best(Phi, weights, bias, width)
             else:
-                candidates, _ = self._best(Phi.to(self.rough.dtype), self.rough, bias, min(c, 4 * width + 16))
-                labels[span], scores[span] = _scored_again(Phi, self.by_label, bias, candidates, width)
+                candidates, _ = self._best(
+                    Phi.to(self.rough.dtype), self.rough, bias, min(c, 4 * width + 16)
+                )
+                labels[span], scores[span] = _scored_again(
+                    Phi, self.by_label, bias, candidates, width
+                )
 
         if width:
             halving(work, slice(0, n), max(1, SCORES // min(c, LABELS)), "the scores")
         found = labels.cpu().numpy()
-        found = found if allowed is None else np.where(found < 0, -1, allowed[found]) if width else found
+        found = (
+            found
+            if allowed is None
+            else np.where(found < 0, -1, allowed[found])
+            if width
+            else found
+        )
         short = ((0, 0), (0, k - width))
-        return np.pad(found, short, constant_values=-1), np.pad(scores.cpu().numpy(), short, constant_values=-np.inf)
+        return np.pad(found, short, constant_values=-1), np.pad(
+            scores.cpu().numpy(), short, constant_values=-np.inf
+        )
 
     def _best(self, Phi: Tensor, weights: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` best labels, by blocks of them that come in the order of labels."""
@@ -74,9 +88,13 @@ class TorchRanker:
         return torch.gather(labels, 1, at), torch.gather(scores, 1, at)
 
 
-def _scored_again(Phi: Tensor, by_label: Tensor, bias: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _scored_again(
+    Phi: Tensor, by_label: Tensor, bias: Tensor, candidates: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
     """The ``k`` best of the candidates by their scores in full precision."""
-    candidates = candidates.sort(dim=1).values  # in the order of labels, which decides between equals
+    candidates = candidates.sort(
+        dim=1
+    ).values  # in the order of labels, which decides between equals
     known = candidates.clamp(min=0)
     scores = (by_label[known] @ Phi[:, :, None])[:, :, 0] + bias[known]
     scores = torch.where((candidates < 0) | torch.isnan(scores), -float("inf"), scores)
@@ -86,23 +104,28 @@ def _scored_again(Phi: Tensor, by_label: Tensor, bias: Tensor, candidates: Tenso
 
 
 def top_k(scores: Tensor, k: int, group: int = GROUP) -> tuple[Tensor, Tensor]:
-    """The k best columns of every row and their scores, exactly: best first, the lower column among equals.
+    """The k best columns of every row and their scores, exactly: best first, the lower column among
+    equals.
 
-    Every one of them is in one of the k groups with the best maxima: a label of another group has at least k before it.
-    NaN and -inf mean "no prediction" and end a row as column -1.
+    Every one of them is in one of the k groups with the best maxima: a label of another group has
+    at least k before it. NaN and -inf mean "no prediction" and end a row as column -1.
     """
     n, c = scores.shape
     columns: Tensor | None = None
     if c > 4 * group * k:
         short = -c % group
-        padded = torch.nn.functional.pad(scores, (0, short), value=-float("inf")) if short else scores
+        padded = (
+            torch.nn.functional.pad(scores, (0, short), value=-float("inf")) if short else scores
+        )
         groups = padded.view(n, -1, group)
         tops = groups.amax(dim=2)
         if torch.isnan(tops).any():  # it hides what else is in its group
             groups = torch.where(torch.isnan(groups), -float("inf"), groups)
             tops = groups.amax(dim=2)
         chosen = _best_keys(tops, k).sort(dim=1).values
-        columns = (chosen[:, :, None] * group + torch.arange(group, device=scores.device)).view(n, -1)
+        columns = (chosen[:, :, None] * group + torch.arange(group, device=scores.device)).view(
+            n, -1
+        )
         scores = torch.gather(groups, 1, chosen[:, :, None].expand(-1, -1, group)).view(n, -1)
     scores = torch.where(torch.isnan(scores), -float("inf"), scores)
     found = _best_keys(scores, k)
@@ -112,7 +135,9 @@ def top_k(scores: Tensor, k: int, group: int = GROUP) -> tuple[Tensor, Tensor]:
 
 
 def _best_keys(values: Tensor, k: int) -> Tensor:
-    """Positions of the k largest of each row, the first among equals: value and position in one whole number."""
+    """Positions of the k largest of each row, the first among equals: value and position in one
+    whole number.
+    """
     k = min(k, values.shape[1])
     if values.dtype == torch.float64:
         return torch.sort(values, dim=1, descending=True, stable=True).indices[:, :k]

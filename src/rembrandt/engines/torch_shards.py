@@ -1,4 +1,6 @@
-"""The state of a logistic fit on devices: features of rows, true labels of batches, weights of labels."""
+"""The state of a logistic fit on devices: features of rows, true labels of batches, weights of
+labels.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +20,26 @@ ROWS = 1 << 16  # rows mapped at a time
 
 
 class Features:
-    """Whitened features on a device, padded with columns of zeros; computed on access when they do not fit."""
+    """Whitened features on a device, padded with columns of zeros; computed on access when they do
+    not fit.
+    """
 
     def __init__(
-        self, whitening: Whitening, H: Tensor, dtype: torch.dtype, columns: int, device: torch.device, stored: bool
+        self,
+        whitening: Whitening,
+        H: Tensor,
+        dtype: torch.dtype,
+        columns: int,
+        device: torch.device,
+        stored: bool,
     ) -> None:
-        self.whitening, self.H, self.dtype, self.columns, self.device = whitening, H, dtype, columns, device
+        self.whitening, self.H, self.dtype, self.columns, self.device = (
+            whitening,
+            H,
+            dtype,
+            columns,
+            device,
+        )
         self.F: Tensor | None = None
         if stored:
             self.F = torch.zeros((H.shape[0], columns), dtype=dtype, device=device)
@@ -34,7 +50,9 @@ class Features:
         if self.F is not None:
             return self.F[index]
         seen = torch.zeros((len(index), self.columns), dtype=self.dtype, device=self.device)
-        seen[:, : self.whitening.size + 1] = self.whitening(self.H[index.to(self.H.device)]).to(self.device, self.dtype)
+        seen[:, : self.whitening.size + 1] = self.whitening(self.H[index.to(self.H.device)]).to(
+            self.device, self.dtype
+        )
         return seen
 
 
@@ -48,12 +66,16 @@ class Truth:
 
     @classmethod
     def of(cls, Y: tuple[Tensor, Tensor], order: Tensor, width: int) -> "Truth":
-        """Pairs for the batches in the rows of ``order``; ``Y`` are the row starts and columns of a CSR matrix."""
+        """Pairs for the batches in the rows of ``order``; ``Y`` are the row starts and columns of a
+        CSR matrix.
+        """
         starts, columns = Y
         rows, device = order.reshape(-1), order.device
         counts = starts[rows + 1] - starts[rows]
         total = int(counts.sum())
-        entry = torch.repeat_interleave(torch.arange(len(rows), device=device), counts, output_size=total)
+        entry = torch.repeat_interleave(
+            torch.arange(len(rows), device=device), counts, output_size=total
+        )
         before = torch.cumsum(counts, 0) - counts
         labels = columns[torch.arange(total, device=device) - before[entry] + starts[rows[entry]]]
         keys, at = torch.sort(entry // order.shape[1] * width + labels)
@@ -66,7 +88,9 @@ class Truth:
         )
 
     def within(self, batch: int, labels: slice) -> tuple[Tensor, Tensor]:
-        """Pairs of a batch within ``labels``, relative to its start, which is a multiple of the grain."""
+        """Pairs of a batch within ``labels``, relative to its start, which is a multiple of the
+        grain.
+        """
         cuts = self.cuts[batch]
         pairs = slice(cuts[labels.start // GRAIN], cuts[-(-labels.stop // GRAIN)])
         return self.rows[pairs], self.labels[pairs] - labels.start
@@ -79,7 +103,8 @@ def _index(x: NDArray[Any], device: torch.device) -> Tensor:
 class Shard:
     """The labels of one device: their weights, velocities, the mean of an epoch and the best mean.
 
-    Between epochs they are at ``home``: the device, or host memory when the device cannot hold all shards.
+    Between epochs they are at ``home``: the device, or host memory when the device cannot hold all
+    shards.
     """
 
     def __init__(
@@ -97,7 +122,12 @@ class Shard:
         self.width = labels.stop - labels.start
         own = Y[:, labels] if self.width < Y.shape[1] else Y
         self.Y = _index(own.indptr, device), _index(own.indices, device)
-        self.Q, self.velocity, self.mean, self.best = start, torch.zeros_like(start), start.clone(), start.clone()
+        self.Q, self.velocity, self.mean, self.best = (
+            start,
+            torch.zeros_like(start),
+            start.clone(),
+            start.clone(),
+        )
         self.longest = torch.as_tensor(longest[labels], dtype=start.dtype, device=device)
         self.curvature = torch.as_tensor(curvature[labels], dtype=start.dtype, device=device)
         self.truth: Truth | None = None
@@ -109,10 +139,14 @@ class Shard:
         self.truth = Truth.of(self.Y, order, self.width)
         self.step = scale * self.longest
         self.Q, self.velocity = self.Q.to(self.device), self.velocity.to(self.device)
-        self.mean = self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
+        self.mean = (
+            self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
+        )
 
     def end(self, steps: int) -> None:
         """End an epoch: move home."""
         self.mean /= steps
-        self.Q, self.velocity, self.mean = (x.to(self.home) for x in (self.Q, self.velocity, self.mean))
+        self.Q, self.velocity, self.mean = (
+            x.to(self.home) for x in (self.Q, self.velocity, self.mean)
+        )
         self.truth = self.point = None

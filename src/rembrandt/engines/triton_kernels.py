@@ -10,7 +10,9 @@ BLOCK = 2048  # columns of a row per program
 
 
 @triton.jit
-def _probabilities(P, bias, normalizers, columns, stride, SOFTMAX: tl.constexpr, BLOCK: tl.constexpr):
+def _probabilities(
+    P, bias, normalizers, columns, stride, SOFTMAX: tl.constexpr, BLOCK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < columns
@@ -40,7 +42,9 @@ def _log_sums(P, bias, out, columns, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _ahead(Q, V, kept, out, momentum, columns, stride, out_stride, KEPT: tl.constexpr, BLOCK: tl.constexpr):
+def _ahead(
+    Q, V, kept, out, momentum, columns, stride, out_stride, KEPT: tl.constexpr, BLOCK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < columns
@@ -94,11 +98,24 @@ def log_sums(P: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
-def ahead(Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype) -> Tensor:
-    out = torch.empty((Q.shape[0] if kept is None else len(kept), Q.shape[1]), dtype=dtype, device=Q.device)
+def ahead(
+    Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype
+) -> Tensor:
+    out = torch.empty(
+        (Q.shape[0] if kept is None else len(kept), Q.shape[1]), dtype=dtype, device=Q.device
+    )
     chosen = Q if kept is None else kept
     _ahead[_grid(out)](
-        Q, velocity, chosen, out, momentum, Q.shape[1], Q.stride(0), out.stride(0), kept is not None, BLOCK
+        Q,
+        velocity,
+        chosen,
+        out,
+        momentum,
+        Q.shape[1],
+        Q.stride(0),
+        out.stride(0),
+        kept is not None,
+        BLOCK,
     )
     return out
 
@@ -114,7 +131,8 @@ def advance_(
     _advance[_grid(Q)](
         Q, velocity, mean, gradient, place, step, step if penalty is None else penalty, momentum,
         Q.shape[1], Q.stride(0), gradient.stride(0), step if point is None else point,
-        0 if point is None else point.stride(0), constant, kept is not None, penalty is not None, point is not None,
+        0 if point is None else point.stride(0), constant,
+        kept is not None, penalty is not None, point is not None,
         BLOCK,
     )  # fmt: skip
 

@@ -1,10 +1,12 @@
-"""Sparse × dense on a GPU, faster than the vendor's product for many columns and rows of uneven length.
+"""Sparse × dense on a GPU, faster than the vendor's product for many columns and rows of uneven
+length.
 
-Word counts have rows of a few non-zeros and, in the transpose, rows of a million (a frequent word's). Every row is cut
-into pieces of at most ``PIECE`` non-zeros, one program multiplies one piece, and rows of several pieces are summed from
-a buffer in a second launch: without atomics, so that the bits are reproducible. A product is bound by the dense rows
-that it gathers; with 520 columns on data of LSHTC's shape the two products take 18 and 34 ms on an H200 (cuSPARSE: 26
-and 56), the second at 3.9 TB/s.
+Word counts have rows of a few non-zeros and, in the transpose, rows of a million (a frequent
+word's). Every row is cut into pieces of at most ``PIECE`` non-zeros, one program multiplies one
+piece, and rows of several pieces are summed from a buffer in a second launch: without atomics, so
+that the bits are reproducible. A product is bound by the dense rows that it gathers; with 520
+columns on data of LSHTC's shape the two products take 18 and 34 ms on an H200 (cuSPARSE: 26 and
+56), the second at 3.9 TB/s.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,14 @@ import triton.language as tl
 
 PIECE = 1024  # non-zeros per program
 WIDE = (256, 1, 4)  # columns of a program, its warps, and the dense rows that it has in flight
-REST = ((8, 1, 64), (16, 1, 32), (32, 1, 16), (64, 1, 8), (128, 1, 4), WIDE)  # for the remaining columns
+REST = (
+    (8, 1, 64),
+    (16, 1, 32),
+    (32, 1, 16),
+    (64, 1, 8),
+    (128, 1, 4),
+    WIDE,
+)  # for the remaining columns
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,9 @@ class Pieces:
 class SplitCsr:
     """A CSR matrix with its rows cut into pieces, ready to multiply."""
 
-    def __init__(self, indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n_columns: int) -> None:
+    def __init__(
+        self, indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n_columns: int
+    ) -> None:
         self.shape = (len(indptr) - 1, n_columns)
         self.indices, self.values = indices, values
         indptr = indptr.long()
@@ -58,7 +69,9 @@ class SplitCsr:
             _add_pieces(self.sums, part[:, columns], out[:, columns], plan)
         return out
 
-    def _launch(self, pieces: Pieces, Z: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]) -> None:
+    def _launch(
+        self, pieces: Pieces, Z: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]
+    ) -> None:
         block, warps, flight = plan
         if len(pieces) and Z.shape[1]:
             _multiply[(len(pieces), triton.cdiv(Z.shape[1], block))](
@@ -71,7 +84,9 @@ class SplitCsr:
 
 
 def column_plans(width: int) -> list[tuple[slice, tuple[int, int, int]]]:
-    """Cut the columns into launches that leave few lanes idle: 256 at a time, then the rest at once."""
+    """Cut the columns into launches that leave few lanes idle: 256 at a time, then the rest at
+    once.
+    """
     wide = width // WIDE[0] * WIDE[0]
     plans = [(slice(0, wide), WIDE)] if wide else []
     if width > wide:
@@ -79,11 +94,22 @@ def column_plans(width: int) -> list[tuple[slice, tuple[int, int, int]]]:
     return plans
 
 
-def _add_pieces(sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]) -> None:
+def _add_pieces(
+    sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]
+) -> None:
     block, warps, _ = plan
     if len(sums) and part.shape[1]:
         _sum_pieces[(len(sums), triton.cdiv(part.shape[1], block))](
-            *(sums.rows, sums.starts, sums.ends, part, out, part.stride(0), out.stride(0), part.shape[1]),
+            *(
+                sums.rows,
+                sums.starts,
+                sums.ends,
+                part,
+                out,
+                part.stride(0),
+                out.stride(0),
+                part.shape[1],
+            ),
             BLOCK=block,
             num_warps=warps,
         )

@@ -1,4 +1,6 @@
-"""Whitened features: the fixed second-order matrix of the logistic fit, applied to the rows once."""
+"""Whitened features: the fixed second-order matrix of the logistic fit, applied to the rows
+once.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +29,14 @@ class Whitening:
         covariance = moments.gram / moments.total
         level = max(floor * float(xp.linalg.trace(covariance)) / D, 1e-12)
         covariance = covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device)
-        T = inverse_of_lower(xp.linalg.cholesky(covariance)).T  # TTᵀ is the inverse of the covariance
-        return cls(xp.astype(moments.mean, dtype), xp.asarray(xp.astype(T, dtype), copy=True), moments.fourier)
+        T = inverse_of_lower(
+            xp.linalg.cholesky(covariance)
+        ).T  # TTᵀ is the inverse of the covariance
+        return cls(
+            xp.astype(moments.mean, dtype),
+            xp.asarray(xp.astype(T, dtype), copy=True),
+            moments.fourier,
+        )
 
     @property
     def size(self) -> int:

@@ -35,7 +35,9 @@ class Estimator(BaseEstimator):
         """Validate features and return them as a CSR matrix or an array in memory."""
         if is_blocks(X):
             if self._joined is None:
-                raise DataError("X has several blocks of features, but the model was fitted to one matrix")
+                raise DataError(
+                    "X has several blocks of features, but the model was fitted to one matrix"
+                )
             X = self._joined(X)
         if is_rows(X):
             X = X[:]  # predictions are as large as the data anyway
@@ -46,14 +48,20 @@ class Estimator(BaseEstimator):
         """Check features, targets and weights against each other."""
         n = X.shape[0]
         if n != targets.Y.shape[0]:
-            raise DataError(f"X has {n} rows and y has {targets.Y.shape[0]}; give one entry of y for each row")
+            raise DataError(
+                f"X has {n} rows and y has {targets.Y.shape[0]}; give one entry of y for each row"
+            )
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, sparse.csr_array((n, 1)), dtype=np.float64)
+            weights = _check_sample_weight(
+                sample_weight, sparse.csr_array((n, 1)), dtype=np.float64
+            )
             if (weights < 0).any():
                 raise DataError("sample_weight has negative entries; weights must not be negative")
         if targets.Y.nnz == 0:
-            raise DataError("no example has a label, so there is nothing to learn; give labels for some rows")
+            raise DataError(
+                "no example has a label, so there is nothing to learn; give labels for some rows"
+            )
         return Examples(X, as_csr(targets.Y), targets.classes, targets.multiclass, weights)
 
 

@@ -33,10 +33,11 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     n_components : int or "auto", default=50
         Rank of the embedding. "auto" keeps the directions that hold 99.5 % of the spectrum.
     method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
-        What is embedded: predictable labels, features, labels alone, nothing (random vectors), or whitened predictable
-        labels.
+        What is embedded: predictable labels, features, labels alone, nothing (random vectors), or
+        whitened predictable labels.
     ridge : float, default=1.0
-        Strength of the regression of labels on features, relative to the mean squared length of a feature.
+        Strength of the regression of labels on features, relative to the mean squared length of a
+        feature.
     n_oversamples : int, default=20
         Additional columns of the randomized eigensolver.
     n_iter : int, default=1
@@ -48,39 +49,43 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     max_iter : int, default=30
         Maximum number of conjugate gradient iterations.
     center : bool, default=False
-        Subtract the means of features and labels instead of appending a constant feature. Sparse data stays sparse.
-        For features with a large mean, and for principal label spaces as Tai & Lin define them.
+        Subtract the means of features and labels instead of appending a constant feature. Sparse
+        data stays sparse. For features with a large mean, and for principal label spaces as Tai &
+        Lin define them.
     label_power : float or "auto", default=0.0
-        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided before the labels are
-        embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better. "auto" chooses among them by how well a
-        ridge decoder ranks the labels of rows that are held out for it.
+        Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided
+        before the labels are embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
+        "auto" chooses among them by how well a ridge decoder ranks the labels of rows that are held
+        out for it.
     row_power : float or "auto", default=0.0
-        The same for an example's number of labels: ½ keeps examples with many labels from dominating the embedding.
-        "auto" chooses 0 or ½.
+        The same for an example's number of labels: ½ keeps examples with many labels from
+        dominating the embedding. "auto" chooses 0 or ½.
     label_ridge : float, default=None
-        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared length of a label; None
-        is ``ridge``. Near 0 rare labels count as much as frequent ones.
+        Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared
+        length of a label; None is ``ridge``. Near 0 rare labels count as much as frequent ones.
     projection_ridge : float, default=None
         Ridge of the projection of the features on the finished embedding; None is ``ridge``.
     regressor : object, default=None
-        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted ``n_iter + 2``
-        times.
+        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted
+        ``n_iter + 2`` times.
     random_state : int, RandomState instance or None, default=None
         Seed of the random start.
     verbose : int, default=0
         Show progress when positive.
     device : str, default="cpu"
-        "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU where there is one.
+        "cpu"; a GPU through torch, "cuda" or "cuda:1"; several, "cuda:0,cuda:1"; or "auto", a GPU
+        where there is one.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,)
         Names of the labels.
     embedding_ : ndarray of shape (n_labels, n_components)
-        A vector for each label; of scaled labels where ``label_power`` or ``row_power`` is positive.
+        A vector for each label; of scaled labels where ``label_power`` or ``row_power`` is
+        positive.
     singular_values_ : ndarray of shape (n_components,)
-        Strength of each direction: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the projection on the
-        features.
+        Strength of each direction: for "rembrandt" the top eigenvalues of ``YᵀΠY``, with Π the
+        projection on the features.
     projection_ : ndarray of shape (n_features + 1, n_components)
         Projection of the features; the last row belongs to the constant feature.
     regressor_ : object or None
@@ -102,13 +107,15 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     References
     ----------
-    P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear Algebra, ECML 2015.
+    P. Mineiro and N. Karampatziakis, Fast Label Embeddings via Randomized Linear
+    Algebra, ECML 2015.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.eye(6)
-    >>> embedder = LabelEmbedder(n_components=2, random_state=0).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> y = ["a", "a", "b", "b", "c", "c"]
+    >>> embedder = LabelEmbedder(n_components=2, random_state=0).fit(X, y)
     >>> embedder.embedding_.shape
     (3, 2)
     """
@@ -184,14 +191,18 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         self.projection_ = as_numpy(embedded.projection)
         self.regressor_ = embedded.regressor
         self.rank_reason_ = e.rank_reason
-        self.label_power_, self.row_power_ = recipe.embedding.label_power, recipe.embedding.row_power
+        self.label_power_, self.row_power_ = (
+            recipe.embedding.label_power,
+            recipe.embedding.row_power,
+        )
         self.residual_ = e.residual
         self.n_iter_ = e.iterations
         self._n_features_out = self.projection_.shape[1]
         return self
 
     def transform(self, X: Any) -> Array:
-        """Project rows on the embedding: their predicted ``YV``, of scaled labels where they were scaled.
+        """Project rows on the embedding: their predicted ``YV``, of scaled labels where they were
+        scaled.
 
         Parameters
         ----------
@@ -209,7 +220,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         return as_numpy(place.project(as_rows(rows), place.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
-        """Return this embedding at a smaller rank; its columns are nested, so nothing is fitted again.
+        """Return this embedding at a smaller rank; its columns are nested, so nothing is fitted
+        again.
 
         Parameters
         ----------
@@ -226,7 +238,9 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
             message = f"n_components={n_components} must be from 1 to {rank}, the rank of the fit"
             raise SettingsError(message, "n_components")
         smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
-        smaller.__dict__ |= {name: value for name, value in vars(self).items() if name not in smaller.__dict__}
+        smaller.__dict__ |= {
+            name: value for name, value in vars(self).items() if name not in smaller.__dict__
+        }
         smaller.embedding_ = self.embedding_[:, :n_components]
         smaller.singular_values_ = self.singular_values_[:n_components]
         smaller.projection_ = self.projection_[:, :n_components]
@@ -234,7 +248,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         return smaller
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, n_probes: int = 10) -> Certificate:
-        """Measure how exact the embedding is for the data it was fitted on; costs about one pass over it.
+        """Measure how exact the embedding is for the data it was fitted on; costs about one pass
+        over it.
 
         Parameters
         ----------
@@ -254,7 +269,9 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """
         check_is_fitted(self)
         if self.regressor_ is not None:
-            raise SettingsError("a certificate needs a linear regression; fit with regressor=None", "regressor")
+            raise SettingsError(
+                "a certificate needs a linear regression; fit with regressor=None", "regressor"
+            )
         data: Examples = self._examples(as_rows(self._matrix(X)), read_targets(y), sample_weight)
         place = place_for(self.device, data.X)
         used = data.X.used_columns()
@@ -262,7 +279,9 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
-        recipe = self._recipe().with_embedding(label_power=self.label_power_, row_power=self.row_power_)
+        recipe = self._recipe().with_embedding(
+            label_power=self.label_power_, row_power=self.row_power_
+        )
         with place.session():
             engine = place.engine(rows, data.Y, data.weights, recipe.embedding)
             return certificate(engine, recipe, vectors, self.singular_values_, n_probes)
@@ -274,7 +293,9 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         own = {f.name: given[f.name] for f in fields(EmbeddingSettings) if f.name in given}
         settings = EmbeddingSettings(leave_out=0.0, **own)
         shared = {name: given[name] for name in ("n_components", "method", "ridge", "regressor")}
-        return Recipe(**shared, decoder="transpose", embedding=settings, seed=seed_of(self.random_state))
+        return Recipe(
+            **shared, decoder="transpose", embedding=settings, seed=seed_of(self.random_state)
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -27,7 +27,9 @@ def _check_list(X: Any) -> None:
         raise DataError("X is empty; give at least one example")
     if isinstance(X, list) and len(X) > 1 and any(getattr(x, "ndim", 0) == 2 for x in X):
         if any(not isinstance(x, str) and is_text(x) for x in X):
-            raise DataError("X is a list of blocks of features; give them as a tuple: (texts, vectors)")
+            raise DataError(
+                "X is a list of blocks of features; give them as a tuple: (texts, vectors)"
+            )
     elif any(isinstance(x, str) for x in X):
         _check_texts(X)
 
@@ -35,7 +37,11 @@ def _check_list(X: Any) -> None:
 def _check_frame(X: Any) -> None:
     texts = [str(name) for name, kind in zip(X.columns, X.dtypes, strict=True) if _holds_text(kind)]
     if texts:
-        remedy = f"give that column, X[{texts[0]!r}]" if len(texts) == 1 else "join them into one text for each row"
+        remedy = (
+            f"give that column, X[{texts[0]!r}]"
+            if len(texts) == 1
+            else "join them into one text for each row"
+        )
         raise DataError(f"X is a data frame with texts in {', '.join(map(repr, texts))}; {remedy}")
 
 
@@ -48,10 +54,14 @@ def _check_texts(X: Any) -> None:
     wrong = next(((row, x) for row, x in enumerate(X) if is_missing(x)), None)
     if wrong is not None and any(isinstance(x, str) for x in X):
         fill = "X.fillna('')" if hasattr(X, "fillna") else "''"
-        raise DataError(f"row {wrong[0]} of X is {wrong[1]}, not text; replace missing texts by {fill}")
+        raise DataError(
+            f"row {wrong[0]} of X is {wrong[1]}, not text; replace missing texts by {fill}"
+        )
     other = next((row for row, x in enumerate(X) if not isinstance(x, str)), None)
     if other is not None and any(isinstance(x, str) for x in X):
-        raise DataError(f"row {other} of X is {type(list(X)[other]).__name__}, not text; convert it to str")
+        raise DataError(
+            f"row {other} of X is {type(list(X)[other]).__name__}, not text; convert it to str"
+        )
 
 
 def index_of(X: Any) -> Any:

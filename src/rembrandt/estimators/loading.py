@@ -18,12 +18,16 @@ from rembrandt.storage.arrays import positive
 
 
 def load(
-    path: str | Path, verify: bool = True, device: str = "cpu", require_signature: str | bytes | None = None
+    path: str | Path,
+    verify: bool = True,
+    device: str = "cpu",
+    require_signature: str | bytes | None = None,
 ) -> RembrandtClassifier:
     """Load a classifier from the folder it was saved in.
 
-    The folder is not trusted: every array is checked, and nothing in it is run. Checksums find damage. They do not show
-    who made the model, because anybody can recompute them; a signature does.
+    The folder is not trusted: every array is checked, and nothing in it is run. Checksums find
+    damage. They do not show who made the model, because anybody can recompute them; a signature
+    does.
 
     Parameters
     ----------
@@ -41,7 +45,10 @@ def load(
     RembrandtClassifier
     """
     place_for(device)
-    saved = os.path.realpath(path), version(Path(path))  # before it is read: if it is replaced then, `save` refuses
+    saved = (
+        os.path.realpath(path),
+        version(Path(path)),
+    )  # before it is read: if it is replaced then, `save` refuses
     model, facts = load_model(path, verify, require_signature)
     with folder_errors(path):
         classifier = _classifier(model, facts, device)

@@ -26,8 +26,8 @@ class NamedPrediction(Prediction):
         Parameters
         ----------
         label_names : mapping of labels to names, or iterable of names
-            Names by label, or one for each of ``classes_``: strings, or tuples of a name and a description. Labels
-            that are not in a mapping are shown as they are.
+            Names by label, or one for each of ``classes_``: strings, or tuples of a name and a
+            description. Labels that are not in a mapping are shown as they are.
 
         Returns
         -------
@@ -53,20 +53,28 @@ class NamedPrediction(Prediction):
         return self._given(self.model_.descriptions)
 
     def _given(self, texts: list[str] | None) -> dict[Any, str]:
-        return {label: text for label, text in zip(self.classes_.tolist(), texts or (), strict=False) if text}
+        return {
+            label: text
+            for label, text in zip(self.classes_.tolist(), texts or (), strict=False)
+            if text
+        }
 
     def describe(self) -> dict[str, Any]:
-        """Describe the fitted model: training data, what was chosen and why, quality, size of its parts, use.
+        """Describe the fitted model: training data, what was chosen and why, quality, size of its
+        parts, use.
 
         Returns
         -------
         dict
-            JSON values; sections have ``words``, a sentence for people. The command is ``rembrandt info``.
+            JSON values; sections have ``words``, a sentence for people. The command is ``rembrandt
+            info``.
         """
         check_is_fitted(self, "model_")
         return dict(describe(self.model_, self.selection_, self.extra_))
 
-    def predict_labels(self, X: Any, k: int | None = None, min_probability: float | None = None) -> Any:
+    def predict_labels(
+        self, X: Any, k: int | None = None, min_probability: float | None = None
+    ) -> Any:
         """Predict the labels of each row by name: those that `predict` gives, best first.
 
         Parameters
@@ -81,11 +89,16 @@ class NamedPrediction(Prediction):
         Returns
         -------
         list of lists, or Series of lists with the index of X
-            Names of labels, where they have names, else labels. A text without a known word has none.
+            Names of labels, where they have names, else labels. A text without a known word has
+            none.
         """
         labels, _ = predicted_sets(self.device_model(), self.rows(X), min_probability, k)
         index, known = self.model_.labels, self.classes_.tolist()
-        shown = known if index.titles is None else [index.titles[i] or label for i, label in enumerate(known)]
+        shown = (
+            known
+            if index.titles is None
+            else [index.titles[i] or label for i, label in enumerate(known)]
+        )
         found = [[shown[i] for i in row if i >= 0][:k] for row in labels.tolist()]
         if index_of(X) is None:
             return found
@@ -94,9 +107,14 @@ class NamedPrediction(Prediction):
         return pd.Series(found, index=index_of(X), dtype=object)
 
     def predict_frame(
-        self, X: Any, k: int = 5, include: Iterable[Any] | None = None, exclude: Iterable[Any] | None = None
+        self,
+        X: Any,
+        k: int = 5,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
     ) -> Any:
-        """Predict the ``k`` best labels of each row as a pandas data frame with a row for each label.
+        """Predict the ``k`` best labels of each row as a pandas data frame with a row for each
+        label.
 
         Parameters
         ----------
@@ -110,7 +128,8 @@ class NamedPrediction(Prediction):
         Returns
         -------
         DataFrame
-            Columns ``label``, ``name``, ``probability`` and ``rank``, with the index of X or the number of the row.
+            Columns ``label``, ``name``, ``probability`` and ``rank``, with the index of X or the
+            number of the row.
         """
         import pandas as pd
 

@@ -41,7 +41,8 @@ class Prediction(ClassifierMixin, Estimator):
     _on_device: Any
 
     def predict(self, X: Any) -> Any:
-        """Predict the class of each row or, with several labels a row, those whose probability reaches the threshold.
+        """Predict the class of each row or, with several labels a row, those whose probability
+        reaches the threshold.
 
         Parameters
         ----------
@@ -57,7 +58,9 @@ class Prediction(ClassifierMixin, Estimator):
         if self.model_.multiclass:
             if blank := int(is_blank(model, X).sum()):
                 found = f"{blank:,} of {X.shape[0]:,} texts have no word of the model"
-                message = f"{found}, and get the class of an empty text; predict_labels leaves them empty"
+                message = (
+                    f"{found}, and get the class of an empty text; predict_labels leaves them empty"
+                )
                 warnings.warn(RembrandtWarning(message), stacklevel=2)
             return self.classes_[model.top_k(X, 1)[0][:, 0]]
         labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
@@ -85,18 +88,19 @@ class Prediction(ClassifierMixin, Estimator):
         exclude : iterable of labels, default=None
             Never predict these labels.
         tail : bool or (float, float), default=False
-            Rank by probability × inverse propensity, which is then the score: rare labels come first where they are
-            nearly as likely as common ones. A pair sets the constants (A, B) of the propensities, (0.55, 1.5) by
-            default.
+            Rank by probability × inverse propensity, which is then the score: rare labels come
+            first where they are nearly as likely as common ones. A pair sets the constants (A, B)
+            of the propensities, (0.55, 1.5) by default.
         shortlist : int or bool, default=False
-            Number of labels that are scored for each row, from the most promising clusters of labels; True scores one
-            in forty, at least 1,000. Much faster from 100,000 labels on; a label of the best ``k`` may be missed.
+            Number of labels that are scored for each row, from the most promising clusters of
+            labels; True scores one in forty, at least 1,000. Much faster from 100,000 labels on; a
+            label of the best ``k`` may be missed.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Labels, best first; at most as many columns as there are labels. A text without a known word has no labels:
-            None in all columns.
+            Labels, best first; at most as many columns as there are labels. A text without a known
+            word has no labels: None in all columns.
         scores : ndarray of shape (n_samples, k)
             Their probabilities; 0 where there is no label.
         """
@@ -119,10 +123,13 @@ class Prediction(ClassifierMixin, Estimator):
         X = self.rows(X)
         with bars(self.verbose > 0) as report:
             model = self.device_model(shortlist, report)
-            return ranked_labels(model, X, k, self.allowed_columns(include, exclude), worth_of(model, tail), report)
+            return ranked_labels(
+                model, X, k, self.allowed_columns(include, exclude), worth_of(model, tail), report
+            )
 
     def build_shortlist(self, report: Report = silent) -> Self:
-        """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first use.
+        """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first
+        use.
 
         It takes seconds for 200,000 labels. A saved model keeps the clusters, 4 bytes a label.
 
@@ -150,7 +157,11 @@ class Prediction(ClassifierMixin, Estimator):
             Log-odds; for two classes (n_samples,), those of the second minus those of the first.
         """
         scores = self.device_model().log_odds(self.rows(X))
-        return scores[:, 1] - scores[:, 0] if self.model_.multiclass and scores.shape[1] == 2 else scores
+        return (
+            scores[:, 1] - scores[:, 0]
+            if self.model_.multiclass and scores.shape[1] == 2
+            else scores
+        )
 
     def predict_proba(self, X: Any) -> Array:
         """Compute the probabilities of all labels.
@@ -179,8 +190,9 @@ class Prediction(ClassifierMixin, Estimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; for "micro_f1" and "macro_f1" it must be None.
         measure : str, default="auto"
-            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of the labels that
-            reach the threshold. "auto" is the accuracy or, with several labels a row, "p@1".
+            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of
+            the labels that reach the threshold. "auto" is the accuracy or, with several labels a
+            row, "p@1".
 
         Returns
         -------
@@ -199,13 +211,17 @@ class Prediction(ClassifierMixin, Estimator):
             known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
             raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
         ranked, counts = self.top_columns(X, int(k))[0], self.label_counts_
-        terms = row_terms(truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing)[f"{name}@{k}"]
+        terms = row_terms(
+            truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing
+        )[f"{name}@{k}"]
         weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
         above, below = (float((side * weights).sum()) for side in terms)
         return above / below if below else 0.0
 
     def truth(self, y: Any) -> tuple[sparse.csr_array, NDArray[np.int64]]:
-        """Return true labels over the columns of the model, and how many of each row have no column."""
+        """Return true labels over the columns of the model, and how many of each row have no
+        column.
+        """
         targets = read_targets(y, self.classes_ if is_matrix(y) else None)
         columns = self.model_.labels.columns(targets.classes.tolist())
         Y = move_columns(targets.Y, columns, self.model_.n_labels)
@@ -231,7 +247,9 @@ class Prediction(ClassifierMixin, Estimator):
         return int(self.settings_.get("iterations", 1))
 
     def device_model(self, shortlist: int | bool = False, report: Report = silent) -> Model:
-        """Return the model on the device of prediction; the copy on a device is kept for the next call."""
+        """Return the model on the device of prediction; the copy on a device is kept for the next
+        call.
+        """
         check_is_fitted(self, "model_")
         if shortlist is not False and shortlist is not True:
             check_whole("shortlist", shortlist, 1)
@@ -246,7 +264,9 @@ class Prediction(ClassifierMixin, Estimator):
         return model if shortlist is False else model.with_shortlist(shortlist)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_on_device"}
+        return {
+            name: value for name, value in super().__getstate__().items() if name != "_on_device"
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,7 +281,9 @@ class Prediction(ClassifierMixin, Estimator):
         text = self.model_.text
         if is_text(X):
             if text is None:
-                raise DataError("the model was fitted to features, not to texts; give a matrix of features")
+                raise DataError(
+                    "the model was fitted to features, not to texts; give a matrix of features"
+                )
             X = text.transform(X)
         elif text is not None and is_blocks(X):
             X = tuple(text.transform(x) if is_text(x) else x for x in X)
@@ -271,10 +293,16 @@ class Prediction(ClassifierMixin, Estimator):
         """Return the features of a dataset, or those of its texts."""
         if (self.joined_ is None) != (data.vectors is None):
             found = "with vectors" if self.joined_ is not None else "without vectors"
-            raise DataError(f"the model was fitted {found}; give the same kind of examples", parameter="vectors")
+            raise DataError(
+                f"the model was fitted {found}; give the same kind of examples", parameter="vectors"
+            )
         if self.joined_ is not None:
             return self.rows(data.inputs)
-        return data.X if self.text_ is None or data.texts is None else self.text_.transform(data.texts, report)
+        return (
+            data.X
+            if self.text_ is None or data.texts is None
+            else self.text_.transform(data.texts, report)
+        )
 
     def columns(self, labels: Iterable[Any]) -> NDArray[np.int64]:
         """Return the columns of labels; refuse one that the model does not know."""
@@ -282,10 +310,15 @@ class Prediction(ClassifierMixin, Estimator):
         found = self.model_.labels.columns(wanted)
         if (found < 0).any():
             unknown = wanted[int(np.flatnonzero(found < 0)[0])]
-            raise DataError(f"label {unknown!r} is not one of the {self.model_.n_labels:,} of this model; see classes_")
+            raise DataError(
+                f"label {unknown!r} is not one of the {self.model_.n_labels:,} of this model; see "
+                "classes_"
+            )
         return found
 
-    def allowed_columns(self, include: Iterable[Any] | None, exclude: Iterable[Any] | None) -> NDArray[np.int64] | None:
+    def allowed_columns(
+        self, include: Iterable[Any] | None, exclude: Iterable[Any] | None
+    ) -> NDArray[np.int64] | None:
         """Return the columns that may be predicted, None for all."""
         if include is None and exclude is None:
             return None
@@ -300,7 +333,9 @@ def worth_of(model: Model, tail: Tail) -> Array | None:
     if isinstance(tail, bool):
         return model.worth() if tail else None
     if not isinstance(tail, tuple | list) or len(tail) != 2:
-        raise SettingsError(f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail")
+        raise SettingsError(
+            f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail"
+        )
     check_number("tail", tail[0], 0.0)
     check_number("tail", tail[1], 0.0, above=True)
     return model.worth(*map(float, tail))

@@ -10,14 +10,22 @@ from rembrandt.recipe import as_json
 
 
 def save_classifier(
-    classifier: Any, path: str | Path, force: bool, extra: Mapping[str, Any] | None, sign_key: str | bytes | None
+    classifier: Any,
+    path: str | Path,
+    force: bool,
+    extra: Mapping[str, Any] | None,
+    sign_key: str | bytes | None,
 ) -> tuple[str, str]:
     """Write a classifier to a folder; return the folder and the checksum of the model in it.
 
-    If the classifier was loaded from the folder, or saved there, and the folder has changed since, it is not replaced:
-    the changes of another process would be lost.
+    If the classifier was loaded from the folder, or saved there, and the folder has changed since,
+    it is not replaced: the changes of another process would be lost.
     """
-    params = {name: as_json(value) for name, value in classifier.get_params(deep=False).items() if name != "text"}
+    params = {
+        name: as_json(value)
+        for name, value in classifier.get_params(deep=False).items()
+        if name != "text"
+    }
     # A model does not depend on a device: `load` says where it runs.
     params |= {"random_state": classifier.settings_["seed"], "device": "cpu", "regressor": None}
     facts: dict[str, Any] = {
@@ -29,4 +37,6 @@ def save_classifier(
     }
     where, last = os.path.realpath(path), getattr(classifier, "_saved", ("", None))
     expected = last[1] if last[0] == where else None
-    return where, save_model(path, classifier.model_, facts, force, sign_key=sign_key, expected=expected)
+    return where, save_model(
+        path, classifier.model_, facts, force, sign_key=sign_key, expected=expected
+    )

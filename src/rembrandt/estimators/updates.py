@@ -33,9 +33,10 @@ class Updates(NamedPrediction):
     ) -> Self:
         """Add examples to a fitted model, with labels that it knows and new ones.
 
-        Centroids and a ridge decoder take more examples as they are; a decoder is exact where the model is growable.
-        Trees need the old examples: with ``history`` the nodes that get new examples are fitted again, without it
-        only the new labels are. ``settings_["updates"]`` says what was ``left``, and a warning when a refit is due.
+        Centroids and a ridge decoder take more examples as they are; a decoder is exact where the
+        model is growable. Trees need the old examples: with ``history`` the nodes that get new
+        examples are fitted again, without it only the new labels are. ``settings_["updates"]`` says
+        what was ``left``, and a warning when a refit is due.
 
         Parameters
         ----------
@@ -63,7 +64,9 @@ class Updates(NamedPrediction):
         with bars(self.verbose > 0) as report:
             return self._update(as_rows(self.rows(X)), Y, names, sample_weight, report, old)
 
-    def update_dataset(self, data: Dataset, report: Report = silent, history: Dataset | None = None) -> Self:
+    def update_dataset(
+        self, data: Dataset, report: Report = silent, history: Dataset | None = None
+    ) -> Self:
         """Add the examples of a dataset, as `update` does.
 
         Parameters
@@ -91,17 +94,29 @@ class Updates(NamedPrediction):
         if not data.label_titles:
             return self
         known, described = self.label_names_, self.label_descriptions_
-        own = {label: (known.get(label, ""), described.get(label, "")) for label in known | described}
+        own = {
+            label: (known.get(label, ""), described.get(label, "")) for label in known | described
+        }
         return self.name_labels({**own, **data.label_titles})
 
     def _update(
-        self, X: Rows, Y: sparse.csr_array, names: Array, sample_weight: Any, report: Report, old: Any = None
+        self,
+        X: Rows,
+        Y: sparse.csr_array,
+        names: Array,
+        sample_weight: Any,
+        report: Report,
+        old: Any = None,
     ) -> Self:
-        """Update the model; ``old`` are the rows, the labels, their names and the weights of earlier examples."""
+        """Update the model; ``old`` are the rows, the labels, their names and the weights of
+        earlier examples.
+        """
         model = self.model_
         more = self._examples(X, Targets(Y, names, model.multiclass), sample_weight)
         if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
-            raise DataError("an example has several labels, but the model was fitted to one label a row")
+            raise DataError(
+                "an example has several labels, but the model was fitted to one label a row"
+            )
         history = None
         if old is not None:
             rows, labels, classes, weights = old

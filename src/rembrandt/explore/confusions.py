@@ -1,4 +1,6 @@
-"""Pairs of labels that a model confuses: one is true and was missed, the other was predicted and is wrong."""
+"""Pairs of labels that a model confuses: one is true and was missed, the other was predicted and is
+wrong.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,11 +41,14 @@ class Confusion:
     examples: list[int]
 
 
-def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int = 3) -> list[Confusion]:
+def confusions(
+    truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int = 3
+) -> list[Confusion]:
     """Find the pairs of labels that are confused more often than by chance.
 
-    A label that is predicted often meets every label that is missed often. Pairs are therefore ordered by the
-    log-likelihood ratio of a Poisson count over both directions; pairs that are not above chance are left out.
+    A label that is predicted often meets every label that is missed often. Pairs are therefore
+    ordered by the log-likelihood ratio of a Poisson count over both directions; pairs that are not
+    above chance are left out.
 
     Parameters
     ----------
@@ -65,13 +70,17 @@ def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int
     ranked = as_ranked(labels, Y)
     found = hits(Y, ranked)
     wrong = _entries(ranked, ~found & (ranked >= 0), Y.shape)
-    missed = sparse.csr_array((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape) - _entries(ranked, found, Y.shape)
+    missed = sparse.csr_array((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape) - _entries(
+        ranked, found, Y.shape
+    )
     missed.eliminate_zeros()
     counts = sparse.csr_array(missed.T @ wrong)
     both = sparse.coo_array(sparse.triu(counts + counts.T, k=1))
     first, second, total = both.row, both.col, both.data
     n_missed, n_wrong = (np.asarray(M.sum(axis=0)).ravel() for M in (missed, wrong))
-    expected = (n_missed[first] * n_wrong[second] + n_missed[second] * n_wrong[first]) / max(1, Y.shape[0])
+    expected = (n_missed[first] * n_wrong[second] + n_missed[second] * n_wrong[first]) / max(
+        1, Y.shape[0]
+    )
     evidence = total * np.log(total / expected) - (total - expected)
     above = np.flatnonzero(total > expected)
     n_true = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -81,14 +90,22 @@ def confusions(truth: Any, labels: ArrayLike, n_pairs: int = 50, n_examples: int
         a, b = int(first[i]), int(second[i])
         if counts[b, a] > counts[a, b]:
             a, b = b, a
-        rows = np.intersect1d(missed_rows[:, [a]].indices, wrong_rows[:, [b]].indices)[:n_examples].tolist()
+        rows = np.intersect1d(missed_rows[:, [a]].indices, wrong_rows[:, [b]].indices)[
+            :n_examples
+        ].tolist()
         count = int(counts[a, b])
-        return Confusion(a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), float(expected[i]), rows)
+        return Confusion(
+            a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), float(expected[i]), rows
+        )
 
-    return [confusion(i) for i in above[np.argsort(-evidence[above], kind="stable")[:n_pairs]].tolist()]
+    return [
+        confusion(i) for i in above[np.argsort(-evidence[above], kind="stable")[:n_pairs]].tolist()
+    ]
 
 
-def _entries(ranked: NDArray[np.int64], chosen: NDArray[np.bool_], shape: tuple[int, int]) -> sparse.csr_array:
+def _entries(
+    ranked: NDArray[np.int64], chosen: NDArray[np.bool_], shape: tuple[int, int]
+) -> sparse.csr_array:
     """Return the chosen predictions as a 0/1 matrix."""
     starts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
     return sparse.csr_array((np.ones(starts[-1]), ranked[chosen], starts), shape=shape)

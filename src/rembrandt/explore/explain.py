@@ -1,8 +1,8 @@
 """Why a label got its log-odds: the contribution of every feature, exactly.
 
-Log-odds are a sum over the scorers of a model, and every scorer says what its likelihood is for an empty row and what
-each feature of the row adds. What a comparison with the other labels of the row adds belongs to no single feature:
-``score = base + Σ contributions + comparison``.
+Log-odds are a sum over the scorers of a model, and every scorer says what its likelihood is for an
+empty row and what each feature of the row adds. What a comparison with the other labels of the row
+adds belongs to no single feature: ``score = base + Σ contributions + comparison``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,8 @@ def explain(
     Examples
     --------
     >>> texts = ["red apple", "green apple", "red car", "fast car"] * 10
-    >>> classifier = RembrandtClassifier(random_state=0).fit(texts, ["fruit", "fruit", "vehicle", "vehicle"] * 10)
+    >>> labels = ["fruit", "fruit", "vehicle", "vehicle"] * 10
+    >>> classifier = RembrandtClassifier(random_state=0).fit(texts, labels)
     >>> explain(classifier, ["an apple"], ["fruit"])[0][0].top(1)[0][0]
     'apple'
     """
@@ -61,40 +62,69 @@ def explain(
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
     texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]
     names = feature_names(classifier)
-    return [explain_columns(classifier, rows[[i]], best[best >= 0], names, texts[i]) for i, best in enumerate(columns)]
+    return [
+        explain_columns(classifier, rows[[i]], best[best >= 0], names, texts[i])
+        for i, best in enumerate(columns)
+    ]
 
 
 def explain_columns(
-    classifier: RembrandtClassifier, row: Any, columns: Columns, names: Sequence[str] | None, text: str | None = None
+    classifier: RembrandtClassifier,
+    row: Any,
+    columns: Columns,
+    names: Sequence[str] | None,
+    text: str | None = None,
 ) -> list[Explanation]:
-    """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that is given."""
+    """Explain the scores of ``columns`` for one row of features, which came from ``text`` if that
+    is given.
+    """
     entries = as_csr(row)
     (base, values), comparison = explain_row(classifier.model_, entries, columns)
     features, values = _one_encoder(entries.indices, values, names)
     located = None if text is None or classifier.text_ is None else classifier.text_.locate([text])
     labels = classifier.classes_[columns].tolist()
     return [
-        Explanation(label, column, float(base[j]), features, values[:, j], float(comparison[j]), names, text, located)
+        Explanation(
+            label,
+            column,
+            float(base[j]),
+            features,
+            values[:, j],
+            float(comparison[j]),
+            names,
+            text,
+            located,
+        )
         for j, (label, column) in enumerate(zip(labels, columns.tolist(), strict=True))
     ]
 
 
-def explain_row(model: Model, row: sparse.csr_array, labels: Columns) -> tuple[Contributions, Array]:
-    """Return what the features of a row add to the log-odds of ``labels``, and what comparison with the row adds.
+def explain_row(
+    model: Model, row: sparse.csr_array, labels: Columns
+) -> tuple[Contributions, Array]:
+    """Return what the features of a row add to the log-odds of ``labels``, and what comparison with
+    the row adds.
 
-    A scorer's part of the log-odds is a function g of its likelihood p. From the likelihood ``p₀`` of an empty row it
-    changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p − p₀`` is a sum over the features. The end
-    point is the feature that the blend has seen, so rounding and the limits of likelihoods are part of the sum.
+    A scorer's part of the log-odds is a function g of its likelihood p. From the likelihood ``p₀``
+    of an empty row it changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p −
+    p₀`` is a sum over the features. The end point is the feature that the blend has seen, so
+    rounding and the limits of likelihoods are part of the sum.
     """
     ascending, order = np.unique(labels, return_inverse=True)
     found = model.features_at(row, ascending)
     base = model.blend.bias + model.blend.count * found.log_counts[0, order].astype(np.float64)
     values, comparison = np.zeros((row.nnz, len(labels))), np.zeros(len(labels))
     for name, scorer in model.scorers.items():
-        weights, features = np.array(model.blend.weights[name]), found.features[name][0, order].astype(np.float64)
+        weights, features = (
+            np.array(model.blend.weights[name]),
+            found.features[name][0, order].astype(np.float64),
+        )
         part = scorer.explain(row, labels, likelihood=True)
         empty = np.clip(part.base, -LARGEST, LARGEST)
-        start, end = weights[0] * empty + weights[1] * log_odds(empty), features[:, :2] @ weights[:2]
+        start, end = (
+            weights[0] * empty + weights[1] * log_odds(empty),
+            features[:, :2] @ weights[:2],
+        )
         added = part.values * secant(start, end, part.values.sum(axis=0), np.zeros(len(labels)))
         base, values = base + end - added.sum(axis=0), values + added
         comparison = comparison + features[:, 2:] @ weights[2:]
@@ -106,18 +136,28 @@ def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:
     if classifier.joined_ is not None:
         text = classifier.text_
         width, terms = (0, None) if text is None else (text.n_features_out_, _terms(text))
-        return classifier.joined_.names([terms if own == width else None for own in classifier.joined_.widths])
+        return classifier.joined_.names(
+            [terms if own == width else None for own in classifier.joined_.widths]
+        )
     return classifier.feature_names_ if classifier.text_ is None else _terms(classifier.text_)
 
 
 def _terms(text: TextFeatures) -> Sequence[str] | None:
     """Return the names of the columns of texts; None if they are hashed."""
-    return text.terms_ if text.terms_ is None or not text.n_encoded_ else [*text.terms_, *[ENCODER] * text.n_encoded_]
+    return (
+        text.terms_
+        if text.terms_ is None or not text.n_encoded_
+        else [*text.terms_, *[ENCODER] * text.n_encoded_]
+    )
 
 
-def _one_encoder(features: Array, values: Array, names: Sequence[str] | None) -> tuple[Array, Array]:
+def _one_encoder(
+    features: Array, values: Array, names: Sequence[str] | None
+) -> tuple[Array, Array]:
     """Sum the contributions of the dimensions of an encoder, which mean nothing one by one."""
-    encoded = np.array([names is not None and names[i] is ENCODER for i in features.tolist()], dtype=np.bool_)
+    encoded = np.array(
+        [names is not None and names[i] is ENCODER for i in features.tolist()], dtype=np.bool_
+    )
     if not encoded.any():
         return features, values
     kept, group = np.unique(np.where(encoded, features[encoded][0], features), return_inverse=True)

@@ -15,7 +15,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """The log-odds of one label for one row as an exact sum: ``score = base + contributions.sum() + comparison``.
+    """The log-odds of one label for one row as an exact sum: ``score = base + contributions.sum() +
+    comparison``.
 
     Parameters
     ----------
@@ -67,13 +68,17 @@ class Explanation:
         list of (str, float)
             Names and contributions, the largest first.
         """
-        return [(self.name(int(self.features[i])), float(self.contributions[i])) for i in self._largest(k)]
+        return [
+            (self.name(int(self.features[i])), float(self.contributions[i]))
+            for i in self._largest(k)
+        ]
 
     def segments(self) -> list[tuple[int, int, float]]:
-        """Cut the text into segments that do not overlap; their contributions sum to those of all features.
+        """Cut the text into segments that do not overlap; their contributions sum to those of all
+        features.
 
-        The contribution of a feature is divided equally among its occurrences, and that of an occurrence among the
-        segments it covers by their length.
+        The contribution of a feature is divided equally among its occurrences, and that of an
+        occurrence among the segments it covers by their length.
 
         Returns
         -------
@@ -106,8 +111,8 @@ class Explanation:
         Returns
         -------
         dict
-            ``label``, ``score``, ``base``, ``comparison``, ``words`` (each with ``word``, ``contribution`` and
-            ``spans``) and ``rest``.
+            ``label``, ``score``, ``base``, ``comparison``, ``words`` (each with ``word``,
+            ``contribution`` and ``spans``) and ``rest``.
         """
         shown = self._largest(k)
         words = [
@@ -115,7 +120,12 @@ class Explanation:
             for (word, contribution), feature in zip(self.top(k), self.features[shown], strict=True)
         ]
         rest = float(self.contributions.sum() - self.contributions[shown].sum())
-        facts = {"label": self.label, "score": self.score, "base": self.base, "comparison": self.comparison}
+        facts = {
+            "label": self.label,
+            "score": self.score,
+            "base": self.base,
+            "comparison": self.comparison,
+        }
         return facts | {"words": words, "rest": rest}
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
@@ -123,7 +133,13 @@ class Explanation:
         if self.occurrences is None:
             return []
         found = self.occurrences.columns == feature
-        return list(zip(self.occurrences.starts[found].tolist(), self.occurrences.stops[found].tolist(), strict=True))
+        return list(
+            zip(
+                self.occurrences.starts[found].tolist(),
+                self.occurrences.stops[found].tolist(),
+                strict=True,
+            )
+        )
 
     def name(self, feature: int) -> str:
         """Return the name of a feature; a hashed one as it is spelled in the text."""

@@ -1,4 +1,6 @@
-"""Two-dimensional layout of label vectors by t-SNE (openTSNE): labels close in the embedding are close on the map."""
+"""Two-dimensional layout of label vectors by t-SNE (openTSNE): labels close in the embedding are
+close on the map.
+"""
 
 from importlib.util import find_spec
 from itertools import count
@@ -11,19 +13,24 @@ from rembrandt.errors import RembrandtError
 from rembrandt.linalg.threads import n_threads
 from rembrandt.progress import Report, silent
 
-PERPLEXITY = 15  # half of the usual: a map shows which labels are near, and fewer neighbours are faster
+PERPLEXITY = (
+    15  # half of the usual: a map shows which labels are near, and fewer neighbours are faster
+)
 EARLY, LATE = 125, 250  # iterations, half of the usual: label maps change little after that
-ENTRIES = 1 << 24  # of the vectors that are used: for very many labels only the leading columns, to save time
+ENTRIES = (
+    1 << 24
+)  # of the vectors that are used: for very many labels only the leading columns, to save time
 MIN_COLUMNS = 100
 MIN_THREADED = 10_000  # labels; below, threads wait for each other longer than they work
 STEP = 5  # iterations between two progress reports
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
-    """Return positions in the plane (n × 2) for vectors, close where the angle between two vectors is small.
+    """Return positions in the plane (n × 2) for vectors, close where the angle between two vectors
+    is small.
 
-    The same seed gives the same positions. The columns are expected in order of decreasing importance, as those of an
-    embedding are. A vector of zeros gets a random position.
+    The same seed gives the same positions. The columns are expected in order of decreasing
+    importance, as those of an embedding are. A vector of zeros gets a random position.
     """
     check_installed()
     from openTSNE import TSNE

@@ -16,8 +16,9 @@ _COSINES = 1 << 24  # entries of the largest block: 64 MB
 def scaled_vectors(fitted: Any) -> NDArray[Any]:
     """Return label vectors whose inner products are meaningful.
 
-    The columns of an embedding are orthonormal, so at full rank all labels are orthogonal. Scaled by the square roots
-    of the eigenvalues, the inner product of two labels is that of their predictions over the training examples.
+    The columns of an embedding are orthonormal, so at full rank all labels are orthogonal. Scaled
+    by the square roots of the eigenvalues, the inner product of two labels is that of their
+    predictions over the training examples.
 
     Parameters
     ----------
@@ -46,7 +47,8 @@ def unit_vectors(fitted: Any) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (n_labels, n_components)
-        The vectors of `scaled_vectors` divided by their length; rows of NaN for labels whose vector is zero.
+        The vectors of `scaled_vectors` divided by their length; rows of NaN for labels whose vector
+        is zero.
     """
     vectors = scaled_vectors(fitted)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -11,7 +11,8 @@ from scipy import sparse
 
 
 class Vocabulary:
-    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance; an open-addressing table.
+    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance; an open-addressing
+    table.
 
     A random factor decides the slots, so that nobody can choose texts whose terms share them.
     """
@@ -84,18 +85,25 @@ def _numbers(keys: Any, numbers: Any, factor: Any, hashes: Any) -> Any:
 
 
 class Counts(NamedTuple):
-    """How often each term occurs in each document: rows of a sparse matrix, unsorted within a row."""
+    """How often each term occurs in each document: rows of a sparse matrix, unsorted within a
+    row.
+    """
 
     ends: NDArray[np.int64]
     columns: NDArray[np.int32]
     counts: NDArray[np.int32]
 
 
-def count(numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int) -> tuple[Counts, NDArray[np.int64]]:
-    """Count equal numbers within each document, -1 skipped; and where among them each entry occurs first."""
+def count(
+    numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int
+) -> tuple[Counts, NDArray[np.int64]]:
+    """Count equal numbers within each document, -1 skipped; and where among them each entry occurs
+    first.
+    """
     if n_numbers <= 4 * len(numbers):
         return _count(numbers, ends, n_numbers)
-    # Few short documents and many possible numbers: renumber those that occur, so that the work depends on them only.
+    # Few short documents and many possible numbers: renumber those that occur, so that the work
+    # depends on them only.
     occurring, renumbered = np.unique(numbers, return_inverse=True)
     known = int(np.searchsorted(occurring, 0))
     found, first = _count(renumbered.astype(np.int32) - known, ends, len(occurring) - known)
@@ -106,7 +114,9 @@ def count(numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int) -
 def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
     columns, counts = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int32)
     first, rows = np.empty(len(numbers), np.int64), np.empty(len(ends), np.int64)
-    last = np.full(n_numbers, -1, np.int64)  # last entry of each number; valid if it belongs to this document
+    last = np.full(
+        n_numbers, -1, np.int64
+    )  # last entry of each number; valid if it belongs to this document
     n, begin = 0, 0
     for document in range(len(ends)):
         row = n
@@ -126,7 +136,9 @@ def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def tally(columns: Any, counts: Any, statistics: Any, least: int) -> Any:
-    """Add counts to the document frequency and the total of each term; returns where a term reached ``least``."""
+    """Add counts to the document frequency and the total of each term; returns where a term reached
+    ``least``.
+    """
     reached, n = np.empty(len(columns), np.int64), 0
     for i in range(len(columns)):
         statistics[0, columns[i]] += 1
@@ -139,7 +151,9 @@ def tally(columns: Any, counts: Any, statistics: Any, least: int) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
-    """Turn each count t into (1 + ln t)·factor, and scale every row that is not empty to unit Euclidean length."""
+    """Turn each count t into (1 + ln t)·factor, and scale every row that is not empty to unit
+    Euclidean length.
+    """
     begin = 0
     for end in ends:
         squares = 0.0
@@ -168,5 +182,7 @@ def as_matrix(parts: list[Counts], n_columns: int) -> sparse.csr_array:
     parts = [Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)), *parts]
     sizes = np.cumsum([0, *(len(part.columns) for part in parts)]).tolist()
     ends = np.concatenate([part.ends + size for part, size in zip(parts, sizes, strict=False)])
-    columns, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "counts"))
+    columns, counts = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "counts")
+    )
     return sparse.csr_array((counts, columns, ends), shape=(len(ends) - 1, n_columns))

@@ -1,8 +1,10 @@
-"""Random Fourier features (Rahimi & Recht, 2007): a kernel as a finite map, ``φ(h) = [cos(hΩ + b), s·h]``.
+"""Random Fourier features (Rahimi & Recht, 2007): a kernel as a finite map, ``φ(h) = [cos(hΩ + b),
+s·h]``.
 
-The columns of ``Ω`` are drawn from the spectral density of the kernel: normal for the Gaussian kernel, Cauchy for the
-Laplacian, Student's t for Matérn (ν = 3/2: three degrees of freedom, ν = 5/2: five). The linear part adds a linear
-kernel: a thousand features with it are as accurate as three thousand without.
+The columns of ``Ω`` are drawn from the spectral density of the kernel: normal for the Gaussian
+kernel, Cauchy for the Laplacian, Student's t for Matérn (ν = 3/2: three degrees of freedom, ν =
+5/2: five). The linear part adds a linear kernel: a thousand features with it are as accurate as
+three thousand without.
 """
 
 from collections.abc import Callable
@@ -44,8 +46,12 @@ class FourierMap:
         return xp.concat([xp.cos(H @ self.frequencies + self.offsets), self.linear * H], axis=1)
 
 
-def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0) -> FourierMap:
-    """Draw a map for ``kernel`` with a bandwidth of ``scale`` times the median distance between rows of ``H``."""
+def draw(
+    kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0
+) -> FourierMap:
+    """Draw a map for ``kernel`` with a bandwidth of ``scale`` times the median distance between
+    rows of ``H``.
+    """
     xp = array_namespace(H)
     rng = np.random.default_rng(seed)
     k = H.shape[1]
@@ -55,16 +61,20 @@ def draw(kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: in
         directions = orthogonal_normal(k, n_features, rng)
     elif kernel in ("matern3", "matern5"):
         freedom = 3 if kernel == "matern3" else 5
-        directions = orthogonal_normal(k, n_features, rng) / np.sqrt(rng.chisquare(freedom, n_features) / freedom)
+        directions = orthogonal_normal(k, n_features, rng) / np.sqrt(
+            rng.chisquare(freedom, n_features) / freedom
+        )
     else:
         raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
     bandwidth = scale * median_distance(H, kernel, rng)
     offsets = rng.uniform(0, 2 * np.pi, n_features)
-    # The cosines of a row have squared length D/2 on average; the linear part is scaled to the same.
+    # The cosines of a row have squared length D/2 on average; the linear part is scaled to the
+    # same.
     length = mean_square(H) ** 0.5
     linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
     frequencies, offsets = (
-        xp.asarray(values, dtype=H.dtype, device=H.device) for values in (directions / bandwidth, offsets)
+        xp.asarray(values, dtype=H.dtype, device=H.device)
+        for values in (directions / bandwidth, offsets)
     )
     return FourierMap(frequencies, offsets, linear)
 
@@ -79,7 +89,8 @@ def mean_square(H: Block) -> float:
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """``n`` normal vectors of length ``k``, orthogonal within groups of k (Yu et al., 2016).
 
-    Each vector is normally distributed; together they cover the sphere more evenly and approximate the kernel better.
+    Each vector is normally distributed; together they cover the sphere more evenly and approximate
+    the kernel better.
     """
     if k > _WIDE:
         return rng.standard_normal((k, n))  # nearly orthogonal anyway
@@ -88,10 +99,16 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.fl
 
 
 def median_distance(H: Block, kernel: Kernel, rng: np.random.Generator) -> float:
-    """Median distance between random pairs of rows, in the norm of the kernel; 1 if all rows are equal."""
+    """Median distance between random pairs of rows, in the norm of the kernel; 1 if all rows are
+    equal.
+    """
     first, second = rng.integers(0, H.shape[0], (2, _PAIRS))
     first, second = first[first != second], second[first != second]
     difference = as_numpy(H[first] - H[second])
-    distances = np.abs(difference).sum(axis=1) if kernel == "laplacian" else np.linalg.norm(difference, axis=1)
+    distances = (
+        np.abs(difference).sum(axis=1)
+        if kernel == "laplacian"
+        else np.linalg.norm(difference, axis=1)
+    )
     median = float(np.median(distances)) if len(distances) else 0.0
     return median if median > 0 else 1.0

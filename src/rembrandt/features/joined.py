@@ -1,7 +1,7 @@
 """Several blocks of features of the same examples side by side, such as words and sentence vectors.
 
-Every block is scaled so that its training rows have a mean squared length of one. Otherwise the block with the largest
-values would dominate a relative ridge.
+Every block is scaled so that its training rows have a mean squared length of one. Otherwise the
+block with the largest values would dominate a relative ridge.
 """
 
 from collections.abc import Sequence
@@ -35,23 +35,34 @@ class Joined:
     def of(cls, blocks: Sequence[Any]) -> "Joined":
         """Learn widths and lengths from training rows."""
         checked = _checked(blocks)
-        lengths = (float(row_sums_of_squares(block).sum() / max(1, block.shape[0])) ** 0.5 for block in checked)
-        return cls(tuple(block.shape[1] for block in checked), tuple(length or 1.0 for length in lengths))
+        lengths = (
+            float(row_sums_of_squares(block).sum() / max(1, block.shape[0])) ** 0.5
+            for block in checked
+        )
+        return cls(
+            tuple(block.shape[1] for block in checked), tuple(length or 1.0 for length in lengths)
+        )
 
     def __call__(self, blocks: Sequence[Any]) -> Matrix:
-        """Join blocks: the result is sparse if one of them is, and has the widest precision of any."""
+        """Join blocks: the result is sparse if one of them is, and has the widest precision of
+        any.
+        """
         checked = _checked(blocks)
         widths = tuple(block.shape[1] for block in checked)
         if widths != self.widths:
             raise DataError(
-                f"the blocks have {_listed(widths)} columns and those of the fit had {_listed(self.widths)}; give the "
+                f"the blocks have {_listed(widths)} columns and those of the fit had "
+                f"{_listed(self.widths)}; give the "
                 "same blocks in the same order"
             )
         scaled: list[Any] = [
-            block * block.dtype.type(1 / length) for block, length in zip(checked, self.lengths, strict=True)
+            block * block.dtype.type(1 / length)
+            for block, length in zip(checked, self.lengths, strict=True)
         ]
         if any(map(is_sparse, scaled)):
-            return as_csr(sparse.hstack([sparse.csr_array(block) for block in scaled], format="csr"))
+            return as_csr(
+                sparse.hstack([sparse.csr_array(block) for block in scaled], format="csr")
+            )
         return np.hstack(scaled)
 
     def names(self, known: Sequence[Sequence[str] | None]) -> list[str]:
@@ -59,15 +70,23 @@ class Joined:
         return [
             name
             for number, (width, names) in enumerate(zip(self.widths, known, strict=True), 1)
-            for name in (names if names is not None else (f"block {number}, column {i}" for i in range(width)))
+            for name in (
+                names
+                if names is not None
+                else (f"block {number}, column {i}" for i in range(width))
+            )
         ]
 
 
 def _checked(blocks: Sequence[Any]) -> list[Any]:
-    checked = [check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64]) for block in blocks]
+    checked = [
+        check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64]) for block in blocks
+    ]
     rows = [block.shape[0] for block in checked]
     if len(set(rows)) > 1:
-        raise DataError(f"the blocks have {_listed(rows)} rows: give one row for each example in every block")
+        raise DataError(
+            f"the blocks have {_listed(rows)} rows: give one row for each example in every block"
+        )
     return checked
 
 

@@ -1,8 +1,9 @@
 """Compiled loops that find the terms of texts.
 
-Texts are joined to one array of code points. A term (a word, several words, or a few characters) is represented by a
-64-bit hash of its code points; only terms that are kept are spelled. Two of m distinct terms share a hash, and then a
-column, with probability m² / 2⁶⁵, which is below one in a million for four million terms.
+Texts are joined to one array of code points. A term (a word, several words, or a few characters) is
+represented by a 64-bit hash of its code points; only terms that are kept are spelled. Two of m
+distinct terms share a hash, and then a column, with probability m² / 2⁶⁵, which is below one in a
+million for four million terms.
 """
 
 import re
@@ -31,7 +32,9 @@ class Terms(NamedTuple):
 
 @cache
 def code_points_matching(pattern: str) -> NDArray[np.bool_]:
-    """Return, for every code point, whether the character class matches it: one table lookup instead of a regex."""
+    """Return, for every code point, whether the character class matches it: one table lookup
+    instead of a regex.
+    """
     everything = np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
     table = np.zeros(0x110000, dtype=bool)
     for run in re.finditer(f"{pattern}+", everything):
@@ -42,20 +45,27 @@ def code_points_matching(pattern: str) -> NDArray[np.bool_]:
 def join(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the texts as one array of code points, and where each text ends in it."""
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return points, np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), dtype=np.int64)
+    return points, np.cumsum(
+        np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), dtype=np.int64
+    )
 
 
-def words(texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.uint64] | None = None) -> Terms:
+def words(
+    texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.uint64] | None = None
+) -> Terms:
     """Return all n-grams of ``smallest`` to ``largest`` words, joined by one space.
 
-    Words are the matches of the regular expression ``\\w+``; words whose hash is in ``stop`` are removed first.
+    Words are the matches of the regular expression ``\\w+``; words whose hash is in ``stop`` are
+    removed first.
     """
     points, ends = join(texts)
     tokens: Terms = _words(points, ends, code_points_matching(r"\w"))
     if stop is not None:
         keep = ~np.isin(tokens.hashes, stop)
         kept_so_far = np.concatenate([[0], np.cumsum(keep)])
-        tokens = Terms(tokens.hashes[keep], kept_so_far[tokens.ends], tokens.starts[keep], tokens.stops[keep])
+        tokens = Terms(
+            tokens.hashes[keep], kept_so_far[tokens.ends], tokens.starts[keep], tokens.stops[keep]
+        )
     return tokens if largest == 1 else _word_ngrams(points, *tokens, smallest, largest)
 
 
@@ -74,7 +84,9 @@ def hash_each(strings: Sequence[str]) -> NDArray[np.uint64]:
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def mix(state: Any, value: Any) -> Any:
-    """Mix one value into a hash; for a given value this is a bijection of the hash, so no information is lost."""
+    """Mix one value into a hash; for a given value this is a bijection of the hash, so no
+    information is lost.
+    """
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _HALF)
 
@@ -108,7 +120,9 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
 
 
 @nb.njit(nogil=True, cache=True)
-def _word_ngrams(points: Any, tokens: Any, ends: Any, first: Any, final: Any, smallest: int, largest: int) -> Any:
+def _word_ngrams(
+    points: Any, tokens: Any, ends: Any, first: Any, final: Any, smallest: int, largest: int
+) -> Any:
     room = len(tokens) * (largest - smallest + 1)
     hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
     starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -141,7 +155,10 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
             begin = position
             while position < ends[document] and not is_space[points[position]]:
                 position += 1
-            before, after = begin - 1, position + 1  # the padded word; its first and last characters are spaces
+            before, after = (
+                begin - 1,
+                position + 1,
+            )  # the padded word; its first and last characters are spaces
             for size in range(smallest, largest + 1):
                 for start in range(before, max(after - size, before) + 1):
                     stop = min(start + size, after)

@@ -14,10 +14,11 @@ STILL = 0.01  # part of the rows that change sides in the last round
 
 
 def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
-    """Return the cluster of every row of ``A``, below ``2^depth``; the leading bits name the enclosing clusters.
+    """Return the cluster of every row of ``A``, below ``2^depth``; the leading bits name the
+    enclosing clusters.
 
-    Each cut is spherical two-means with sides of equal size: rows are sorted by how much nearer they are to one centre
-    than to the other.
+    Each cut is spherical two-means with sides of equal size: rows are sorted by how much nearer
+    they are to one centre than to the other.
     """
     order = np.arange(A.shape[0])
     bounds = np.array([0, A.shape[0]])
@@ -38,12 +39,15 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _halve(indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, centre: Array) -> None:
-    """Reorder ``rows`` in place so that the first ``left`` are one half; ``centre`` is work space of zeros.
+def _halve(
+    indptr: Array, indices: Array, data: Array, rows: Array, left: int, seed: int, centre: Array
+) -> None:
+    """Reorder ``rows`` in place so that the first ``left`` are one half; ``centre`` is work space
+    of zeros.
 
-    With a the sum of one half and t that of all rows, a row's inner products with both give its products with either
-    half, and their sums give the squared lengths: ``aᵀa = Σ xᵀa`` over the rows of the half. So a round reads every row
-    once, and adds the few that change sides.
+    With a the sum of one half and t that of all rows, a row's inner products with both give its
+    products with either half, and their sums give the squared lengths: ``aᵀa = Σ xᵀa`` over the
+    rows of the half. So a round reads every row once, and adds the few that change sides.
     """
     m = rows.shape[0]
     one = (seed * 7919) % m  # arbitrary first centres
@@ -100,7 +104,9 @@ def _inverse_root(square: float) -> Any:
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _dots(indptr: Array, indices: Array, data: Array, rows: Array, centre: Array, out: Array) -> None:
+def _dots(
+    indptr: Array, indices: Array, data: Array, rows: Array, centre: Array, out: Array
+) -> None:
     for r in range(rows.shape[0]):
         total = np.float32(0)
         for at in range(indptr[rows[r]], indptr[rows[r] + 1]):

@@ -15,7 +15,9 @@ from rembrandt.linalg.threads import for_each, own_threads
 Block = Any  # an array of the engine's library: rows, labels or features × a few hundred columns
 
 ROWS = 65_536  # rows converted to float64 at a time
-WELL_CONDITIONED = 1e-3  # ratio of the smallest to the largest pivot above which a Cholesky factor is used
+WELL_CONDITIONED = (
+    1e-3  # ratio of the smallest to the largest pivot above which a Cholesky factor is used
+)
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
@@ -27,7 +29,9 @@ def spans(size: int, step: int) -> Iterator[slice]:
 def gram64(A: Block, B: Block | None = None) -> Block:
     """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)
-    total = xp.zeros((A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device)
+    total = xp.zeros(
+        (A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device
+    )
     for rows in spans(A.shape[0], ROWS):
         left = xp.astype(A[rows], xp.float64)
         total += left.T @ (left if B is None else xp.astype(B[rows], xp.float64))
@@ -45,12 +49,16 @@ def as_numpy(A: Block) -> NDArray[Any]:
 
 
 def in_rows(A: Block) -> Block:
-    """Return ``A`` in row-major order, as arrays read from a file are: products then round in the same way."""
+    """Return ``A`` in row-major order, as arrays read from a file are: products then round in the
+    same way.
+    """
     return A.contiguous() if hasattr(A, "contiguous") else np.ascontiguousarray(A)
 
 
 def cache_rows(A: Block) -> int:
-    """Rows of ``A`` that fit in a core's cache; many more on a device, where launches are expensive."""
+    """Rows of ``A`` that fit in a core's cache; many more on a device, where launches are
+    expensive.
+    """
     return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
 
 
@@ -77,7 +85,9 @@ def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def column_dots(A: Block, B: Block) -> Block:
-    """Inner products of the columns of ``A`` and ``B``: short sums in their precision, the total in float64."""
+    """Inner products of the columns of ``A`` and ``B``: short sums in their precision, the total in
+    float64.
+    """
     if kernels := fused(A, B):
         return kernels.column_dots(A, B)
     xp = array_namespace(A)
@@ -115,22 +125,25 @@ def inverse_of_lower(factor: Block) -> Block:
 def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> Block:
     """Return a basis of the columns of ``A``, orthonormal in the inner product ``xᵀ metric(y)``.
 
-    Two rounds with the inverse root of the small Gram matrix: only block products, and exact to rounding for well
-    conditioned columns. Otherwise directions that consist of rounding errors are left out.
+    Two rounds with the inverse root of the small Gram matrix: only block products, and exact to
+    rounding for well conditioned columns. Otherwise directions that consist of rounding errors are
+    left out.
     """
     xp = array_namespace(A)
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        A = A @ xp.astype(inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype)
+        A = A @ xp.astype(
+            inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype
+        )
     return A
 
 
 def inverse_root(G: Block, smallest: float) -> Block:
     """``T`` with ``TᵀGT = I`` over the eigenvalues of ``G`` above ``smallest`` times the largest.
 
-    Eigenvalues that the precision of ``G`` cannot tell from zero are left out too. When a Cholesky factor shows that
-    ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
+    Eigenvalues that the precision of ``G`` cannot tell from zero are left out too. When a Cholesky
+    factor shows that ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
     """
     xp = array_namespace(G)
     if G.shape[0] == 0:

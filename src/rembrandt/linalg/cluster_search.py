@@ -48,8 +48,12 @@ def _sink(heap: Array, key: Array, at: int, size: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def merge_best(seen: Array, bias: Array, labels: Array, rows: Array, best: Array, scores: Array) -> None:
-    """Insert the labels of a cluster into the sorted lists of the best of each row; equal scores by label."""
+def merge_best(
+    seen: Array, bias: Array, labels: Array, rows: Array, best: Array, scores: Array
+) -> None:
+    """Insert the labels of a cluster into the sorted lists of the best of each row; equal scores by
+    label.
+    """
     k = best.shape[1]
     for r in range(rows.shape[0]):
         owner, kept = best[rows[r]], scores[rows[r]]
@@ -58,7 +62,9 @@ def merge_best(seen: Array, bias: Array, labels: Array, rows: Array, best: Array
             if not (score > kept[k - 1] or (score == kept[k - 1] and label < owner[k - 1])):
                 continue
             at = k - 1
-            while at > 0 and (score > kept[at - 1] or (score == kept[at - 1] and label < owner[at - 1])):
+            while at > 0 and (
+                score > kept[at - 1] or (score == kept[at - 1] and label < owner[at - 1])
+            ):
                 kept[at], owner[at] = kept[at - 1], owner[at - 1]
                 at -= 1
             kept[at], owner[at] = score, label

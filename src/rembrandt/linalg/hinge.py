@@ -1,17 +1,19 @@
 """One linear classifier for each label of a pool of examples, by dual coordinate descent.
 
-The squared hinge loss with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 − yᵢ wᵀxᵢ)²``. A label
-has weights only for features of its positive examples, so an example costs the few non-zeros that it shares.
+The squared hinge loss with an L2 penalty, as in Hsieh et al. (2008): ``min ½‖w‖² + Σ Cᵢ max(0, 1 −
+yᵢ wᵀxᵢ)²``. A label has weights only for features of its positive examples, so an example costs the
+few non-zeros that it shares.
 
-Almost all negatives end just inside their margin with nearly the same multiplier. So descent starts from one multiplier
-for all negatives, ``αᵢ = t Cᵢ``, and one for all positives, the best two in closed form from sums over the pool. The
-margins of all examples follow from the columns of the label's features. Only the examples whose gradient is then large
-become *active*, with multipliers of their own; the others stay one coordinate, ``t``. After a few passes over the
-active examples the margins are computed again, and more may become active.
+Almost all negatives end just inside their margin with nearly the same multiplier. So descent starts
+from one multiplier for all negatives, ``αᵢ = t Cᵢ``, and one for all positives, the best two in
+closed form from sums over the pool. The margins of all examples follow from the columns of the
+label's features. Only the examples whose gradient is then large become *active*, with multipliers
+of their own; the others stay one coordinate, ``t``. After a few passes over the active examples the
+margins are computed again, and more may become active.
 
-Every pass visits the examples in a new random order: one by one when they fit in the cache, otherwise in runs of
-neighbours, because a row that follows in memory costs a tenth of one that does not. Neighbours should be unrelated, so
-rows are expected in random order.
+Every pass visits the examples in a new random order: one by one when they fit in the cache,
+otherwise in runs of neighbours, because a row that follows in memory costs a tenth of one that does
+not. Neighbours should be unrelated, so rows are expected in random order.
 """
 
 from typing import Any
@@ -27,15 +29,17 @@ IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
 RUN = 512
 ROUND = 6  # passes over the active examples before the margins of all are computed again
 ACTIVE = np.float32(0.5)  # of the tolerance: the gradient at which an example becomes active
-SETTLED = np.float32(0.1)  # of the tolerance: the gradient of an active example that is skipped until the next round
+SETTLED = np.float32(
+    0.1
+)  # of the tolerance: the gradient of an active example that is skipped until the next round
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple[Pool, Array]:
     """Copy the ``rows`` of X over the features that they have; return the pool and those features.
 
-    A pool has CSR arrays, CSC arrays, sums of the columns times ``costs`` with the sum of the costs at the end, and the
-    costs. ``position`` is work space, a -1 for each feature, and is restored.
+    A pool has CSR arrays, CSC arrays, sums of the columns times ``costs`` with the sum of the costs
+    at the end, and the costs. ``position`` is work space, a -1 for each feature, and is restored.
     """
     indptr, indices, data = X
     m = rows.shape[0]
@@ -75,20 +79,31 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
-    pool: Pool, positives: Arrays, passes: int, tolerance: float, threshold: float, all_features: bool = False
+    pool: Pool,
+    positives: Arrays,
+    passes: int,
+    tolerance: float,
+    threshold: float,
+    all_features: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Fit labels; return where the weights of each end, their features, their values, and the biases.
+    """Fit labels; return where the weights of each end, their features, their values, and the
+    biases.
 
-    ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``, or when all
-    gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. Features are those of the pool. A label
-    has weights of the features of its own examples, or of all.
+    ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``,
+    or when all gradients lie within ``tolerance``. Weights below ``threshold`` are dropped.
+    Features are those of the pool. A label has weights of the features of its own examples, or of
+    all.
     """
     starts, columns = pool[0][:2]
     m, d, n_labels = starts.shape[0] - 1, pool[2].shape[0] - 1, positives[0].shape[0] - 1
     ends, bias = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.float32)
     features, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     kept = 0
-    sign, position, own = np.full(m, -1, np.float32), np.full(d, -1, np.int32), np.empty(d, np.int32)
+    sign, position, own = (
+        np.full(m, -1, np.float32),
+        np.full(d, -1, np.int32),
+        np.empty(d, np.int32),
+    )
     state, lists = np.empty((m, 4), np.float32), np.empty((3, m), np.int32)
     bounds, margin = np.zeros((m, 2), np.int64), np.empty(m, np.float32)
     if all_features:
@@ -104,7 +119,9 @@ def squared_hinge(
                     own[width] = columns[at]
                     width += 1
         space = (state, lists[0], lists[1], lists[2], bounds, margin)
-        w = _solve(pool, mine, sign, (own[:width], position, all_features), passes, tolerance, space)
+        w = _solve(
+            pool, mine, sign, (own[:width], position, all_features), passes, tolerance, space
+        )
         sign[mine] = -1
         for f in range(width if len(mine) else 0):
             if not all_features:
@@ -120,14 +137,18 @@ def squared_hinge(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _solve(pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tolerance: float, space: Any) -> Array:
+def _solve(
+    pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tolerance: float, space: Any
+) -> Array:
     """Weights of one label and its bias, the weight of a constant feature.
 
-    ``features`` are those that have weights, the position of each feature of the pool among them, and whether they are
-    all features in their order, so that rows of the pool need no copy.
+    ``features`` are those that have weights, the position of each feature of the pool among them,
+    and whether they are all features in their order, so that rows of the pool need no copy.
     """
     (starts, columns, values), (tops, members, entries), sums, costs = pool
-    state, order, rest, blocks, bounds, margin = space  # state of active rows: sign, 1 / 2C, 1 / curvature, multiplier
+    state, order, rest, blocks, bounds, margin = (
+        space  # state of active rows: sign, 1 / 2C, 1 / curvature, multiplier
+    )
     own, position, whole = features
     m, width = starts.shape[0] - 1, own.shape[0]
     ours, others = np.zeros(width + 1, np.float32), np.empty(width + 1, np.float32)
@@ -153,7 +174,9 @@ def _solve(pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tol
             for at in range(tops[own[f]], tops[own[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
         before, rows = size, (state, bounds, margin, waiting)
-        local, shares, size = _activate(pool, sign, features, (t, u, tolerance), rows, size, (local, shares), others)
+        local, shares, size = _activate(
+            pool, sign, features, (t, u, tolerance), rows, size, (local, shares), others
+        )
         if converged and size == before:
             break
         converged = False
@@ -167,7 +190,9 @@ def _solve(pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tol
             used += 1
             run = 1 if active <= IN_CACHE else RUN
             random = _shuffle(blocks, (active + run - 1) // run, random)
-            kept, spread = _sweep(w, (state, bounds, local, shares), blocks, run, order, active, rest, tolerance)
+            kept, spread = _sweep(
+                w, (state, bounds, local, shares), blocks, run, order, active, rest, tolerance
+            )
             if others[width] > 0:  # a step for all waiting rows together
                 gradient = (np.float32(0.5) * t - np.float32(1)) * others[width]
                 for f in range(width + 1):
@@ -185,9 +210,18 @@ def _solve(pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tol
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _activate(
-    pool: Pool, sign: Array, features: Any, limits: Any, rows: Any, size: int, entries: Any, others: Array
+    pool: Pool,
+    sign: Array,
+    features: Any,
+    limits: Any,
+    rows: Any,
+    size: int,
+    entries: Any,
+    others: Array,
 ) -> tuple[Array, Array, int]:
-    """Give waiting rows with large gradients multipliers of their own; return their entries and how many there are."""
+    """Give waiting rows with large gradients multipliers of their own; return their entries and how
+    many there are.
+    """
     (starts, columns, values), _, _, costs = pool
     (t, u, tolerance), (state, bounds, margin, waiting), (local, shares) = limits, rows, entries
     (_, position, whole), width = features, others.shape[0] - 1
@@ -218,7 +252,11 @@ def _activate(
         for at in range(first, last):
             length += shares[at] * shares[at]
             others[local[at]] -= share * shares[at]
-        state[size, 0], state[size, 1], state[size, 3] = sign[i], np.float32(0.5) / costs[i], multiplier * costs[i]
+        state[size, 0], state[size, 1], state[size, 3] = (
+            sign[i],
+            np.float32(0.5) / costs[i],
+            multiplier * costs[i],
+        )
         state[size, 2] = 1 / (length + state[size, 1])
         bounds[size, 0], bounds[size, 1] = first, last
         size += 1
@@ -227,7 +265,9 @@ def _activate(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _shuffle(blocks: Array, n: int, random: Any) -> Any:
-    """Put ``0…n-1`` in random order: Fisher-Yates with a step of xorshift for each draw; return the new state."""
+    """Put ``0…n-1`` in random order: Fisher-Yates with a step of xorshift for each draw; return the
+    new state.
+    """
     for q in range(n):
         random ^= random << np.uint64(13)
         random ^= random >> np.uint64(7)
@@ -240,9 +280,18 @@ def _shuffle(blocks: Array, n: int, random: Any) -> Any:
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _sweep(
-    w: Array, rows: Any, blocks: Array, run: int, order: Array, active: int, rest: Array, tolerance: float
+    w: Array,
+    rows: Any,
+    blocks: Array,
+    run: int,
+    order: Array,
+    active: int,
+    rest: Array,
+    tolerance: float,
 ) -> tuple[int, Any]:
-    """Go once through the active rows; return how many are left for the next pass, and the spread of the gradients."""
+    """Go once through the active rows; return how many are left for the next pass, and the spread
+    of the gradients.
+    """
     state, bounds, local, shares = rows
     top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[-1]
     for q in range((active + run - 1) // run):
@@ -271,7 +320,9 @@ def _sweep(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _two_multipliers(ours: Array, others: Array) -> tuple[Any, Any]:
-    """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives, given both sums of ``Cᵢxᵢ``."""
+    """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives, given both
+    sums of ``Cᵢxᵢ``.
+    """
     nn = pp = np_ = 0.0
     for f in range(ours.shape[0]):
         nn += np.float64(others[f]) * others[f]

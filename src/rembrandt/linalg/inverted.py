@@ -1,7 +1,8 @@
 """Rows times sparse weights: all nodes by inverted lists, or a few labels by their own lists.
 
-With inverted lists a row adds up the lists of its features: it costs their length, not the number of nodes. Labels
-have such lists for each cluster. For a few labels a row is laid out densely once, and the list of each label is read.
+With inverted lists a row adds up the lists of its features: it costs their length, not the number
+of nodes. Labels have such lists for each cluster. For a few labels a row is laid out densely once,
+and the list of each label is read.
 """
 
 from typing import Any
@@ -19,13 +20,17 @@ LONG = 10  # times a row's entries: in a label's list that is longer they are se
 
 
 def csr_arrays(A: sparse.csr_array) -> Arrays:
-    """The arrays of a matrix; columns are unsigned, because compiled code tests signed indices for being negative."""
+    """The arrays of a matrix; columns are unsigned, because compiled code tests signed indices for
+    being negative.
+    """
     return A.indptr, A.indices.view(f"u{A.indices.itemsize}"), A.data
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
-    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; X and ``lists``, S, are CSR arrays."""
+    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; X and ``lists``, S, are
+    CSR arrays.
+    """
     indptr, indices, data = X
     at, nodes, weights = lists
     for row in range(out.shape[0]):
@@ -37,11 +42,15 @@ def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def lists_by_cluster(by_feature: Arrays, cluster: Array, rank: Array, n_clusters: int) -> tuple[Array, ...]:
-    """Arrange weights by cluster, feature and label; ``rank`` is a label's number within its cluster.
+def lists_by_cluster(
+    by_feature: Arrays, cluster: Array, rank: Array, n_clusters: int
+) -> tuple[Array, ...]:
+    """Arrange weights by cluster, feature and label; ``rank`` is a label's number within its
+    cluster.
 
-    ``by_feature`` are CSR arrays, features × labels. Return where the features of each cluster start, the features,
-    where the list of each starts, and the labels' numbers and weights of all lists.
+    ``by_feature`` are CSR arrays, features × labels. Return where the features of each cluster
+    start, the features, where the list of each starts, and the labels' numbers and weights of all
+    lists.
     """
     indptr, labels, weights = by_feature
     starts, first = np.zeros(n_clusters + 1, np.int64), np.zeros(n_clusters + 1, np.int64)
@@ -72,16 +81,19 @@ def lists_by_cluster(by_feature: Arrays, cluster: Array, rank: Array, n_clusters
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def best_members(
-    X: Arrays, start: int, clusters: Array, so_far: Array, members: Arrays, lists: Arrays, bias: Array, power: float,
+    X: Arrays, start: int, clusters: Array, so_far: Array, members: Arrays, lists: Arrays,
+    bias: Array, power: float,
     allowed: Array, position: Array, best: Array, scores: Array,
 ) -> None:  # fmt: skip
-    """Find each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``, in heap order.
+    """Find each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``,
+    in heap order.
 
-    ``clusters`` are ordered by ``so_far``, best first. The few best clusters of all rows come first. A label's own term
-    is never positive, so other clusters that start below the worst label kept are skipped. Rows with the same cluster
-    follow each other, so that its lists stay in the cache. ``members`` are the starts and labels of every cluster,
-    ``lists`` the weights of `lists_by_cluster` and ``bias`` the biases in the order of the members; ``allowed`` says
-    which labels may be returned. ``position`` is work space, a -1 for each feature, and is restored.
+    ``clusters`` are ordered by ``so_far``, best first. The few best clusters of all rows come
+    first. A label's own term is never positive, so other clusters that start below the worst label
+    kept are skipped. Rows with the same cluster follow each other, so that its lists stay in the
+    cache. ``members`` are the starts and labels of every cluster, ``lists`` the weights of
+    `lists_by_cluster` and ``bias`` the biases in the order of the members; ``allowed`` says which
+    labels may be returned. ``position`` is work space, a -1 for each feature, and is restored.
     """
     starts, features = lists[:2]
     n, width = clusters.shape
@@ -108,16 +120,29 @@ def best_members(
                 row, base = visit // width, so_far[visit // width, visit % width]
                 if base > scores[row, 0]:
                     margins[: end - begin] = bias[begin:end]
-                    _add_list(X, start + row, lists, cluster, position if several else position[:0], margins)
-                    _keep(base, margins, members[1][begin:end], power, allowed, best[row], scores[row])
+                    _add_list(
+                        X,
+                        start + row,
+                        lists,
+                        cluster,
+                        position if several else position[:0],
+                        margins,
+                    )
+                    _keep(
+                        base, margins, members[1][begin:end], power, allowed, best[row], scores[row]
+                    )
             if several:
                 for at in range(starts[cluster], starts[cluster + 1]):
                     position[features[at]] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add_list(X: Arrays, row: int, lists: Arrays, cluster: int, position: Array, out: Array) -> None:
-    """Add the lists of a row's features; ``position`` says where they are, or is empty and they are searched."""
+def _add_list(
+    X: Arrays, row: int, lists: Arrays, cluster: int, position: Array, out: Array
+) -> None:
+    """Add the lists of a row's features; ``position`` says where they are, or is empty and they are
+    searched.
+    """
     indptr, indices, data = X
     starts, features, ends, who, weights = lists
     low, stop = starts[cluster], starts[cluster + 1]
@@ -138,7 +163,15 @@ def _add_list(X: Arrays, row: int, lists: Arrays, cluster: int, position: Array,
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _keep(base: Any, margins: Array, labels: Array, power: float, allowed: Array, owner: Array, kept: Array) -> None:
+def _keep(
+    base: Any,
+    margins: Array,
+    labels: Array,
+    power: float,
+    allowed: Array,
+    owner: Array,
+    kept: Array,
+) -> None:
     """Keep the labels of a cluster that are better than the worst so far, in heap order."""
     limit = _root(base - kept[0], power)  # no label with a larger hinge is kept
     for m in range(labels.shape[0]):
@@ -166,7 +199,9 @@ def _root(loss: Any, power: float) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _search(features: Array, low: int, stop: int, feature: int) -> int:
-    """The first place from ``low`` on with at least ``feature``; columns of a row increase, so searches go on."""
+    """The first place from ``low`` on with at least ``feature``; columns of a row increase, so
+    searches go on.
+    """
     while low < stop:
         middle = (low + stop) >> 1
         if features[middle] < feature:
@@ -177,11 +212,14 @@ def _search(features: Array, low: int, stop: int, feature: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_products(X: Arrays, start: int, wanted: Array, labels: Arrays, dense: Array, out: Array) -> None:
-    """Add ``xᵀs`` to ``out`` for the ``wanted`` labels of each row of X from ``start`` on; label -1 is skipped.
+def add_products(
+    X: Arrays, start: int, wanted: Array, labels: Arrays, dense: Array, out: Array
+) -> None:
+    """Add ``xᵀs`` to ``out`` for the ``wanted`` labels of each row of X from ``start`` on; label -1
+    is skipped.
 
-    ``labels`` are the CSR arrays of the labels' weights. ``dense`` is work space, a zero for each feature, and is
-    restored.
+    ``labels`` are the CSR arrays of the labels' weights. ``dense`` is work space, a zero for each
+    feature, and is restored.
     """
     indptr, indices, data = X
     at, features, weights = labels

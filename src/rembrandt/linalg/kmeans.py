@@ -16,15 +16,17 @@ BLOCK = 1024  # rows compared with all centres at a time
 def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> Indices:
     """Return the cluster of every row of ``A``; clusters may be empty.
 
-    Rows far from the mean are sampled more often: most rows may lie close together, and uniform samples would give all
-    centres to them.
+    Rows far from the mean are sampled more often: most rows may lie close together, and uniform
+    samples would give all centres to them.
     """
     rng = np.random.default_rng(seed)
     sample = A
     if len(A) > SAMPLE * n_clusters:
         apart = row_sums_of_squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
         chance = apart + EVEN * apart.mean() + 1e-300
-        sample = A[np.sort(rng.choice(len(A), SAMPLE * n_clusters, replace=False, p=chance / chance.sum()))]
+        sample = A[
+            np.sort(rng.choice(len(A), SAMPLE * n_clusters, replace=False, p=chance / chance.sum()))
+        ]
     centres = sample[np.sort(rng.choice(len(sample), n_clusters, replace=False))]
     rounds = ROUNDS * len(sample) + len(A)
     for number in range(ROUNDS):

@@ -33,7 +33,9 @@ def top_k(scores: ArrayLike, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """
     block = np.asarray(scores)
     if block.ndim != 2 or k < 1:
-        raise DataError(f"top_k takes a matrix and k ≥ 1, not an array of shape {block.shape} and k = {k}")
+        raise DataError(
+            f"top_k takes a matrix and k ≥ 1, not an array of shape {block.shape} and k = {k}"
+        )
     if block.dtype not in (np.float32, np.float64):
         block = block.astype(np.float32)
     labels = np.full((len(block), k), -1, dtype=np.int64)
@@ -43,10 +45,14 @@ def top_k(scores: ArrayLike, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def rank(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Order the labels of each row by decreasing score, equal scores by label index; -1 and NaN go last."""
+    """Order the labels of each row by decreasing score, equal scores by label index; -1 and NaN go
+    last.
+    """
     labels, scores = np.asarray(labels), np.asarray(scores)
     if labels.shape != scores.shape:
-        raise DataError(f"labels have shape {labels.shape} and scores {scores.shape}; pass one score per label")
+        raise DataError(
+            f"labels have shape {labels.shape} and scores {scores.shape}; pass one score per label"
+        )
     order = np.lexsort((labels, np.where(labels < 0, np.inf, -scores)), axis=-1)
     return np.take_along_axis(labels, order, axis=-1), np.take_along_axis(scores, order, axis=-1)
 
@@ -55,8 +61,9 @@ def rank(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArr
 def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any]) -> None:
     """Fill each row of ``labels`` and ``best`` with the best entries of the row, in heap order.
 
-    One pass over each row with a heap whose root is the worst entry kept: the lowest score, and among equal scores the
-    highest label. Labels come in increasing order, so a new entry must be strictly better than the root; NaN never is.
+    One pass over each row with a heap whose root is the worst entry kept: the lowest score, and
+    among equal scores the highest label. Labels come in increasing order, so a new entry must be
+    strictly better than the root; NaN never is.
     """
     n, c = block.shape
     for i in range(n):
@@ -76,7 +83,10 @@ def replace_worst(kept: NDArray[Any], owner: NDArray[np.int64], score: Any, labe
         if child >= k:
             break
         other = child + 1
-        if other < k and (kept[other] < kept[child] or (kept[other] == kept[child] and owner[other] > owner[child])):
+        if other < k and (
+            kept[other] < kept[child]
+            or (kept[other] == kept[child] and owner[other] > owner[child])
+        ):
             child = other
         if kept[child] >= score:  # a child with an equal score has a lower label, so it is better
             break
@@ -86,8 +96,12 @@ def replace_worst(kept: NDArray[Any], owner: NDArray[np.int64], score: Any, labe
 
 
 @nb.njit(nogil=True, cache=True)
-def look_up(labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write into ``out`` the value of every label that is in the list of its row; ``labels`` ascend, -1 last."""
+def look_up(
+    labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """Write into ``out`` the value of every label that is in the list of its row; ``labels``
+    ascend, -1 last.
+    """
     for row in range(len(labels)):
         last = labels.shape[1]
         while last > 0 and labels[row, last - 1] < 0:

@@ -1,9 +1,11 @@
-"""Ridge regression: ``(XᵀX + λI) Z = B`` for many right-hand sides, exactly or by conjugate gradients.
+"""Ridge regression: ``(XᵀX + λI) Z = B`` for many right-hand sides, exactly or by conjugate
+gradients.
 
-For few features one Cholesky factor serves every block. For many, conjugate gradients run on all columns at once, each
-with its own step and its own end. Text has a few strong directions (the mean, the frequent words) and a flat rest, so
-the preconditioner is spectral: the randomized eigensolver finds the strong directions, which are scaled down. On tf-idf
-rows it needs a quarter of the iterations of a diagonal preconditioner.
+For few features one Cholesky factor serves every block. For many, conjugate gradients run on all
+columns at once, each with its own step and its own end. Text has a few strong directions (the mean,
+the frequent words) and a flat rest, so the preconditioner is spectral: the randomized eigensolver
+finds the strong directions, which are scaled down. On tf-idf rows it needs a quarter of the
+iterations of a diagonal preconditioner.
 """
 
 from collections.abc import Callable
@@ -15,18 +17,29 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
-from rembrandt.linalg.blocks import Block, cache_rows, column_dots, fused, inverse_of_lower, plus_product, spans
+from rembrandt.linalg.blocks import (
+    Block,
+    cache_rows,
+    column_dots,
+    fused,
+    inverse_of_lower,
+    plus_product,
+    spans,
+)
 from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
 FLOOR = 1e-10  # added to the unit diagonal of a scaled matrix before it is factored
 CHECKED = 8  # columns of an exact solve whose error is measured
-UNEQUAL = 1e6  # ratio of the diagonal's entries from which conjugate gradients in float32 need scaled columns
+# Ratio of the diagonal's entries from which conjugate gradients in float32 need scaled columns
+UNEQUAL = 1e6
 
 
 @dataclass
 class _Solver:
-    """What both solvers record: the largest error of a column in any solve, and the number of iterations."""
+    """What both solvers record: the largest error of a column in any solve, and the number of
+    iterations.
+    """
 
     residual: float = field(default=0.0, init=False)
     iterations: int = field(default=1, init=False)
@@ -35,22 +48,27 @@ class _Solver:
         """Record the errors of finished columns, as squares and relative to ``sizes``."""
         relative = _ratio(left, sizes)
         if relative.shape[0]:
-            self.residual = max(self.residual, float(array_namespace(relative).max(relative)) ** 0.5)
+            self.residual = max(
+                self.residual, float(array_namespace(relative).max(relative)) ** 0.5
+            )
 
 
 @dataclass
 class CholeskyRidge(_Solver):
     """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64.
 
-    The matrix is scaled to a unit diagonal, so that columns of any length are solved alike, and `FLOOR` is added to it:
-    without a ridge a repeated column makes it singular. ``residual`` is the largest error that this leaves in a column
-    of any solve, ``‖B − (G + λI)Z‖ / ‖B‖`` in the norm of the inverse; at most `CHECKED` columns are measured.
+    The matrix is scaled to a unit diagonal, so that columns of any length are solved alike, and
+    `FLOOR` is added to it: without a ridge a repeated column makes it singular. ``residual`` is the
+    largest error that this leaves in a column of any solve, ``‖B − (G + λI)Z‖ / ‖B‖`` in the norm
+    of the inverse; at most `CHECKED` columns are measured.
     """
 
     gram: Any
     strength: float
     poor: ClassVar[float] = 0.01  # residual above which a solution is not reliable
-    remedy: ClassVar[str] = "some features are combinations of others, to rounding: raise ridge, or remove them"
+    remedy: ClassVar[str] = (
+        "some features are combinations of others, to rounding: raise ridge, or remove them"
+    )
 
     def __post_init__(self) -> None:
         xp = array_namespace(self.gram)
@@ -64,7 +82,9 @@ class CholeskyRidge(_Solver):
         A *= self.scale[:, 0]
         A += FLOOR * identity
         self.factor = (
-            cho_factor(A, lower=True, check_finite=False) if isinstance(A, np.ndarray) else xp.linalg.cholesky(A)
+            cho_factor(A, lower=True, check_finite=False)
+            if isinstance(A, np.ndarray)
+            else xp.linalg.cholesky(A)
         )
 
     def degrees_of_freedom(self, probes: Block) -> float:
@@ -97,25 +117,33 @@ class CholeskyRidge(_Solver):
 
 @dataclass
 class SpectralPreconditioner:
-    """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalues ``θ`` scaled down to ``s``."""
+    """``M⁻¹ = I + U diag(s/θ − 1) Uᵀ``: the strong directions ``U`` of eigenvalues ``θ`` scaled
+    down to ``s``.
+    """
 
     U: Block
     kept: Block  # s/θ, a column
 
     @classmethod
-    def of(cls, gram: Callable[[Block], Block], strength: float, start: Block) -> "SpectralPreconditioner":
+    def of(
+        cls, gram: Callable[[Block], Block], strength: float, start: Block
+    ) -> "SpectralPreconditioner":
         U, theta = randomized_eigh(gram, start, rank=max(1, start.shape[1] - 8), n_iter=2)
         xp = array_namespace(U)
         theta = theta + strength
         return cls(U, xp.astype(theta[-1] / theta, U.dtype)[:, None])
 
     def within(self, R: Block, lengths: Block) -> tuple[Block, Block]:
-        """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, given the squared lengths of the columns."""
+        """``C`` with ``M⁻¹R = R + UC``, and ``RᵀM⁻¹R`` of each column, given the squared lengths of
+        the columns.
+        """
         xp = array_namespace(R)
         T = self.U.T @ R
         inside = T * T
         outside = lengths - xp.sum(inside, axis=0)
-        outside = xp.where(outside > 0, outside, xp.zeros_like(outside))  # negative values are rounding errors
+        outside = xp.where(
+            outside > 0, outside, xp.zeros_like(outside)
+        )  # negative values are rounding errors
         return (self.kept - 1.0) * T, outside + xp.sum(self.kept * inside, axis=0)
 
 
@@ -123,12 +151,13 @@ class SpectralPreconditioner:
 class ConjugateGradientRidge(_Solver):
     """``(XᵀX + λI)⁻¹ B`` by preconditioned conjugate gradients, independently for every column.
 
-    The length of a step is ``PᵀR / PᵀAP``, which minimises the error in the norm of ``A`` along ``P`` whatever rounding
-    has made of the direction: no iterate is worse than the one before. ``residual`` is the largest final relative
-    residual of any column in any solve.
+    The length of a step is ``PᵀR / PᵀAP``, which minimises the error in the norm of ``A`` along
+    ``P`` whatever rounding has made of the direction: no iterate is worse than the one before.
+    ``residual`` is the largest final relative residual of any column in any solve.
 
-    For columns of very different lengths `scaled` gives a ``gram`` of ``S(XᵀX + λI)S`` with a unit diagonal, to be used
-    with no ``strength``; ``scale`` is ``S``, a column. Residuals are then those of the scaled system.
+    For columns of very different lengths `scaled` gives a ``gram`` of ``S(XᵀX + λI)S`` with a unit
+    diagonal, to be used with no ``strength``; ``scale`` is ``S``, a column. Residuals are then
+    those of the scaled system.
     """
 
     gram: Callable[[Block], Block]
@@ -143,9 +172,11 @@ class ConjugateGradientRidge(_Solver):
     remedy: ClassVar[str] = "raise max_iter, or ridge"
 
     def degrees_of_freedom(self, probes: Block) -> float:
-        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over random signs.
+        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over
+        random signs.
 
-        ``residual`` and ``iterations`` are about the solutions that are used, so the probes do not count in them.
+        ``residual`` and ``iterations`` are about the solutions that are used, so the probes do not
+        count in them.
         """
         before = self.residual, self.iterations
         d, r = probes.shape
@@ -182,7 +213,13 @@ class ConjugateGradientRidge(_Solver):
                 self._note(left[~open_], sizes[active][~open_])
                 solution = xp.zeros_like(B) if solution is None else solution
                 solution[:, active] = Z
-                active, Z, R, P, rs = active[open_], Z[:, open_], R[:, open_], P[:, open_], rs[open_]
+                active, Z, R, P, rs = (
+                    active[open_],
+                    Z[:, open_],
+                    R[:, open_],
+                    P[:, open_],
+                    rs[open_],
+                )
                 left = left[open_]
             old = rs
             C, rs = self.precondition.within(R, left)
@@ -195,7 +232,9 @@ class ConjugateGradientRidge(_Solver):
         return Z if self.scale is None else self.scale * Z
 
 
-def scaled(gram: Callable[[Block], Block], strength: float, scale: Block) -> Callable[[Block], Block]:
+def scaled(
+    gram: Callable[[Block], Block], strength: float, scale: Block
+) -> Callable[[Block], Block]:
     """``Z ↦ S(A + λI)S Z``."""
     return lambda Z: scale * (gram(scale * Z) + strength * (scale * Z))
 
@@ -208,7 +247,9 @@ def _bend(P: Block, AP: Block, strength: float) -> Block:
 
 
 def _advance(Z: Block, R: Block, P: Block, AP: Block, alpha: Block, strength: float) -> Block:
-    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new residuals."""
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new
+    residuals.
+    """
     if kernels := fused(Z, R, P, AP):
         return kernels.advance(Z, R, P, AP, alpha, strength)
     xp = array_namespace(Z)
@@ -236,6 +277,8 @@ def _redirect(P: Block, R: Block, U: Block, C: Block, beta: Block) -> None:
 
 
 def _ratio(a: Block, b: Block) -> Block:
-    """``a / b``, or zero where ``b`` is zero: a column that is solved exactly takes no further step."""
+    """``a / b``, or zero where ``b`` is zero: a column that is solved exactly takes no further
+    step.
+    """
     xp = array_namespace(a)
     return xp.where(b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(a))

@@ -1,8 +1,9 @@
 """Sparse times dense on several threads; the result does not depend on their number.
 
-``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of equal size, if
-necessary in the middle of a row. A piece that starts inside a row keeps its part of that row apart, and these parts are
-added in order at the end. Products with the transpose are in `transposed`.
+``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of
+equal size, if necessary in the middle of a row. A piece that starts inside a row keeps its part of
+that row apart, and these parts are added in order at the end. Products with the transpose are in
+`transposed`.
 """
 
 from itertools import pairwise
@@ -17,7 +18,8 @@ from rembrandt.linalg.threads import for_each, n_threads
 
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
 
-PIECE = 16_384  # non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
+# Non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
+PIECE = 16_384
 
 
 @njit(inline="always")
@@ -42,7 +44,15 @@ def add_rows(into: Array, Z: Array, rows: Array, values: Array, at: int, end: in
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def _multiply_pieces(
-    indptr: Array, indices: Array, data: Array, Z: Array, out: Array, aside: Array, piece: int, first: int, last: int
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    Z: Array,
+    out: Array,
+    aside: Array,
+    piece: int,
+    first: int,
+    last: int,
 ) -> None:
     """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``."""
     for p in range(first, last):
@@ -74,7 +84,10 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     shares = np.unique(np.linspace(0, pieces, min(pieces, 8 * n_threads()) + 1).astype(np.int64))
     for_each(
         _multiply_pieces,
-        ((indptr, A.indices, A.data, Z, out, aside, PIECE, first, last) for first, last in pairwise(shares)),
+        (
+            (indptr, A.indices, A.data, Z, out, aside, PIECE, first, last)
+            for first, last in pairwise(shares)
+        ),
     )
     starts = np.arange(pieces) * PIECE
     rows = np.searchsorted(indptr, starts, side="right") - 1
@@ -151,4 +164,6 @@ def row_sums_of_squares(A: Matrix) -> Floats:
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    return np.bincount(rows, A.data.astype(np.float64) ** 2, minlength=A.shape[0]).astype(np.float64, copy=False)
+    return np.bincount(rows, A.data.astype(np.float64) ** 2, minlength=A.shape[0]).astype(
+        np.float64, copy=False
+    )

@@ -13,7 +13,9 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def cpu_count() -> int:
-    """Number of cores that this process may use: its affinity and the limits of its control group."""
+    """Number of cores that this process may use: its affinity and the limits of its control
+    group.
+    """
     return int(joblib.cpu_count())
 
 
@@ -47,9 +49,11 @@ def _pool(pid: int, size: int) -> ThreadPoolExecutor:
 
 
 def own_threads() -> AbstractContextManager[Any]:
-    """Run BLAS on one thread, for small products and factorisations, or when our own threads share the work.
+    """Run BLAS on one thread, for small products and factorisations, or when our own threads share
+    the work.
 
-    On a busy machine a product of half a millisecond on two BLAS threads may wait a time slice for the slower one.
+    On a busy machine a product of half a millisecond on two BLAS threads may wait a time slice for
+    the slower one.
     """
     return _libraries().limit(limits=1, user_api="blas")
 
@@ -62,8 +66,11 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def for_each(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], small: bool = False) -> None:
-    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is raised.
+def for_each(
+    work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], small: bool = False
+) -> None:
+    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is
+    raised.
 
     ``small`` work is done by this thread: handing it to others takes longer.
     """

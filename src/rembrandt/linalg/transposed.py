@@ -1,10 +1,11 @@
 """Transposed sparse times dense on several threads; the result does not depend on their number.
 
-``Aᵀ @ U`` sums, for each column of A, the rows of U in which it occurs. Over the whole matrix those rows come from main
-memory. So A is cut into blocks of rows whose part of U stays in the cache, and within a block the non-zeros are sorted
-by column: what a block adds to a column is gathered from the cache, and the result is written once for each column and
-block instead of once for each non-zero. Threads own columns, in shares of equal cost. The blocks of a column are added
-in order, in short sums, to limit the rounding errors of float32.
+``Aᵀ @ U`` sums, for each column of A, the rows of U in which it occurs. Over the whole matrix those
+rows come from main memory. So A is cut into blocks of rows whose part of U stays in the cache, and
+within a block the non-zeros are sorted by column: what a block adds to a column is gathered from
+the cache, and the result is written once for each column and block instead of once for each
+non-zero. Threads own columns, in shares of equal cost. The blocks of a column are added in order,
+in short sums, to limit the rounding errors of float32.
 """
 
 from dataclasses import dataclass
@@ -25,10 +26,13 @@ SLAB = 128  # columns of U at a time: eight megabytes with ROWS rows
 
 
 @njit(nogil=True, cache=True)
-def _sort_block(A: tuple[Array, ...], n_columns: int, step: int, block: int, out: tuple[Array, ...]) -> None:
+def _sort_block(
+    A: tuple[Array, ...], n_columns: int, step: int, block: int, out: tuple[Array, ...]
+) -> None:
     """Sort the non-zeros of one block by column, into runs of one column each.
 
-    Sorting by counting takes a fifth of the time of a comparison sort, so that a layout can be made in every pass.
+    Sorting by counting takes a fifth of the time of a comparison sort, so that a layout can be made
+    in every pass.
     """
     indptr, indices, data = A
     rows, values, run_column, run_start, run_end = out
@@ -57,9 +61,11 @@ def _sort_block(A: tuple[Array, ...], n_columns: int, step: int, block: int, out
 
 
 def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, ...]:
-    """Sort the non-zeros by block and column; return them, the runs, and where the runs of each block begin and end.
+    """Sort the non-zeros by block and column; return them, the runs, and where the runs of each
+    block begin and end.
 
-    A block has room for as many runs as non-zeros, and one for the end; pages that are not written take no memory.
+    A block has room for as many runs as non-zeros, and one for the end; pages that are not written
+    take no memory.
     """
     (n, d), nnz = A.shape, A.nnz
     indptr = A.indptr.astype(np.int64, copy=False)
@@ -68,7 +74,10 @@ def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, ...]:
     run_column, run_start = np.empty(nnz + blocks, np.int32), np.empty(nnz + blocks, np.int64)
     run_end = np.zeros(blocks, np.int64)
     into = (rows, values, run_column, run_start, run_end)
-    for_each(_sort_block, (((indptr, A.indices, A.data), d, step, block, into) for block in range(blocks)))
+    for_each(
+        _sort_block,
+        (((indptr, A.indices, A.data), d, step, block, into) for block in range(blocks)),
+    )
     numbers = np.arange(blocks)
     return rows, values, run_column, run_start, indptr[numbers * step] + numbers, run_end
 
@@ -77,7 +86,9 @@ def _sort_blocks(A: sparse.csr_array, step: int) -> tuple[Array, ...]:
 def _sum_columns(
     layout: tuple[Array, ...], step: int, U: Array, out: Array, first_column: int, last_column: int
 ) -> None:
-    """``out[column] += Σ value · U[row]`` for the columns from ``first_column`` to ``last_column`` of A."""
+    """``out[column] += Σ value · U[row]`` for the columns from ``first_column`` to ``last_column``
+    of A.
+    """
     rows, values, run_column, run_start, run_begin, run_end = layout
     k = U.shape[1]
     part = np.zeros(k, out.dtype)
@@ -100,7 +111,9 @@ class Transposed:
 
     shape: tuple[int, int]  # of the transpose
     step: int  # rows in a block
-    layout: tuple[Array, ...]  # rows within their block, values, columns and starts of runs, runs of each block
+    layout: tuple[
+        Array, ...
+    ]  # rows within their block, values, columns and starts of runs, runs of each block
     column_costs: Array
 
     @classmethod
@@ -121,7 +134,10 @@ class Transposed:
         for columns in spans(U.shape[1], SLAB):
             slab = np.ascontiguousarray(U[:, columns], dtype=out.dtype)
             into = out[:, columns]
-            for_each(_sum_columns, ((self.layout, self.step, slab, into, first, last) for first, last in shares))
+            for_each(
+                _sum_columns,
+                ((self.layout, self.step, slab, into, first, last) for first, last in shares),
+            )
 
     def _shares(self) -> list[tuple[int, int]]:
         """Cut the columns into one share for each thread, of about equal cost."""

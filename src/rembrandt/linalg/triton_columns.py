@@ -1,7 +1,7 @@
 """The steps of conjugate gradients between products, each in one pass through a GPU's memory.
 
-A block of LSHTC's size has 3.4 GB, and a step is bound by how often it is read. Sums over columns are taken in float32
-over ``ROWS`` rows and in float64 over those partial sums, in a fixed order.
+A block of LSHTC's size has 3.4 GB, and a step is bound by how often it is read. Sums over columns
+are taken in float32 over ``ROWS`` rows and in float64 over those partial sums, in a fixed order.
 """
 
 from typing import Any
@@ -23,10 +23,25 @@ def column_dots(A: Tensor, B: Tensor) -> Tensor:
 
 
 def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength: float) -> Tensor:
-    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new residuals."""
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new
+    residuals.
+    """
     partial, grid = _partial_sums(Z)
     strides = (Z.stride(0), R.stride(0), P.stride(0), AP.stride(0))
-    _advance[grid](Z, R, P, AP, alpha, strength, partial, *Z.shape, *strides, ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    _advance[grid](
+        Z,
+        R,
+        P,
+        AP,
+        alpha,
+        strength,
+        partial,
+        *Z.shape,
+        *strides,
+        ROWS=ROWS,
+        TILE=TILE,
+        COLUMNS=COLUMNS,
+    )
     return partial.sum(dim=0, dtype=torch.float64)
 
 
@@ -40,7 +55,9 @@ def bend(P: Tensor, AP: Tensor, strength: float) -> Tensor:
 
 def redirect(P: Tensor, R: Tensor, beta: Tensor) -> None:
     """``P = R + βP`` in place."""
-    _redirect[_grid(P)](P, R, beta, *P.shape, P.stride(0), R.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    _redirect[_grid(P)](
+        P, R, beta, *P.shape, P.stride(0), R.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS
+    )
 
 
 def usable(*blocks: Any) -> bool:
@@ -76,12 +93,26 @@ def _advance(
         r = tl.load(r_at, mask=inside, other=0.0) - step * (ap + strength * p)
         tl.store(r_at, r, mask=inside)
         total += r * r
-    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
+    tl.store(
+        partial + tl.program_id(0).to(tl.int64) * width + columns,
+        tl.sum(total, 0),
+        mask=columns < width,
+    )
 
 
 @triton.jit
 def _bend(
-    P, AP, strength, partial, n, width, p_row, ap_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr
+    P,
+    AP,
+    strength,
+    partial,
+    n,
+    width,
+    p_row,
+    ap_row,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros((TILE, COLUMNS), tl.float32)
@@ -91,11 +122,26 @@ def _bend(
         p = tl.load(P + row[:, None] * p_row + columns[None, :], mask=inside, other=0.0)
         ap = tl.load(AP + row[:, None] * ap_row + columns[None, :], mask=inside, other=0.0)
         total += p * (ap + strength * p)
-    tl.store(partial + tl.program_id(0).to(tl.int64) * width + columns, tl.sum(total, 0), mask=columns < width)
+    tl.store(
+        partial + tl.program_id(0).to(tl.int64) * width + columns,
+        tl.sum(total, 0),
+        mask=columns < width,
+    )
 
 
 @triton.jit
-def _redirect(P, R, beta, n, width, p_row, r_row, ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr):
+def _redirect(
+    P,
+    R,
+    beta,
+    n,
+    width,
+    p_row,
+    r_row,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     turn = tl.load(beta + columns, mask=columns < width, other=0.0)[None, :]
     for first in range(0, ROWS, TILE):

@@ -49,14 +49,23 @@ def reliability(probabilities: ArrayLike, right: ArrayLike, n_bins: int = 10) ->
     >>> reliability([0.75, 0.75, 0.25], [True, False, False], n_bins=2)
     [Bin(n=1, predicted=0.25, observed=0.0), Bin(n=2, predicted=0.75, observed=0.5)]
     """
-    p, hit = np.asarray(probabilities, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
+    p, hit = (
+        np.asarray(probabilities, dtype=np.float64).ravel(),
+        np.asarray(right, dtype=bool).ravel(),
+    )
     if p.shape != hit.shape or n_bins < 1:
-        raise DataError(f"{p.size} probabilities, {hit.size} outcomes and {n_bins} bins; pass one outcome for each")
+        raise DataError(
+            f"{p.size} probabilities, {hit.size} outcomes and {n_bins} bins; pass one outcome for "
+            "each"
+        )
     if p.size and not (p.min() >= 0 and p.max() <= 1):
         raise DataError(f"probabilities are in {p.min()}…{p.max()}; pass values from 0 to 1")
     bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
     n, total, found = (np.bincount(bins, weights, n_bins) for weights in (None, p, hit))
-    return [Bin(int(n[b]), float(total[b] / n[b]), float(found[b] / n[b])) for b in np.flatnonzero(n).tolist()]
+    return [
+        Bin(int(n[b]), float(total[b] / n[b]), float(found[b] / n[b]))
+        for b in np.flatnonzero(n).tolist()
+    ]
 
 
 def calibration_error(bins: list[Bin]) -> float:

@@ -25,7 +25,8 @@ class Decile:
     recall : float
         Fraction of those that were predicted; NaN if there are none.
     covered : float
-        Fraction of its labels with a true entry that were predicted correctly at least once; NaN if there are none.
+        Fraction of its labels with a true entry that were predicted correctly at least once; NaN if
+        there are none.
     n_predicted : int
         Number of predictions.
     precision : float
@@ -62,9 +63,15 @@ def coverage_by_decile(truth: Any, labels: ArrayLike, train_counts: ArrayLike) -
     counts = np.asarray(train_counts)
     true, predicted, found = label_counts(truth, labels)
     if counts.shape != true.shape:
-        raise DataError(f"{counts.size} training counts for {true.size} labels; pass one count per column")
+        raise DataError(
+            f"{counts.size} training counts for {true.size} labels; pass one count per column"
+        )
     groups = np.array_split(np.argsort(-counts, kind="stable"), 10)
-    return [_decile(counts[group], true[group], found[group], predicted[group]) for group in groups if len(group)]
+    return [
+        _decile(counts[group], true[group], found[group], predicted[group])
+        for group in groups
+        if len(group)
+    ]
 
 
 def _decile(counts: Any, true: Any, found: Any, predicted: Any) -> Decile:

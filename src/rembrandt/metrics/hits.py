@@ -20,27 +20,39 @@ def as_truth(truth: Any) -> sparse.csr_array:
 
 
 def as_ranked(labels: ArrayLike, truth: sparse.csr_array) -> NDArray[np.int64]:
-    """Check ranked predictions: integers within the columns of the truth, no label twice in a row."""
+    """Check ranked predictions: integers within the columns of the truth, no label twice in a
+    row.
+    """
     ranked = np.asarray(labels)
     n, c = truth.shape
     if ranked.ndim != 2 or len(ranked) != n or not np.issubdtype(ranked.dtype, np.integer):
-        found = f"predictions are {ranked.dtype} of shape {ranked.shape}, but the truth has {n} rows"
-        raise DataError(f"{found}; pass an integer array of {n} rows with the best labels in rank order")
+        found = (
+            f"predictions are {ranked.dtype} of shape {ranked.shape}, but the truth has {n} rows"
+        )
+        raise DataError(
+            f"{found}; pass an integer array of {n} rows with the best labels in rank order"
+        )
     ranked = ranked.astype(np.int64, copy=False)
     if ranked.size and (ranked.min() < -1 or ranked.max() >= c):
-        found = f"predicted labels are in {ranked.min()}…{ranked.max()}, but the truth has {c} columns"
+        found = (
+            f"predicted labels are in {ranked.min()}…{ranked.max()}, but the truth has {c} columns"
+        )
         raise DataError(f"{found}; use indices 0…{c - 1}, and -1 for no prediction")
     ordered = np.sort(ranked, axis=1)
     repeated = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     if repeated.any():
-        raise DataError(f"row {int(repeated.argmax())} predicts a label twice; keep the best rank of each label only")
+        raise DataError(
+            f"row {int(repeated.argmax())} predicts a label twice; keep the best rank of each "
+            "label only"
+        )
     return ranked
 
 
 def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
     """Return which predictions are true labels, n × k.
 
-    The entry (row, label) is found by binary search among the entries of the truth, numbered ``row·c + label``.
+    The entry (row, label) is found by binary search among the entries of the truth, numbered
+    ``row·c + label``.
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
@@ -53,7 +65,9 @@ def hits(truth: Any, labels: ArrayLike) -> NDArray[np.bool_]:
     return (nearest == wanted) & (ranked >= 0)
 
 
-def label_counts(truth: Any, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def label_counts(
+    truth: Any, labels: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return how often each label is true, predicted, and both."""
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)

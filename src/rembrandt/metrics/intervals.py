@@ -22,7 +22,8 @@ def bootstrap(
     Parameters
     ----------
     terms : mapping of str to (ndarray, ndarray)
-        For each measure what every row adds to the numerator and the denominator, as `row_terms` returns.
+        For each measure what every row adds to the numerator and the denominator, as `row_terms`
+        returns.
     n_replicates : int, default=1000
         Number of samples drawn with replacement. All measures are computed on the same samples.
     level : float, default=0.95
@@ -45,7 +46,9 @@ def bootstrap(
     True
     """
     if not 0 < level < 1 or n_replicates < 1:
-        raise DataError(f"level={level} must be between 0 and 1, and n_replicates={n_replicates} at least 1")
+        raise DataError(
+            f"level={level} must be between 0 and 1, and n_replicates={n_replicates} at least 1"
+        )
     sides = np.column_stack([side for both in terms.values() for side in both]).astype(np.float64)
     n = len(sides)
     if n == 0:

@@ -1,10 +1,13 @@
-"""Shares and probabilities as text. Rounding never turns what is nearly certain into what is certain."""
+"""Shares and probabilities as text. Rounding never turns what is nearly certain into what is
+certain.
+"""
 
 from math import isfinite
 
 
 def percent(share: float | None, digits: int = 1, unit: str = " %") -> str:
-    """Return a share in per cent: 0.9996 is ">99.9 %", and "100.0 %" is exactly one. A missing share is "-".
+    """Return a share in per cent: 0.9996 is ">99.9 %", and "100.0 %" is exactly one. A missing
+    share is "-".
 
     >>> percent(0.6612), percent(0.99996), percent(1.0), percent(0.0002), percent(0.0)
     ('66.1 %', '>99.9 %', '100.0 %', '<0.1 %', '0.0 %')

@@ -1,7 +1,8 @@
-"""Propensity-scored precision: hits on rare labels count more, because rare labels are more often missing in the truth.
+"""Propensity-scored precision: hits on rare labels count more, because rare labels are more often
+missing in the truth.
 
-Jain, Prabhu & Varma, "Extreme multi-label loss functions for recommendation, tagging, ranking & other missing label
-applications", KDD 2016.
+Jain, Prabhu & Varma, "Extreme multi-label loss functions for recommendation, tagging, ranking &
+other missing label applications", KDD 2016.
 """
 
 from typing import Any
@@ -15,7 +16,9 @@ from rembrandt.metrics.hits import as_truth, hits, rows_of
 from rembrandt.metrics.ranking import as_missing, first
 
 
-def inverse_propensity(counts: ArrayLike, n_train: int, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
+def inverse_propensity(
+    counts: ArrayLike, n_train: int, A: float = 0.55, B: float = 1.5
+) -> NDArray[np.float64]:
     """Return the inverse propensities ``1/p = 1 + C·(N + B)^-A`` with ``C = (ln n − 1)(B + 1)^A``.
 
     Parameters
@@ -25,8 +28,8 @@ def inverse_propensity(counts: ArrayLike, n_train: int, A: float = 0.55, B: floa
     n_train : int
         n, the number of training examples.
     A, B : float, default=0.55, 1.5
-        Constants of the data set. The Extreme Classification Repository uses 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for
-        Amazon, and the defaults otherwise.
+        Constants of the data set. The Extreme Classification Repository uses 0.5 and 0.4 for
+        Wikipedia, 0.6 and 2.6 for Amazon, and the defaults otherwise.
 
     Returns
     -------
@@ -34,7 +37,9 @@ def inverse_propensity(counts: ArrayLike, n_train: int, A: float = 0.55, B: floa
         Inverse propensities, 1 or larger.
     """
     if n_train < 1 or B <= 0:
-        raise DataError(f"propensities need n_train ≥ 1 and B > 0, not n_train = {n_train} and B = {B}")
+        raise DataError(
+            f"propensities need n_train ≥ 1 and B > 0, not n_train = {n_train} and B = {B}"
+        )
     # For n < 3, ln n < 1, and a negative C would give propensities above one.
     C = max(np.log(n_train) - 1.0, 0.0) * (B + 1.0) ** A
     return 1.0 + C * (np.asarray(counts, dtype=np.float64) + B) ** -A
@@ -48,7 +53,8 @@ def psp_at_k(
     missing_labels: ArrayLike | None = None,
     missing_inverse: float = 0.0,
 ) -> float:
-    """Return PSP@k, the sum of 1/p over the hits among the first ``k``, divided by that of the best ``k`` labels.
+    """Return PSP@k, the sum of 1/p over the hits among the first ``k``, divided by that of the best
+    ``k`` labels.
 
     Parameters
     ----------
@@ -63,7 +69,8 @@ def psp_at_k(
     missing_labels : ndarray of shape (n_samples,), optional
         Number of true labels of each row that have no column.
     missing_inverse : float, default=0.0
-        Inverse propensity of those labels: that of a label with count 0, which no other label exceeds.
+        Inverse propensity of those labels: that of a label with count 0, which no other label
+        exceeds.
 
     Returns
     -------
@@ -86,7 +93,9 @@ def psp(
     missing_inverse: float,
     k: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the gain of each row and that of the ideal ranking; PSP@k is the quotient of their sums."""
+    """Return the gain of each row and that of the ideal ranking; PSP@k is the quotient of their
+    sums.
+    """
     if inverse.shape != (Y.shape[1],):
         raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; pass one per column")
     rows = rows_of(Y)

@@ -29,8 +29,11 @@ def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
     return precision(hits(truth, labels), k)
 
 
-def ndcg_at_k(truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike | None = None) -> float:
-    """Return nDCG@k, the mean over rows of the discounted gain relative to that of the ideal ranking.
+def ndcg_at_k(
+    truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike | None = None
+) -> float:
+    """Return nDCG@k, the mean over rows of the discounted gain relative to that of the ideal
+    ranking.
 
     Parameters
     ----------
@@ -58,7 +61,9 @@ def ndcg(found: NDArray[np.bool_], n_true: NDArray[np.int64], k: int) -> NDArray
     """Return nDCG@k of each row from its hits and its number of true labels."""
     discounts = 1.0 / np.log2(np.arange(2, k + 2))
     gains = first(found, k) @ discounts[: found.shape[1]]
-    return gains / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]  # rows without labels have no gain
+    return (
+        gains / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]
+    )  # rows without labels have no gain
 
 
 def first(found: NDArray[Any], k: int) -> NDArray[Any]:
@@ -72,5 +77,8 @@ def as_missing(missing_labels: ArrayLike | None, n: int) -> NDArray[np.int64]:
     """Return the number of true labels without a column for each row, zero by default."""
     missing = np.zeros(n, dtype=np.int64) if missing_labels is None else np.asarray(missing_labels)
     if missing.shape != (n,) or not np.issubdtype(missing.dtype, np.integer) or (missing < 0).any():
-        raise DataError(f"missing_labels must hold a count ≥ 0 for each of the {n} rows; its shape is {missing.shape}")
+        raise DataError(
+            f"missing_labels must hold a count ≥ 0 for each of the {n} rows; its shape is "
+            f"{missing.shape}"
+        )
     return missing.astype(np.int64, copy=False)

@@ -1,4 +1,6 @@
-"""All measures of a prediction in one call, measures of label sets, and what is reached at most and at least."""
+"""All measures of a prediction in one call, measures of label sets, and what is reached at most and
+at least.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,8 +41,9 @@ def evaluate(
     ks : sequence of int, default=(1, 3, 5)
         Numbers of predictions that count.
     missing_labels : ndarray of shape (n_samples,), optional
-        Number of true labels of each row that have no column, because training never saw them. The ideal rankings of
-        nDCG and PSP contain them, as if each had an empty column with training count 0.
+        Number of true labels of each row that have no column, because training never saw them. The
+        ideal rankings of nDCG and PSP contain them, as if each had an empty column with training
+        count 0.
 
     Returns
     -------
@@ -48,7 +51,10 @@ def evaluate(
         ``error`` and ``p@k``, ``ndcg@k``, ``psp@k``, ``r@k``, ``f1@k`` for every k, as fractions.
     """
     terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
-    table = {name: float(above.sum() / below.sum()) if below.any() else 0.0 for name, (above, below) in terms.items()}
+    table = {
+        name: float(above.sum() / below.sum()) if below.any() else 0.0
+        for name, (above, below) in terms.items()
+    }
     return {"error": 1.0 - table.pop("hit"), **table}
 
 
@@ -62,7 +68,8 @@ def row_terms(
     ks: Sequence[int] = (1, 3, 5),
     missing_labels: ArrayLike | None = None,
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return what each row adds to the numerator and the denominator of every measure, for `bootstrap`.
+    """Return what each row adds to the numerator and the denominator of every measure, for
+    `bootstrap`.
 
     Parameters
     ----------
@@ -114,14 +121,18 @@ def f1_scores(
     Returns
     -------
     dict of str to float
-        ``micro_f1``, of all labels together, and ``macro_f1``, the mean over the labels that are true or predicted.
+        ``micro_f1``, of all labels together, and ``macro_f1``, the mean over the labels that are
+        true or predicted.
     """
     Y = as_truth(truth)
     true, predicted, found = label_counts(Y, labels)
     total = true.sum() + predicted.sum() + as_missing(missing_labels, Y.shape[0]).sum()
     each = 2 * found / np.maximum(true + predicted, 1)
     n_used = int((true + predicted > 0).sum()) + n_missing
-    return {"micro_f1": float(2 * found.sum() / max(total, 1)), "macro_f1": float(each.sum() / max(n_used, 1))}
+    return {
+        "micro_f1": float(2 * found.sum() / max(total, 1)),
+        "macro_f1": float(each.sum() / max(n_used, 1)),
+    }
 
 
 def largest_precision(truth: Any, k: int) -> float:

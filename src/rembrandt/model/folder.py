@@ -1,7 +1,7 @@
 """Model folders: writing one, and reading one only if it is whole.
 
-Checksums detect damage. A program that can write to a folder can also recompute them, so they do not show who made a
-model; a signature with a secret key does.
+Checksums detect damage. A program that can write to a folder can also recompute them, so they do
+not show who made a model; a signature with a secret key does.
 """
 
 import hashlib
@@ -36,9 +36,10 @@ def save_folder(
 ) -> str:
     """Save arrays and JSON-able metadata as a model folder, and return the checksum of its card.
 
-    The folder appears complete or not at all. An existing one is refused, unless ``force`` is set and it is a model:
-    then it is replaced, and still intact if anything fails. If it has another checksum than ``expected``, somebody
-    replaced it since it was loaded, and it is kept. Tuples in the metadata come back as lists.
+    The folder appears complete or not at all. An existing one is refused, unless ``force`` is set
+    and it is a model: then it is replaced, and still intact if anything fails. If it has another
+    checksum than ``expected``, somebody replaced it since it was loaded, and it is kept. Tuples in
+    the metadata come back as lists.
     """
 
     def may_replace(there: Path) -> str | None:
@@ -48,7 +49,9 @@ def save_folder(
     try:
         text = json.dumps(_checked(metadata), allow_nan=False)
     except (TypeError, ValueError) as cause:
-        raise ModelError(f"the metadata is not JSON ({cause}); use strings, finite numbers, lists, dicts") from cause
+        raise ModelError(
+            f"the metadata is not JSON ({cause}); use strings, finite numbers, lists, dicts"
+        ) from cause
     with atomic_folder(Path(path), may_replace if force else None) as folder:
         size, sha256 = write_arrays(folder / _WEIGHTS, arrays)
         card = {
@@ -91,7 +94,9 @@ def load_folder(
         except (ModelError, StorageError, FileNotFoundError) as cause:
             if _card_text(folder) != text:
                 continue  # the folder was replaced in the meantime
-            raise cause if isinstance(cause, ModelError) else ModelError(f"{cause}; {_REMEDY}") from cause
+            raise (
+                cause if isinstance(cause, ModelError) else ModelError(f"{cause}; {_REMEDY}")
+            ) from cause
 
 
 def version(path: Path) -> str | None:
@@ -108,13 +113,21 @@ def _card_text(folder: Path) -> bytes:
         return card.read_bytes()
     except OSError as cause:
         left = [str(other) for other in interrupted(folder) if (other / _CARD).is_file()]
-        rescue = f"an interrupted save left it at {left[0]}, rename that back" if left else "check the path"
-        reason = f"{_CARD} cannot be read ({cause.strerror})" if card.is_file() else f"it has no {_CARD}"
+        rescue = (
+            f"an interrupted save left it at {left[0]}, rename that back"
+            if left
+            else "check the path"
+        )
+        reason = (
+            f"{_CARD} cannot be read ({cause.strerror})" if card.is_file() else f"it has no {_CARD}"
+        )
         raise ModelError(f"{folder} is not a model, {reason}; {rescue}") from cause
 
 
 def _parsed_card(folder: Path, text: bytes) -> dict[str, Any]:
-    """Return ``model.json``, refusing what is not a model, is damaged, or is newer than this library."""
+    """Return ``model.json``, refusing what is not a model, is damaged, or is newer than this
+    library.
+    """
     try:
         card = parse_json(folder / _CARD, text)
     except StorageError as cause:
@@ -124,14 +137,17 @@ def _parsed_card(folder: Path, text: bytes) -> dict[str, Any]:
     found = card.get("format_version")
     if found != FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has format version {found}, and Rembrandt {__version__} reads version {FORMAT_VERSION}; "
+            f"{folder} has format version {found}, and Rembrandt {__version__} reads version "
+            f"{FORMAT_VERSION}; "
             f"fit the model again, or install Rembrandt {card.get('library_version')}"
         )
     try:
         weights = card["files"][_WEIGHTS]
         _ = card["metadata"].items(), card["sha256"], weights["sha256"], weights["bytes"]
     except (AttributeError, KeyError, TypeError) as cause:
-        raise damaged(folder / _CARD, "something that every model has is missing from it") from cause
+        raise damaged(
+            folder / _CARD, "something that every model has is missing from it"
+        ) from cause
     return card
 
 
@@ -143,29 +159,41 @@ def _verify(path: Path, card: dict[str, Any], key: str | bytes | None) -> None:
         raise damaged(path, "it is nested too deeply") from cause
     if card["sha256"] != seal:
         raise damaged(path, "its contents do not match their checksum")
-    if key is not None and not hmac.compare_digest(str(card.get("signature")).encode(), _signature(card, key).encode()):
-        raise ModelError(f"{path} is not signed with this key; use it only if you trust where it comes from")
+    if key is not None and not hmac.compare_digest(
+        str(card.get("signature")).encode(), _signature(card, key).encode()
+    ):
+        raise ModelError(
+            f"{path} is not signed with this key; use it only if you trust where it comes from"
+        )
 
 
 def _signature(card: dict[str, Any], key: str | bytes) -> str:
     """Return the HMAC of the checksum of the card, which covers that of the weights."""
     secret = key.encode() if isinstance(key, str) else key
     if not secret:
-        raise ModelError("the key of a signature is empty; give a secret of at least 16 random bytes")
+        raise ModelError(
+            "the key of a signature is empty; give a secret of at least 16 random bytes"
+        )
     return hmac.new(secret, _seal(card).encode(), "sha256").hexdigest()
 
 
 def _seal(card: dict[str, Any]) -> str:
     """Return the SHA-256 of the card's contents, however they are laid out."""
     contents = {key: value for key, value in card.items() if key not in ("sha256", "signature")}
-    return hashlib.sha256(json.dumps(contents, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(contents, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def why_not_a_model(path: Path) -> str | None:
-    """Return why an existing path must not be overwritten by a model, or None if it holds a model and only that."""
+    """Return why an existing path must not be overwritten by a model, or None if it holds a model
+    and only that.
+    """
     if not path.is_dir():
         return "it is not a folder"
-    strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in (_CARD, _WEIGHTS))
+    strangers = sorted(
+        entry.name for entry in path.iterdir() if entry.name not in (_CARD, _WEIGHTS)
+    )
     if strangers:
         return f"it holds {strangers[0]!r}, which is not part of a model"
     if not (path / _CARD).is_file() or FORMAT.encode() not in (path / _CARD).read_bytes():
@@ -179,7 +207,9 @@ def damaged(path: Path, finding: str) -> ModelError:
 
 
 def _checked(value: Any) -> Any:
-    """Return the value if all keys in it are strings; JSON would quietly turn others into strings."""
+    """Return the value if all keys in it are strings; JSON would quietly turn others into
+    strings.
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -27,7 +27,10 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 
 SCORES = 1 << 24  # of all labels that are computed at a time
-POSSIBLE = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))  # the range of probabilities
+POSSIBLE = (
+    np.finfo(np.float32).tiny,
+    np.nextafter(np.float32(1), np.float32(0)),
+)  # the range of probabilities
 VECTORS = 50  # directions of label vectors that are derived from label weights
 
 
@@ -41,7 +44,9 @@ class Model:
     blend: Blend
     label_counts: Array  # in the training examples
     n_train: int
-    threshold: float | Array = 0.5  # probability from which a label is predicted; of all labels, or of each
+    threshold: float | Array = (
+        0.5  # probability from which a label is predicted; of all labels, or of each
+    )
     text: TextFeatures | None = None
     joined: Joined | None = None
     titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
@@ -80,7 +85,9 @@ class Model:
         return self._with_embedding(lambda scorer: scorer.on(place))
 
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "Model":
-        """Return a model that scores about ``size`` labels for each row through the index of the embedding."""
+        """Return a model that scores about ``size`` labels for each row through the index of the
+        embedding.
+        """
         return self._with_embedding(lambda scorer: scorer.with_shortlist(size, report))
 
     def for_prediction(self) -> "Model":
@@ -93,14 +100,24 @@ class Model:
         return replace(self, scorers=self.scorers | {"embedding": change(self.embedding)})
 
     def top_k(
-        self, X: Matrix, k: int, allowed: Labels | None = None, worth: Array | None = None, report: Report = silent
+        self,
+        X: Matrix,
+        k: int,
+        allowed: Labels | None = None,
+        worth: Array | None = None,
+        report: Report = silent,
     ) -> tuple[Labels, Array]:
-        """Return the ``k`` best labels of each row and their probabilities, best first; ties by label index.
+        """Return the ``k`` best labels of each row and their probabilities, best first; ties by
+        label index.
 
-        ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the probability 0. With
-        ``worth`` (c,) labels are ranked by probability × worth, which is then returned instead.
+        ``allowed`` restricts the labels. Where fewer than ``k`` exist, the label is -1 and the
+        probability 0. With ``worth`` (c,) labels are ranked by probability × worth, which is then
+        returned instead.
         """
-        n, more = X.shape[0], k if worth is None else max(k, LONG)  # rare labels are far down the lists
+        n, more = (
+            X.shape[0],
+            k if worth is None else max(k, LONG),
+        )  # rare labels are far down the lists
         permitted = np.zeros(self.n_labels + 1, dtype=np.bool_)
         permitted[slice(-1) if allowed is None else allowed] = True  # the last stands for no label
         parts: list[Any] = [(np.empty((0, k), np.int64), np.empty((0, k), np.float32))]
@@ -116,7 +133,9 @@ class Model:
             scores = np.where(labels < 0, 0, scores).astype(np.float32)
             if worth is None:  # no label is certain or impossible
                 scores = np.where(labels < 0, 0, np.clip(scores, *POSSIBLE))
-            parts.append((np.pad(labels, short, constant_values=-1)[:, :k], np.pad(scores, short)[:, :k]))
+            parts.append(
+                (np.pad(labels, short, constant_values=-1)[:, :k], np.pad(scores, short)[:, :k])
+            )
         report("predicting", n, n)
         labels, scores = (np.vstack(each) for each in zip(*parts, strict=True))
         return labels, scores
@@ -154,17 +173,22 @@ class Model:
         return self.features_at(X, np.arange(self.n_labels))
 
     def _probabilities(self, found: Candidates) -> Array:
-        return probabilities(self.blend.log_odds(found), found.listed, self.n_labels, self.multiclass)
+        return probabilities(
+            self.blend.log_odds(found), found.listed, self.n_labels, self.multiclass
+        )
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
-        """Return what a hit on each label counts in PSP@k: its inverse propensity in the training examples."""
+        """Return what a hit on each label counts in PSP@k: its inverse propensity in the training
+        examples.
+        """
         return inverse_propensity(self.label_counts, self.n_train, A, B)
 
     @cached_property
     def label_vectors(self) -> tuple[Array, Array]:
         """A vector for each label, and the strength of each direction.
 
-        They are the embedding of the model. A model without one takes the top singular vectors of its label weights.
+        They are the embedding of the model. A model without one takes the top singular vectors of
+        its label weights.
         """
         if self.embedding is not None:
             return self.embedding.vectors, self.embedding.singular_values
@@ -172,7 +196,11 @@ class Model:
         weights = scorer.label_weights()
         transposed = Transposed.of(weights)
         start = gaussian(self.n_labels, min(self.n_labels, VECTORS + 20), seed=0)
-        return randomized_eigh(lambda Q: csr_matmul(weights, transposed @ Q), start, min(VECTORS, self.n_labels))
+        return randomized_eigh(
+            lambda Q: csr_matmul(weights, transposed @ Q), start, min(VECTORS, self.n_labels)
+        )
 
     def _blocks(self, n: int, most: int = BLOCK_ROWS) -> Iterator[slice]:
-        return spans(n, max(1, min([most, *(scorer.block_rows for scorer in self.scorers.values())])))
+        return spans(
+            n, max(1, min([most, *(scorer.block_rows for scorer in self.scorers.values())]))
+        )

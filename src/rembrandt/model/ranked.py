@@ -1,4 +1,6 @@
-"""Ranked labels of rows as people see them: as many as there are, and none for a text without a known word."""
+"""Ranked labels of rows as people see them: as many as there are, and none for a text without a
+known word.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +17,25 @@ _ROWS = 1 << 14  # whose labels are in memory before those below the threshold a
 
 
 def is_blank(model: Model, X: Matrix) -> NDArray[np.bool_]:
-    """Return which rows are texts without a single term of the model: their scores say nothing about them."""
+    """Return which rows are texts without a single term of the model: their scores say nothing
+    about them.
+    """
     if model.text is None or not is_sparse(X):
         return np.zeros(X.shape[0], dtype=bool)
     return np.asarray(np.diff(X.indptr) == 0)
 
 
 def ranked_labels(
-    model: Model, X: Matrix, k: int, allowed: Labels | None = None, worth: Array | None = None, report: Report = silent
+    model: Model,
+    X: Matrix,
+    k: int,
+    allowed: Labels | None = None,
+    worth: Array | None = None,
+    report: Report = silent,
 ) -> tuple[Labels, Array]:
-    """Return `Model.top_k` with at most as many columns as there are labels; no label in rows without a known word."""
+    """Return `Model.top_k` with at most as many columns as there are labels; no label in rows
+    without a known word.
+    """
     k = min(k, model.n_labels if allowed is None else len(allowed))
     if k == 0:
         return np.empty((X.shape[0], 0), np.int64), np.empty((X.shape[0], 0), np.float32)
@@ -43,10 +54,11 @@ def predicted_sets(
     worth: Array | None = None,
     report: Report = silent,
 ) -> tuple[Labels, Array]:
-    """Return the labels whose probability reaches the threshold, best first and -1 after them, and probabilities.
+    """Return the labels whose probability reaches the threshold, best first and -1 after them, and
+    probabilities.
 
-    The threshold is that of the model by default; with one label a row that is the best label. A row has ``k`` labels
-    at most, or `LONG`. With ``worth`` they are ranked by probability × worth.
+    The threshold is that of the model by default; with one label a row that is the best label. A
+    row has ``k`` labels at most, or `LONG`. With ``worth`` they are ranked by probability × worth.
     """
     if threshold is None and model.multiclass:
         threshold, k = 0.0, 1
@@ -66,11 +78,17 @@ def predicted_sets(
 def _stacked(blocks: list[Array], fill: int) -> Array:
     """Return consecutive blocks of rows in as many columns as the widest has."""
     width = max(block.shape[1] for block in blocks)
-    return np.vstack([np.pad(b, ((0, 0), (0, width - b.shape[1])), constant_values=fill) for b in blocks])
+    return np.vstack(
+        [np.pad(b, ((0, 0), (0, width - b.shape[1])), constant_values=fill) for b in blocks]
+    )
 
 
-def kept_first(labels: Labels, probabilities: Array, kept: NDArray[np.bool_]) -> tuple[Labels, Array]:
-    """Return the labels that are kept in their order, -1 after them, in as few columns as possible."""
+def kept_first(
+    labels: Labels, probabilities: Array, kept: NDArray[np.bool_]
+) -> tuple[Labels, Array]:
+    """Return the labels that are kept in their order, -1 after them, in as few columns as
+    possible.
+    """
     order, width = np.argsort(~kept, axis=1, kind="stable"), int(kept.sum(axis=1).max(initial=0))
     labels = np.take_along_axis(np.where(kept, labels, -1), order, axis=1)
     probabilities = np.take_along_axis(np.where(kept, probabilities, 0), order, axis=1)
@@ -82,6 +100,8 @@ def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
     counts = (labels >= 0).sum(axis=1)
     ends = np.concatenate([[0], np.cumsum(counts)])
     chosen = labels[labels >= 0]
-    matrix = sparse.csr_array((np.ones(len(chosen), np.int8), chosen, ends), shape=(len(labels), n_labels))
+    matrix = sparse.csr_array(
+        (np.ones(len(chosen), np.int8), chosen, ends), shape=(len(labels), n_labels)
+    )
     matrix.sort_indices()
     return matrix

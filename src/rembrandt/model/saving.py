@@ -22,13 +22,27 @@ from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
-_UNEXPECTED = ValueError, TypeError, AttributeError, LookupError, ArithmeticError, SyntaxError  # np.dtype("(")
+_UNEXPECTED = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    SyntaxError,
+)  # np.dtype("(")
 _SCORERS: dict[str, Any] = {"trees": Trees, "centroids": Centroids, "embedding": EmbeddingScorer}
 
 
-def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: bool = False, **options: Any) -> str:
-    """Write the model and ``extra`` JSON to a new folder; ``options`` and the result are those of `save_folder`."""
-    arrays: Arrays = {"label_counts": model.label_counts, "threshold": np.atleast_1d(np.float64(model.threshold))}
+def save_model(
+    path: str | Path, model: Model, extra: dict[str, Any], force: bool = False, **options: Any
+) -> str:
+    """Write the model and ``extra`` JSON to a new folder; ``options`` and the result are those of
+    `save_folder`.
+    """
+    arrays: Arrays = {
+        "label_counts": model.label_counts,
+        "threshold": np.atleast_1d(np.float64(model.threshold)),
+    }
     if model.classes.dtype.kind in "USO":
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
     else:
@@ -56,7 +70,9 @@ def save_model(path: str | Path, model: Model, extra: dict[str, Any], force: boo
 def load_model(
     path: str | Path, verify: bool = True, require_signature: str | bytes | None = None
 ) -> tuple[Model, dict[str, Any]]:
-    """Return the model of a folder and its extra JSON. Every array is checked, because anybody can make up a folder."""
+    """Return the model of a folder and its extra JSON. Every array is checked, because anybody can
+    make up a folder.
+    """
     arrays, metadata = load_folder(path, verify, require_signature)
     with folder_errors(path):
         model = _model(arrays, metadata)
@@ -70,7 +86,9 @@ def folder_errors(path: str | Path) -> Iterator[None]:
     try:
         yield
     except KeyError as missing:
-        raise ModelError(f"{path} has no {missing}: this is not a classifier; fit and save it again") from missing
+        raise ModelError(
+            f"{path} has no {missing}: this is not a classifier; fit and save it again"
+        ) from missing
     except MemoryError as cause:
         raise ModelError(f"{path}: {memory.ran_out(cause)}") from cause
     except (RembrandtError, *_UNEXPECTED) as cause:
@@ -79,7 +97,11 @@ def folder_errors(path: str | Path) -> Iterator[None]:
 
 def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
     config, joined, names = metadata["text"], metadata["joined"], _own("classes", arrays)
-    classes = as_labels(unpack_strings("classes", arrays)) if names else checked("classes", arrays, (None,), "biuf")
+    classes = (
+        as_labels(unpack_strings("classes", arrays))
+        if names
+        else checked("classes", arrays, (None,), "biuf")
+    )
     c = len(classes)
     threshold = checked("threshold", arrays, (None,))
     return Model(
@@ -88,14 +110,19 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
         descriptions=_label_texts("label_descriptions", arrays, c),
         multiclass=metadata["multiclass"],
         scorers={
-            name: _SCORERS[name].from_arrays(_own(name, arrays), facts) for name, facts in metadata["scorers"].items()
+            name: _SCORERS[name].from_arrays(_own(name, arrays), facts)
+            for name, facts in metadata["scorers"].items()
         },
         blend=Blend.from_json(metadata["blend"]),
         label_counts=checked("label_counts", arrays, (c,), "iuf", 0),
         n_train=positive(metadata["n_train"], int, or_zero=True),
-        threshold=float(threshold[0]) if len(threshold) == 1 else checked("threshold", arrays, (c,)),
+        threshold=float(threshold[0])
+        if len(threshold) == 1
+        else checked("threshold", arrays, (c,)),
         text=None if config is None else TextFeatures.from_arrays(_own("text", arrays), config),
-        joined=None if joined is None else Joined(tuple(joined["widths"]), tuple(map(positive, joined["lengths"]))),
+        joined=None
+        if joined is None
+        else Joined(tuple(joined["widths"]), tuple(map(positive, joined["lengths"]))),
         settings=dict(metadata["settings"]),
     )
 
@@ -105,7 +132,9 @@ def _check_fit(model: Model) -> None:
     shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
     if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
         raise ModelError("its scorers and its labels do not fit together")
-    if 16 * model.n_features > memory.available():  # lists of features, however few of them have weights
+    if (
+        16 * model.n_features > memory.available()
+    ):  # lists of features, however few of them have weights
         raise ModelError(f"its {model.n_features:,} features need more memory than is free")
     if not any(scorer.proposes for scorer in model.scorers.values()):
         raise ModelError("none of its scorers proposes labels")
@@ -133,4 +162,8 @@ def _named(part: str, arrays: Arrays) -> Arrays:
 
 
 def _own(part: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
+    return {
+        name.removeprefix(f"{part}."): a
+        for name, a in arrays.items()
+        if name.startswith(f"{part}.")
+    }

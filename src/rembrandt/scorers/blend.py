@@ -1,13 +1,16 @@
-"""The blend: from the scores of several scorers to one probability, by a few numbers learned on held-out rows.
+"""The blend: from the scores of several scorers to one probability, by a few numbers learned on
+held-out rows.
 
 The log-odds of a label for a row are
 
-    bias + Σ over scorers of (weights · features of its score) + weight · log(1 + examples of the label)
+    bias + Σ over scorers of (weights · features of its score) + weight · log(1 + examples of the
+    label)
 
-The features of a score are its likelihood, the log-odds of that, how far it is below the best of the row, and its
-reciprocal rank. The last two compare it with the row: they come from the scorer's own list of a fixed length, which is
-made before anything restricts the labels, so a probability does not depend on what was asked for. A scorer that would
-have to score all labels to propose some ranks what the others list.
+The features of a score are its likelihood, the log-odds of that, how far it is below the best of
+the row, and its reciprocal rank. The last two compare it with the row: they come from the scorer's
+own list of a fixed length, which is made before anything restricts the labels, so a probability
+does not depend on what was asked for. A scorer that would have to score all labels to propose some
+ranks what the others list.
 """
 
 from collections.abc import Iterable
@@ -69,13 +72,21 @@ class Candidates:
 
         def stacked(blocks: list[Array], fill: int = 0) -> Array:
             padded = [
-                np.pad(b, [(0, 0), (0, width - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=fill)
+                np.pad(
+                    b,
+                    [(0, 0), (0, width - b.shape[1]), *[(0, 0)] * (b.ndim - 2)],
+                    constant_values=fill,
+                )
                 for b in blocks
             ]
             return np.concatenate(padded)
 
-        features = {name: stacked([part.features[name] for part in parts]) for name in parts[0].features}
-        return cls(stacked([p.labels for p in parts], -1), features, stacked([p.log_counts for p in parts]))
+        features = {
+            name: stacked([part.features[name] for part in parts]) for name in parts[0].features
+        }
+        return cls(
+            stacked([p.labels for p in parts], -1), features, stacked([p.log_counts for p in parts])
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,9 @@ class Blend:
     def fixed(cls, names: Iterable[str]) -> "Blend":
         """Return the mean log-odds of the scorers, for when there are no rows to learn from."""
         chosen = list(names)
-        return cls({name: (1e-3 / len(chosen), 1 / len(chosen), 0.0, 0.0) for name in chosen}, 0.0, 0.0)
+        return cls(
+            {name: (1e-3 / len(chosen), 1 / len(chosen), 0.0, 0.0) for name in chosen}, 0.0, 0.0
+        )
 
     def log_odds(self, candidates: Candidates) -> Array:
         """Return the log-odds of the candidates (n × m); -inf where there is no label."""
@@ -101,7 +114,11 @@ class Blend:
 
     def to_json(self) -> dict[str, Any]:
         """Return the blend as JSON."""
-        return {"weights": {name: list(w) for name, w in self.weights.items()}, "count": self.count, "bias": self.bias}
+        return {
+            "weights": {name: list(w) for name, w in self.weights.items()},
+            "count": self.count,
+            "bias": self.bias,
+        }
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "Blend":
@@ -120,10 +137,11 @@ def collect(
     allowed: Labels | None = None,
     labels: Labels | None = None,
 ) -> Candidates:
-    """Return the candidates of prepared rows: the union of the scorers' lists, scored by every scorer.
+    """Return the candidates of prepared rows: the union of the scorers' lists, scored by every
+    scorer.
 
-    ``more`` lengthens the lists, and with ``allowed`` they also have the best of these labels. ``labels`` (n × m,
-    ascending, -1 last) are used instead.
+    ``more`` lengthens the lists, and with ``allowed`` they also have the best of these labels.
+    ``labels`` (n × m, ascending, -1 last) are used instead.
     """
     proposing = [name for name, scorer in scorers.items() if scorer.proposes]
     lists = {name: scorers[name].top(rows[name], LENGTH) for name in proposing}
@@ -133,7 +151,9 @@ def collect(
         if more > LENGTH:
             proposed += [scorers[name].top(rows[name], more)[0] for name in proposing]
         if allowed is not None:
-            proposed += [scorers[name].top(rows[name], max(more, LENGTH), allowed)[0] for name in proposing]
+            proposed += [
+                scorers[name].top(rows[name], max(more, LENGTH), allowed)[0] for name in proposing
+            ]
         labels = union(proposed) if len(proposed) > 1 else common
     features = {}
     for name, scorer in scorers.items():
@@ -155,7 +175,9 @@ def log_odds(likelihood: Array) -> Array:
 
 
 def features_of(likelihood: Array, labels: Labels, listed: Labels, best: Array) -> Array:
-    """Return the features (n × m × 4) of the likelihoods of ``labels``, given the list of each row and its best."""
+    """Return the features (n × m × 4) of the likelihoods of ``labels``, given the list of each row
+    and its best.
+    """
     out = np.empty((*labels.shape, FEATURES), dtype=np.float32)
     given = np.where(labels < 0, 0, np.clip(likelihood, -LARGEST, LARGEST))
     out[..., 0] = given
@@ -169,30 +191,37 @@ def features_of(likelihood: Array, labels: Labels, listed: Labels, best: Array) 
 
 
 def fit_blend(candidates: Candidates, true: Array, multiclass: bool) -> Blend:
-    """Learn the weights by penalised logistic regression over the listed candidates of held-out rows.
+    """Learn the weights by penalised logistic regression over the listed candidates of held-out
+    rows.
 
-    With one label a row the candidates of a row compete with each other and with "none of them": a conditional logit.
-    With few true labels among the candidates, the weights are fixed: held-out rows then have labels that others lack.
+    With one label a row the candidates of a row compete with each other and with "none of them": a
+    conditional logit. With few true labels among the candidates, the weights are fixed: held-out
+    rows then have labels that others lack.
     """
     names, given = list(candidates.features), candidates.given & candidates.listed
     if true[given].sum() < FEWEST_TRUE:
         return Blend.fixed(names)
-    columns = [candidates.features[name][given] for name in names] + [candidates.log_counts[given][:, None]]
+    columns = [candidates.features[name][given] for name in names] + [
+        candidates.log_counts[given][:, None]
+    ]
     F = np.concatenate(columns, axis=1).astype(np.float64)
     mean, scale = F.mean(axis=0), np.maximum(F.std(axis=0), 1e-6)
     F = np.hstack([(F - mean) / scale, np.ones((len(F), 1))])
     starts = np.append(0, np.cumsum(given.sum(axis=1)))
     found = _newton(F, true[given].astype(np.float64), starts if multiclass else None)
     weights = found[:-1] / scale
-    per_scorer = {name: tuple(weights[FEATURES * i : FEATURES * (i + 1)].tolist()) for i, name in enumerate(names)}
+    per_scorer = {
+        name: tuple(weights[FEATURES * i : FEATURES * (i + 1)].tolist())
+        for i, name in enumerate(names)
+    }
     return Blend(per_scorer, float(weights[-1]), float(found[-1] - weights @ mean))
 
 
 def probabilities(log_odds: Array, listed: Array, n_labels: int, multiclass: bool) -> Array:
     """Turn log-odds (n × m) into probabilities.
 
-    With one label a row the listed labels compete with "none of them", unless they are all labels. A probability does
-    not depend on labels that are not listed.
+    With one label a row the listed labels compete with "none of them", unless they are all labels.
+    A probability does not depend on labels that are not listed.
     """
     z = log_odds.astype(np.float64)
     if not multiclass:
@@ -207,7 +236,9 @@ def probabilities(log_odds: Array, listed: Array, n_labels: int, multiclass: boo
 
 
 def _newton(F: Array, y: Array, starts: Array | None) -> Array:
-    """Minimise the penalised loss by Newton steps with halving; the bias, last, is not penalised."""
+    """Minimise the penalised loss by Newton steps with halving; the bias, last, is not
+    penalised.
+    """
     penalty = np.append(np.full(F.shape[1] - 1, PENALTY), 1e-6)
     w = np.zeros(F.shape[1])
     w[-1] = np.log(max(y.mean(), 1e-6)) - np.log(max(1 - y.mean(), 1e-6))
@@ -229,7 +260,9 @@ def _newton(F: Array, y: Array, starts: Array | None) -> Array:
     return w
 
 
-def _loss(F: Array, y: Array, starts: Array | None, w: Array, penalty: Array) -> tuple[float, Array]:
+def _loss(
+    F: Array, y: Array, starts: Array | None, w: Array, penalty: Array
+) -> tuple[float, Array]:
     """Return the penalised loss and the probability of every candidate."""
     z = F @ w
     if starts is None:
@@ -240,14 +273,21 @@ def _loss(F: Array, y: Array, starts: Array | None, w: Array, penalty: Array) ->
         most = np.maximum(0, np.maximum.reduceat(z, used))
         own = np.exp(z - np.repeat(most, sizes[sizes > 0]))
         totals = np.exp(-most) + np.add.reduceat(own, used)
-        p, total = own / np.repeat(totals, sizes[sizes > 0]), float((np.log(totals) + most).sum() - z @ y)
+        p, total = (
+            own / np.repeat(totals, sizes[sizes > 0]),
+            float((np.log(totals) + most).sum() - z @ y),
+        )
     return total + 0.5 * float(penalty @ w**2), p
 
 
 def union(lists: list[Labels]) -> Labels:
-    """Return the distinct labels of each row of several lists, in ascending order, -1 at the end."""
+    """Return the distinct labels of each row of several lists, in ascending order, -1 at the
+    end.
+    """
     joined = np.sort(np.hstack(lists), axis=1)
     joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
     last = np.iinfo(np.int64).max
     joined = np.sort(np.where(joined < 0, last, joined), axis=1)
-    return np.where(joined == last, -1, joined)[:, : int((joined < last).sum(axis=1).max(initial=1))]
+    return np.where(joined == last, -1, joined)[
+        :, : int((joined < last).sum(axis=1).max(initial=1))
+    ]

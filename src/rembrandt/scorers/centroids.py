@@ -1,4 +1,6 @@
-"""Scores by label centroids: the cosine between a row and the mean direction of a label's examples."""
+"""Scores by label centroids: the cosine between a row and the mean direction of a label's
+examples.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +14,14 @@ from rembrandt.data.rows import Rows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays
 from rembrandt.linalg.ranking import rank, top_k
-from rembrandt.linalg.sparse import Matrix, as_csr, normalize_rows, row_sums_of_squares, scale_rows, unit_rows
+from rembrandt.linalg.sparse import (
+    Matrix,
+    as_csr,
+    normalize_rows,
+    row_sums_of_squares,
+    scale_rows,
+    unit_rows,
+)
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.explanations import Contributions
@@ -23,8 +32,10 @@ KEPT = 100  # largest entries of a centroid that are kept
 SUMMED = 1 << 15  # rows added up at a time
 ENTRIES = 1 << 24  # of the sums, before small ones are dropped
 BLOCK = 256  # rows scored by one call
-MANY = 20_000  # labels above which an exact search is slow: candidates are found by the heavy entries of a row
-HEAVY = 0.3  # of the mean square of a row's entries: those above it are mostly rare words, which few labels have
+# Labels above which an exact search is slow: candidates are found by the heavy entries of a row
+MANY = 20_000
+# Of the mean square of a row's entries: those above it are mostly rare words, which few labels have
+HEAVY = 0.3
 WIDER = 2  # candidates per label asked for; their exact cosines are then computed
 SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 
@@ -33,7 +44,8 @@ SCORES = 1 << 20  # cosines computed by one call, which stay in the cache
 class Centroids(Scorer):
     """The mean direction of each label's examples (c × d, sparse), pruned to its largest entries.
 
-    A score is a cosine. It lies between 0 and 1 for features that are not negative, so it is also the likelihood.
+    A score is a cosine. It lies between 0 and 1 for features that are not negative, so it is also
+    the likelihood.
     """
 
     centroids: sparse.csr_array
@@ -55,7 +67,9 @@ class Centroids(Scorer):
         """Return the rows with unit length."""
         return unit_rows(X)
 
-    def top(self, rows: sparse.csr_array, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+    def top(
+        self, rows: sparse.csr_array, k: int, allowed: Labels | None = None
+    ) -> tuple[Labels, Array]:
         """Return the labels with the largest cosines; of many labels, nearly all of them."""
         if self.n_labels < MANY:
             return self._search(rows, k, allowed)
@@ -63,9 +77,14 @@ class Centroids(Scorer):
         best, scores = rank(found, self.at(rows, found))
         return best[:, :k], scores[:, :k]
 
-    def _search(self, rows: sparse.csr_array, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
+    def _search(
+        self, rows: sparse.csr_array, k: int, allowed: Labels | None
+    ) -> tuple[Labels, Array]:
         lists, n = csr_arrays(self._by_feature), rows.shape[0]
-        best, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+        best, scores = (
+            np.full((n, k), -1, dtype=np.int64),
+            np.full((n, k), -np.inf, dtype=np.float32),
+        )
 
         def fill(part: slice) -> None:
             cosines = np.zeros((part.stop - part.start, self.n_labels), dtype=np.float32)
@@ -95,7 +114,9 @@ class Centroids(Scorer):
         """Return the weights of the features for each label, c × d."""
         return self.centroids
 
-    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
+    def explain(
+        self, row: sparse.csr_array, labels: Labels, likelihood: bool = False
+    ) -> Contributions:
         unit = unit_rows(row).astype(np.float64)
         weights = self.centroids[labels][:, unit.indices].toarray().T
         return Contributions(np.zeros(len(labels)), weights * unit.data[:, None])
@@ -107,23 +128,38 @@ class Centroids(Scorer):
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Centroids":
         centroids = unpack_csr("centroids", arrays)
-        lengths = checked("lengths", arrays, centroids.shape[:1], "f", 0) if "lengths" in arrays else None
+        lengths = (
+            checked("lengths", arrays, centroids.shape[:1], "f", 0) if "lengths" in arrays else None
+        )
         return cls(centroids, lengths)
 
 
 def fit_centroids(
-    X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
+    X: Rows,
+    Y: sparse.csr_array,
+    weights: Array | None = None,
+    report: Report = silent,
+    kept: int = KEPT,
 ) -> Centroids:
-    """Sum the unit rows of each label's examples, keep the largest entries, and scale to unit length."""
+    """Sum the unit rows of each label's examples, keep the largest entries, and scale to unit
+    length.
+    """
     return _of_sums(label_sums(X, Y, weights, report, kept), kept)
 
 
 def add_rows(
-    before: Centroids, counts: Array, X: Rows, Y: sparse.csr_array, weights: Array | None = None, kept: int = KEPT
+    before: Centroids,
+    counts: Array,
+    X: Rows,
+    Y: sparse.csr_array,
+    weights: Array | None = None,
+    kept: int = KEPT,
 ) -> Centroids:
-    """Return the centroids after more examples, whose labels are those of ``before`` and then new ones.
+    """Return the centroids after more examples, whose labels are those of ``before`` and then new
+    ones.
 
-    Entries that were too small to be kept count as zero. ``counts`` of examples stand for unknown lengths of sums.
+    Entries that were too small to be kept count as zero. ``counts`` of examples stand for unknown
+    lengths of sums.
     """
     lengths = counts if before.lengths is None else before.lengths
     sums = scale_rows(before.centroids, lengths.astype(np.float32))
@@ -133,11 +169,16 @@ def add_rows(
 
 
 def label_sums(
-    X: Rows, Y: sparse.csr_array, weights: Array | None = None, report: Report = silent, kept: int = KEPT
+    X: Rows,
+    Y: sparse.csr_array,
+    weights: Array | None = None,
+    report: Report = silent,
+    kept: int = KEPT,
 ) -> sparse.csr_array:
     """Return the sum of the unit rows of each label's examples, c × d.
 
-    Whenever the sums have more than `ENTRIES` entries, each label keeps its largest, so that memory is bounded.
+    Whenever the sums have more than `ENTRIES` entries, each label keeps its largest, so that memory
+    is bounded.
     """
     total: Any = sparse.csr_array((Y.shape[1], X.shape[1]), dtype=np.float32)
     room = max(2 * kept, ENTRIES // (2 * Y.shape[1]))  # entries of a label
@@ -174,7 +215,11 @@ def heavy_entries(A: sparse.csr_array, share: float) -> sparse.csr_array:
 
 def _selected(A: sparse.csr_array, chosen: Array) -> sparse.csr_array:
     kept = np.flatnonzero(chosen)
-    return as_csr(sparse.csr_array((A.data[kept], A.indices[kept], np.searchsorted(kept, A.indptr)), shape=A.shape))
+    return as_csr(
+        sparse.csr_array(
+            (A.data[kept], A.indices[kept], np.searchsorted(kept, A.indptr)), shape=A.shape
+        )
+    )
 
 
 @njit(nogil=True, cache=True)

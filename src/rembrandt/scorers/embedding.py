@@ -1,8 +1,8 @@
 """Scores through the label embedding (the paper): ``φ(x̂W)Q + b``.
 
-``x̂`` is the row, scaled to unit length where the scorer says so, with a constant feature appended. ``W`` projects it
-on the embedding, ``φ`` is an optional map to random Fourier features, and the decoder ``Q, b`` turns the result into
-scores.
+``x̂`` is the row, scaled to unit length where the scorer says so, with a constant feature appended.
+``W`` projects it on the embedding, ``φ`` is an optional map to random Fourier features, and the
+decoder ``Q, b`` turns the result into scores.
 """
 
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,9 @@ class Projected:
         return self.features @ self.decoder.weights + self.decoder.bias
 
     def scores_of(self, labels: Labels) -> Array:
-        """Scores of the given labels (n × m), -inf where the label is -1. Only these leave a device."""
+        """Scores of the given labels (n × m), -inf where the label is -1. Only these leave a
+        device.
+        """
         xp, where = array_namespace(self.scores), self.scores.device
         columns = xp.asarray(np.maximum(labels, 0, dtype=np.int64), device=where)
         found = self.scores[xp.arange(len(labels), device=where)[:, None], columns]
@@ -65,7 +67,8 @@ class Projected:
     def log_total(self) -> Array:
         """Logarithm of the normalizer of a softmax over all labels, n × 1.
 
-        In double precision: where a label is nearly certain, the odds are one over a small difference.
+        In double precision: where a label is nearly certain, the odds are one over a small
+        difference.
         """
         xp = array_namespace(self.scores)
         most = xp.max(self.scores, axis=1, keepdims=True)
@@ -82,11 +85,15 @@ class EmbeddingScorer(Scorer):
     vectors: Array  # V, c × k
     singular_values: Array
     normalize: bool = False
-    regressor: Any = None  # replaces the linear regression: rows go through it before the projection
+    regressor: Any = (
+        None  # replaces the linear regression: rows go through it before the projection
+    )
     moments: Moments | None = None  # of the training rows, for updates
     index: Shortlist | None = None
     shortlist: int | None = None  # labels of the index that are scored for each row
-    proposes: bool = True  # whether it searches all labels; otherwise it scores what other scorers propose
+    proposes: bool = (
+        True  # whether it searches all labels; otherwise it scores what other scorers propose
+    )
     place: Place = field(default=CPU, compare=False)
 
     @property
@@ -95,7 +102,11 @@ class EmbeddingScorer(Scorer):
 
     @property
     def n_features(self) -> int:
-        return int(self.projection.shape[0]) - 1 if self.regressor is None else int(self.regressor.n_features)
+        return (
+            int(self.projection.shape[0]) - 1
+            if self.regressor is None
+            else int(self.regressor.n_features)
+        )
 
     @property
     def block_rows(self) -> int:
@@ -108,16 +119,23 @@ class EmbeddingScorer(Scorer):
         if place == self.place:
             return self
         move = place.asarray
-        return replace(self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move))
+        return replace(
+            self, place=place, projection=move(self.projection), decoder=self.decoder.moved(move)
+        )
 
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "EmbeddingScorer":
-        """Return a scorer whose `top` scores about ``size`` labels of each row; builds the index on first use."""
+        """Return a scorer whose `top` scores about ``size`` labels of each row; builds the index on
+        first use.
+        """
         if not self.place.on_host:
             raise SettingsError(
-                f"a shortlist needs device='cpu'; on {self.place.device} all labels are scored", "shortlist"
+                f"a shortlist needs device='cpu'; on {self.place.device} all labels are scored",
+                "shortlist",
             )
         index = self.index or Shortlist.build(self.decoder, report=report)
-        return replace(self, index=index, shortlist=default_size(self.n_labels) if size is True else int(size))
+        return replace(
+            self, index=index, shortlist=default_size(self.n_labels) if size is True else int(size)
+        )
 
     def rows(self, X: Matrix) -> Matrix:
         """``x̂`` without the constant: in the scorer's precision and scaled as it was fitted."""
@@ -128,7 +146,9 @@ class EmbeddingScorer(Scorer):
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        return self.place.project(as_rows(rows if self.regressor is None else self.regressor(rows)), self.projection)
+        return self.place.project(
+            as_rows(rows if self.regressor is None else self.regressor(rows)), self.projection
+        )
 
     def prepare(self, X: Matrix) -> Projected:
         with self.place.session():
@@ -147,26 +167,41 @@ class EmbeddingScorer(Scorer):
             return rows.scores_of(labels)
         Phi, out = rows.features, np.empty(labels.shape, dtype=rows.features.dtype)
         parts = spans(len(labels), PART)
-        for_each(paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts))
+        for_each(
+            paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts)
+        )
         return out
 
     def likelihood(self, rows: Projected, labels: Labels, scores: Array) -> Array:
-        """Turn scores into estimates of probabilities; least-squares scores are such estimates already."""
+        """Turn scores into estimates of probabilities; least-squares scores are such estimates
+        already.
+        """
         if self.decoder.link == "softmax":
-            # Scores and normalizer come from one product: the odds of a certain label are one over their difference.
+            # Scores and normalizer come from one product: the odds of a certain label are one over
+            # their difference.
             return np.asarray(np.exp(rows.scores_of(labels) - rows.log_total))
-        return as_numpy(self.decoder.probabilities(scores)) if self.decoder.link == "sigmoid" else scores
+        return (
+            as_numpy(self.decoder.probabilities(scores))
+            if self.decoder.link == "sigmoid"
+            else scores
+        )
 
-    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
+    def explain(
+        self, row: sparse.csr_array, labels: Labels, likelihood: bool = False
+    ) -> Contributions:
         if self.regressor is not None:
             raise SettingsError(
-                "contributions of features are defined for a linear regression; fit with regressor=None", "regressor"
+                "contributions of features are defined for a linear regression; fit with "
+                "regressor=None",
+                "regressor",
             )
         part = explain_decoder(self.decoder, self.projection, as_csr(self.rows(row)), labels)
         if not likelihood or self.decoder.link == "identity":
             return part
         rows = self.prepare(row)
-        full = self.likelihood(rows, labels[None], self.at(rows, labels[None]))[0].astype(np.float64)
+        full = self.likelihood(rows, labels[None], self.at(rows, labels[None]))[0].astype(
+            np.float64
+        )
         return as_probability(part, full, self.decoder.link == "softmax")
 
     @cached_property
@@ -181,8 +216,10 @@ class EmbeddingScorer(Scorer):
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         if self.regressor is not None:
             raise ModelError(
-                f"a model with regressor={self.regressor.regressor!r} cannot be saved: only pickle could store it, and "
-                "pickled files run code when they are read. Fit with regressor=None to save a model."
+                f"a model with regressor={self.regressor.regressor!r} cannot be saved: only pickle "
+                "could store it, and "
+                "pickled files run code when they are read. Fit with regressor=None to save a "
+                "model."
             )
         arrays, facts = self.decoder.arrays()
         arrays |= {"projection": as_numpy(self.projection), "vectors": as_numpy(self.vectors)}
@@ -199,9 +236,13 @@ class EmbeddingScorer(Scorer):
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "EmbeddingScorer":
         decoder = Decoder.from_arrays(arrays, facts)
         D, c = decoder.weights.shape
-        projection = checked("projection", arrays, (None, None if decoder.fourier is not None else D))
+        projection = checked(
+            "projection", arrays, (None, None if decoder.fourier is not None else D)
+        )
         k = projection.shape[1]
-        if len(projection) < 1 or (decoder.fourier is not None and decoder.fourier.frequencies.shape[0] != k):
+        if len(projection) < 1 or (
+            decoder.fourier is not None and decoder.fourier.frequencies.shape[0] != k
+        ):
             raise ModelError("the projection and the decoder of the embedding do not fit together")
         moments = None
         if "moments_total" in facts:

@@ -1,4 +1,6 @@
-"""Fitting the embedding scorer: embed the labels, project the rows, fit the decoder (Algorithm 3)."""
+"""Fitting the embedding scorer: embed the labels, project the rows, fit the decoder (Algorithm
+3).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +43,9 @@ NO_OTHERS: Mapping[str, Scorer] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Embedded:
-    """An embedding of labels, and the projection of the features on it with the row of the constant last."""
+    """An embedding of labels, and the projection of the features on it with the row of the constant
+    last.
+    """
 
     embedding: Embedding
     projection: Block
@@ -51,22 +55,32 @@ class Embedded:
     @property
     def size(self) -> int:
         """Number of values in the largest arrays."""
-        return int(self.projection.shape[1] * (self.projection.shape[0] + self.embedding.V.shape[0]))
+        return int(
+            self.projection.shape[1] * (self.projection.shape[0] + self.embedding.V.shape[0])
+        )
 
     def project(self, X: Rows, place: Place) -> Block:
         """Return rows in the embedding."""
-        return place.project(X if self.regressor is None else as_rows(self.regressor(X[:])), self.projection)
+        return place.project(
+            X if self.regressor is None else as_rows(self.regressor(X[:])), self.projection
+        )
 
     def truncated(self, rank: int) -> "Embedded":
         """Return the embedding of a smaller rank: its columns are nested."""
-        return replace(self, embedding=self.embedding.truncated(rank), projection=self.projection[:, :rank])
+        return replace(
+            self, embedding=self.embedding.truncated(rank), projection=self.projection[:, :rank]
+        )
 
     def contiguous(self) -> "Embedded":
-        """Return the same arrays in the layout of arrays that are read from a file, so that products round alike."""
+        """Return the same arrays in the layout of arrays that are read from a file, so that
+        products round alike.
+        """
         e = self.embedding
         V = in_rows(e.V)
         back = V if e.back is e.V else None if e.back is None else in_rows(e.back)
-        return replace(self, embedding=replace(e, V=V, back=back), projection=in_rows(self.projection))
+        return replace(
+            self, embedding=replace(e, V=V, back=back), projection=in_rows(self.projection)
+        )
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the embedding as named arrays and JSON."""
@@ -75,21 +89,34 @@ class Embedded:
         blocks |= {"label_scale": e.label_scale, "leverages": self.leverages}
         if e.back is not e.V:
             blocks["back"] = e.back
-        facts = {name: getattr(e, name) for name in ("residual", "leverage", "iterations", "rank_reason")}
+        facts = {
+            name: getattr(e, name) for name in ("residual", "leverage", "iterations", "rank_reason")
+        }
         arrays = {name: as_numpy(block) for name, block in blocks.items() if block is not None}
         return arrays, {"facts": facts, "has_back": e.back is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], place: Place, n: int, c: int) -> "Embedded":
+    def from_arrays(
+        cls, arrays: Arrays, facts: dict[str, Any], place: Place, n: int, c: int
+    ) -> "Embedded":
         """Rebuild what `arrays` returned for ``n`` examples and ``c`` labels."""
         k = checked("V", arrays, (c, None)).shape[1]
-        shapes: dict[str, Any] = {"V": (c, k), "sigma": (k,), "projection": (None, k), "back": (c, k)}
+        shapes: dict[str, Any] = {
+            "V": (c, k),
+            "sigma": (k,),
+            "projection": (None, k),
+            "back": (c, k),
+        }
         shapes |= {"means": (c,), "label_scale": (c,), "leverages": (n,)}
-        sound = {name: checked(name, arrays, shape) for name, shape in shapes.items() if name in arrays}
+        sound = {
+            name: checked(name, arrays, shape) for name, shape in shapes.items() if name in arrays
+        }
         blocks = {name: place.asarray(array) for name, array in sound.items()}
         V, projection = blocks["V"], blocks["projection"]
         back = blocks.get("back", V) if facts["has_back"] else None
-        e = Embedding(V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means"))
+        e = Embedding(
+            V, blocks["sigma"], projection, back, **facts["facts"], means=blocks.get("means")
+        )
         e = replace(e, label_scale=blocks.get("label_scale"))
         return cls(e, projection, leverages=arrays.get("leverages"))
 
@@ -116,7 +143,15 @@ def fit_embedding_scorer(
     decoder = checkpoints.stage(
         "decoder",
         lambda: fit_decoder(
-            embedded, embedded.project(data.X, place), data, recipe, place, report, checkpoints, stopping, others
+            embedded,
+            embedded.project(data.X, place),
+            data,
+            recipe,
+            place,
+            report,
+            checkpoints,
+            stopping,
+            others,
         ),
         Decoder.arrays,
         Decoder.from_arrays,
@@ -142,10 +177,12 @@ def fit_embedding_scorer(
 
 
 def hold_out(data: Examples, recipe: Recipe) -> tuple[NDArray[np.int64] | None, Examples]:
-    """Return the rows that stop the decoder, and the examples for the embedding, in which they have no weight.
+    """Return the rows that stop the decoder, and the examples for the embedding, in which they have
+    no weight.
 
-    An embedding predicts the rows that it was fitted to better than others, so they would stop the decoder too late.
-    The weights of a store are on disk with its rows, so its embedding sees all of them.
+    An embedding predicts the rows that it was fitted to better than others, so they would stop the
+    decoder too late. The weights of a store are on disk with its rows, so its embedding sees all of
+    them.
     """
     if recipe.decoder != "logistic":
         return None, data
@@ -158,7 +195,11 @@ def hold_out(data: Examples, recipe: Recipe) -> tuple[NDArray[np.int64] | None, 
 
 
 def embed_labels(
-    data: Examples, recipe: Recipe, place: Place = CPU, report: Report = silent, regression: Regression | None = None
+    data: Examples,
+    recipe: Recipe,
+    place: Place = CPU,
+    report: Report = silent,
+    regression: Regression | None = None,
 ) -> Embedded:
     """Embed the labels. Columns that no row uses are skipped: hashing leaves most of them empty."""
     if recipe.regressor is not None:
@@ -169,7 +210,9 @@ def embed_labels(
     d, used = data.X.shape[1], data.X.used_columns()
     rows = data.X if len(used) == d else data.X.select(used)
     with place.session():
-        embedding = embed(place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report, regression)
+        embedding = embed(
+            place.engine(rows, data.Y, data.weights, recipe.embedding), recipe, report, regression
+        )
         root, leverages = embedding.inverse_root, None
         if root is not None:
             leverages = place.leverages(rows, data.weights, root)
@@ -177,7 +220,9 @@ def embed_labels(
     projection = embedding.W
     if len(used) < d:
         xp = array_namespace(projection)
-        wide = xp.zeros((d + 1, projection.shape[1]), dtype=projection.dtype, device=projection.device)
+        wide = xp.zeros(
+            (d + 1, projection.shape[1]), dtype=projection.dtype, device=projection.device
+        )
         wide[place.asarray(np.append(used, d))] = projection
         projection = wide
     return Embedded(embedding, projection, leverages=leverages)
@@ -196,13 +241,15 @@ def fit_decoder(
 ) -> Decoder:
     """Fit the decoder of ``recipe`` to the projected rows ``H``.
 
-    ``stopping`` rows stop a logistic decoder; that of candidates learns from what ``others`` propose.
+    ``stopping`` rows stop a logistic decoder; that of candidates learns from what ``others``
+    propose.
     """
     e = embedded.embedding
     if recipe.decoder == "transpose":
         if e.back is None:
             raise SettingsError(
-                "decoder='transpose' needs vectors over labels, and method='pca' has vectors over features; use "
+                "decoder='transpose' needs vectors over labels, and method='pca' has vectors over "
+                "features; use "
                 "decoder='ridge' or 'logistic', or another method",
                 "decoder",
             )
@@ -211,7 +258,9 @@ def fit_decoder(
         H = leave_out(embedded, H, data, recipe, place)
         if recipe.decoder == "candidates":
             proposals = proposed_labels(data.X, others, report)
-            return fit_candidates(H, data.Y, proposals, data.weights, recipe.seed, report).moved(place.asarray)
+            return fit_candidates(H, data.Y, proposals, data.weights, recipe.seed, report).moved(
+                place.asarray
+            )
         fourier = fourier_map(H, recipe)
         if recipe.decoder in ("ridge", "discriminant"):
             found = place.statistics(H, data.Y, fourier, data.weights, report)
@@ -221,15 +270,26 @@ def fit_decoder(
             multiclass=data.multiclass,
             max_epochs=recipe.embedding.max_epochs,
             dropout=0.0 if recipe.kernel is None else 0.5,
-            l2=recipe.decoder_ridge * width / data.n,  # a whitened row has a mean squared length of ``width``
+            l2=recipe.decoder_ridge
+            * width
+            / data.n,  # a whitened row has a mean squared length of ``width``
             seed=recipe.seed,
         )
-        return fit_logistic(H, data.Y, settings, fourier, data.weights, report, place, checkpoints, stopping)
+        return fit_logistic(
+            H, data.Y, settings, fourier, data.weights, report, place, checkpoints, stopping
+        )
 
 
-def proposed_labels(X: Rows, others: Mapping[str, Scorer], report: Report = silent) -> NDArray[np.int32]:
-    """Return the labels that other scorers propose for each row, n × m. Of several trees the first is asked."""
-    few = [replace(each, trees=each.trees[:1]) if isinstance(each, Trees) else each for each in others.values()]
+def proposed_labels(
+    X: Rows, others: Mapping[str, Scorer], report: Report = silent
+) -> NDArray[np.int32]:
+    """Return the labels that other scorers propose for each row, n × m. Of several trees the first
+    is asked.
+    """
+    few = [
+        replace(each, trees=each.trees[:1]) if isinstance(each, Trees) else each
+        for each in others.values()
+    ]
     found = np.full((X.shape[0], PROPOSED * len(few)), -1, dtype=np.int32)
     for rows, part in X.blocks(BLOCK_ROWS):
         report("candidates", rows.start, X.shape[0])
@@ -250,10 +310,11 @@ def closed_form(statistics: RidgeStatistics, recipe: Recipe, multiclass: bool) -
 def leave_out(embedded: Embedded, H: Block, data: Examples, recipe: Recipe, place: Place) -> Block:
     """Return training rows as if part of their own labels had been left out of the regression.
 
-    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ ỹᵢV) / (1 − lᵢ)`` with its leverage ``lᵢ``, of which the
-    fraction ``recipe.embedding.leave_out`` is used. For few features in memory ``lᵢ`` is each row's own; otherwise the
-    mean stands for each, which says little where rows have unequal lengths. The embedding ``V`` has seen the row in
-    either case, so the result is nearer to a new row and does not replace held-out rows.
+    Leaving row i out of a ridge regression gives ``(hᵢ − lᵢ ỹᵢV) / (1 − lᵢ)`` with its leverage
+    ``lᵢ``, of which the fraction ``recipe.embedding.leave_out`` is used. For few features in memory
+    ``lᵢ`` is each row's own; otherwise the mean stands for each, which says little where rows have
+    unequal lengths. The embedding ``V`` has seen the row in either case, so the result is nearer to
+    a new row and does not replace held-out rows.
     """
     e, strength = embedded.embedding, recipe.embedding.leave_out
     leverages = e.leverage if embedded.leverages is None else embedded.leverages
@@ -268,7 +329,9 @@ def fourier_map(H: Block, recipe: Recipe) -> FourierMap | None:
     """Draw the random features of the kernel of ``recipe``, if it has one."""
     if recipe.kernel is None:
         return None
-    return draw(recipe.kernel, H, n_random_features(recipe), recipe.embedding.kernel_scale, recipe.seed)
+    return draw(
+        recipe.kernel, H, n_random_features(recipe), recipe.embedding.kernel_scale, recipe.seed
+    )
 
 
 def n_random_features(recipe: Recipe) -> int:

@@ -1,13 +1,14 @@
 """Scores as exact sums over the features of a row.
 
-With a linear decoder the score of the embedding is such a sum: feature f adds ``x_f W_f · q``. For a kernel map
-``[cos(hΩ + b), s·h]`` the gradient is averaged along the straight line from the empty row ``h₀`` to ``h`` (integrated
-gradients), which has a closed form for cosines. With the phases ``p = hΩ + b`` and ``p₀ = h₀Ω + b``,
+With a linear decoder the score of the embedding is such a sum: feature f adds ``x_f W_f · q``. For
+a kernel map ``[cos(hΩ + b), s·h]`` the gradient is averaged along the straight line from the empty
+row ``h₀`` to ``h`` (integrated gradients), which has a closed form for cosines. With the phases ``p
+= hΩ + b`` and ``p₀ = h₀Ω + b``,
 
     cos p − cos p₀ = (p − p₀) m,    m = −sin((p + p₀)/2) · sinc((p − p₀)/2),
 
-and ``p − p₀`` is linear in the features. So with ``g = Ω (m ∘ q_cos) + s q_lin`` feature f adds ``x_f W_f · g``, with
-no remainder.
+and ``p − p₀`` is linear in the features. So with ``g = Ω (m ∘ q_cos) + s q_lin`` feature f adds
+``x_f W_f · g``, with no remainder.
 """
 
 from typing import NamedTuple
@@ -30,21 +31,30 @@ class Contributions(NamedTuple):
 
 
 def secant(first: Array, second: Array, change: Array, derivative: Array) -> Array:
-    """Return the slope between two values whose arguments differ by ``change``; the derivative where that is zero."""
+    """Return the slope between two values whose arguments differ by ``change``; the derivative
+    where that is zero.
+    """
     near = np.abs(change) < NEAR
     return np.where(near, derivative, (second - first) / np.where(near, 1.0, change))
 
 
-def explain_decoder(decoder: Decoder, projection: Block, row: sparse.csr_array, labels: Labels) -> Contributions:
-    """Return what each stored entry of ``row`` (1 × d) adds to the decoder's score ``φ(xW) Q + b`` of ``labels``."""
+def explain_decoder(
+    decoder: Decoder, projection: Block, row: sparse.csr_array, labels: Labels
+) -> Contributions:
+    """Return what each stored entry of ``row`` (1 × d) adds to the decoder's score ``φ(xW) Q + b``
+    of ``labels``.
+    """
     empty = as_numpy(projection[-1]).astype(np.float64)
     added = row.data[:, None] * as_numpy(projection[row.indices]).astype(np.float64)
     base, directions = _directions(decoder, empty, added.sum(axis=0), labels)
     return Contributions(base + as_numpy(decoder.bias[labels]), added @ directions)
 
 
-def _directions(decoder: Decoder, empty: Array, change: Array, labels: Labels) -> tuple[Array, Array]:
-    """Return the scores of the empty row without the bias (m), and the directions along which rows add to them (k × m).
+def _directions(
+    decoder: Decoder, empty: Array, change: Array, labels: Labels
+) -> tuple[Array, Array]:
+    """Return the scores of the empty row without the bias (m), and the directions along which rows
+    add to them (k × m).
 
     ``empty`` and ``change`` are the empty row in the embedding and what the row adds to it.
     """
@@ -62,9 +72,11 @@ def _directions(decoder: Decoder, empty: Array, change: Array, labels: Labels) -
 
 
 def as_probability(part: Contributions, full: Array, softmax: bool) -> Contributions:
-    """Turn contributions to logits into contributions to the probabilities ``full``, by the slope from the empty row.
+    """Turn contributions to logits into contributions to the probabilities ``full``, by the slope
+    from the empty row.
 
-    Under a softmax, the change of the other labels' scores belongs to no single feature and is part of the base.
+    Under a softmax, the change of the other labels' scores belongs to no single feature and is part
+    of the base.
     """
     change = part.values.sum(axis=0)
     if softmax:

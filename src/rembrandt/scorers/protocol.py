@@ -28,7 +28,9 @@ class Scorer(Protocol):
 
     @property
     def proposes(self) -> bool:
-        """Whether `top` is fast enough for every row; otherwise the scorer ranks what others propose."""
+        """Whether `top` is fast enough for every row; otherwise the scorer ranks what others
+        propose.
+        """
         return True
 
     @property
@@ -45,23 +47,29 @@ class Scorer(Protocol):
         """Compute what `top`, `at` and `explain` share for these rows, once."""
 
     def top(self, rows: Any, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
-        """Return the ``k`` best labels of every row and their scores, best first; ties by label index.
+        """Return the ``k`` best labels of every row and their scores, best first; ties by label
+        index.
 
-        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the score -inf.
+        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the
+        score -inf.
         """
 
     def at(self, rows: Any, labels: Labels) -> Array:
-        """Return the scores of the given labels (n × m) of every row; -inf where the label is -1."""
+        """Return the scores of the given labels (n × m) of every row; -inf where the label is
+        -1.
+        """
 
     def likelihood(self, rows: Any, labels: Labels, scores: Array) -> Array:
-        """Turn the scores of the given labels (n × m) into estimates of probabilities, which the blend averages.
+        """Turn the scores of the given labels (n × m) into estimates of probabilities, which the
+        blend averages.
 
         By default scores are such estimates.
         """
         return scores
 
     def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Any:
-        """Return what every stored entry of ``row`` (1 × d) adds to the scores of ``labels`` (m): `Contributions`.
+        """Return what every stored entry of ``row`` (1 × d) adds to the scores of ``labels`` (m):
+        `Contributions`.
 
         With ``likelihood`` to their likelihoods, which the blend averages.
         """

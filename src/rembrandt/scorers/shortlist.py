@@ -1,10 +1,11 @@
 """The shortlist index: clusters of a decoder's columns, searched for the largest scores.
 
-A score is an inner product, ``[φ, 1]·[q, b]``, so labels with similar columns have similar scores. The columns are
-clustered by k-means. A row scores the labels of the clusters with the highest expected maximum until it has scored as
-many as requested; the scores are those of full decoding. For a cluster of m columns with mean μ and root mean squared
-distance r the expected maximum is ``φ·μ + ‖φ‖ r √(2 ln m / D)``: the mean score, and how far the largest of m normal
-draws lies above it. By the mean alone a cluster with one long column would come too late.
+A score is an inner product, ``[φ, 1]·[q, b]``, so labels with similar columns have similar scores.
+The columns are clustered by k-means. A row scores the labels of the clusters with the highest
+expected maximum until it has scored as many as requested; the scores are those of full decoding.
+For a cluster of m columns with mean μ and root mean squared distance r the expected maximum is
+``φ·μ + ‖φ‖ r √(2 ln m / D)``: the mean score, and how far the largest of m normal draws lies above
+it. By the mean alone a cluster with one long column would come too late.
 """
 
 import math
@@ -25,7 +26,9 @@ from rembrandt.linalg.threads import for_each, n_threads, own_threads
 from rembrandt.progress import Report, silent
 from rembrandt.scorers.protocol import Array
 
-ROWS = 2048  # rows that a thread searches together: enough for a product with each cluster, few enough for the cache
+# Rows that a thread searches together: enough for a product with each cluster, few enough for the
+# cache
+ROWS = 2048
 LABELS = 4096  # columns copied at a time, so that both layouts stay in the cache
 LEAST = 1000  # labels that a row scores by default, at least
 SHARE = 40  # of more labels than that, one in this many
@@ -50,7 +53,9 @@ class Shortlist:
         c = decoder.bias.shape[0]
         fits = clusters.shape == (c,) and clusters.dtype.kind == "i"
         if not fits or (c and not 0 <= clusters.min() <= clusters.max() < c):
-            raise ModelError(f"the clusters do not belong to {c:,} labels; fit and save the model again")
+            raise ModelError(
+                f"the clusters do not belong to {c:,} labels; fit and save the model again"
+            )
         return cls(decoder, clusters)
 
     @cached_property
@@ -60,16 +65,22 @@ class Shortlist:
         centres = cluster_means(joined, self.clusters)
         squares = np.einsum("ij,ij->i", joined, joined).astype(np.float64)
         # The variance is the mean square minus the square of the mean.
-        spread = np.bincount(self.clusters, squares) / np.maximum(sizes, 1) - np.einsum("ij,ij->i", centres, centres)
+        spread = np.bincount(self.clusters, squares) / np.maximum(sizes, 1) - np.einsum(
+            "ij,ij->i", centres, centres
+        )
         reach = np.sqrt(np.maximum(spread, 0) * 2 * np.log(np.maximum(sizes, 1)) / joined.shape[1])
         labels = np.argsort(self.clusters, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(sizes)])
         return _Layout(labels, bounds, joined[labels], centres, reach.astype(joined.dtype))
 
-    def top_k(self, Phi: Array, k: int, n_scored: int, allowed: Array | None = None) -> tuple[Array, Array]:
-        """Return the ``k`` best of at least ``n_scored`` labels of each row and their scores, best first.
+    def top_k(
+        self, Phi: Array, k: int, n_scored: int, allowed: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return the ``k`` best of at least ``n_scored`` labels of each row and their scores, best
+        first.
 
-        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the score -inf.
+        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the
+        score -inf.
         """
         layout = self.layout
         best = np.full((len(Phi), k), -1, dtype=np.int64)
@@ -89,14 +100,18 @@ class Shortlist:
         return rank(best, scores)
 
     def scores(self, Phi: Array, labels: Array) -> Array:
-        """Return the scores of the given ``labels`` (n × m) of every row; -inf where the label is -1."""
+        """Return the scores of the given ``labels`` (n × m) of every row; -inf where the label is
+        -1.
+        """
         layout = self.layout
         position = np.empty(len(layout.labels), dtype=np.int64)
         position[layout.labels] = np.arange(len(layout.labels))
         out = np.empty(labels.shape, dtype=Phi.dtype)
         at = np.where(labels < 0, -1, position[labels])
         shares = spans(len(Phi), max(1, -(-len(Phi) // (4 * n_threads()))))
-        for_each(paired_scores, [(Phi[rows], layout.columns, at[rows], out[rows]) for rows in shares])
+        for_each(
+            paired_scores, [(Phi[rows], layout.columns, at[rows], out[rows]) for rows in shares]
+        )
         return out
 
 
@@ -108,9 +123,12 @@ class _Layout:
     bounds: Array  # where each cluster starts among them, and c
     columns: Array  # c × (D + 1), in the order of ``labels``, the bias last
     centres: Array  # C × (D + 1), the means of the clusters
-    reach: Array  # C: expected distance of a cluster's best score from its mean, for a row of unit length
+    # C: expected distance of a cluster's best score from its mean, for a row of unit length
+    reach: Array
 
-    def search(self, Phi: Array, best: Array, scores: Array, n_scored: int, wanted: Array | None) -> None:
+    def search(
+        self, Phi: Array, best: Array, scores: Array, n_scored: int, wanted: Array | None
+    ) -> None:
         """Fill ``best`` and ``scores``, cluster by cluster."""
         expected = Phi @ self.centres[:, :-1].T
         expected += self.centres[:, -1]
@@ -127,7 +145,9 @@ class _Layout:
             if wanted is not None:
                 at = at.start + np.flatnonzero(wanted[at])
             columns = self.columns[at]
-            merge_best(Phi[rows] @ columns[:, :-1].T, columns[:, -1], self.labels[at], rows, best, scores)
+            merge_best(
+                Phi[rows] @ columns[:, :-1].T, columns[:, -1], self.labels[at], rows, best, scores
+            )
 
 
 def joined_columns(decoder: Decoder) -> Array:
@@ -136,7 +156,8 @@ def joined_columns(decoder: Decoder) -> Array:
     if 3 * size > memory.available():
         raise MemoryEstimateError(
             f"building a shortlist of these labels takes {3 * size / 2**30:.1f} GiB, and "
-            f"{memory.available() / 2**30:.1f} GiB is free; predict without one, or fit with fewer n_components"
+            f"{memory.available() / 2**30:.1f} GiB is free; predict without one, or fit with fewer "
+            "n_components"
         )
     weights = decoder.weights
     joined = np.empty((weights.shape[1], weights.shape[0] + 1), dtype=weights.dtype)
@@ -147,7 +168,9 @@ def joined_columns(decoder: Decoder) -> Array:
 
 
 def n_clusters(c: int) -> int:
-    """Number of clusters for ``c`` labels: a row is compared with all clusters, and with the labels of a few."""
+    """Number of clusters for ``c`` labels: a row is compared with all clusters, and with the labels
+    of a few.
+    """
     return max(1, min(c, round(4.6 * math.sqrt(c))))
 
 

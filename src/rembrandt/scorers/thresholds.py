@@ -13,7 +13,9 @@ PRIOR = 5.0  # true examples of an average label that are added to each label's 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a held-out row and a candidate label, with its probability and whether it is true."""
+    """Pairs of a held-out row and a candidate label, with its probability and whether it is
+    true.
+    """
 
     labels: Labels
     likely: Array
@@ -28,24 +30,36 @@ def best_threshold(pairs: Pairs) -> float:
 
 
 def label_thresholds(pairs: Pairs) -> Array:
-    """Return the threshold with the best F1 of each label, smoothed by examples of an average label."""
+    """Return the threshold with the best F1 of each label, smoothed by examples of an average
+    label.
+    """
     grid, found, predicted = _curves(pairs, pairs.labels, len(pairs.true_counts))
     true = pairs.true_counts[:, None]
     share = PRIOR / max(1, true.sum())
-    smoothed = _f1(found + share * found.sum(axis=0), predicted + share * predicted.sum(axis=0), true + PRIOR)
+    smoothed = _f1(
+        found + share * found.sum(axis=0), predicted + share * predicted.sum(axis=0), true + PRIOR
+    )
     return np.asarray(grid[smoothed.argmax(axis=1)])
 
 
 def summary(threshold: float | Array) -> Any:
-    """Return one threshold as it is, and those of all labels as the smallest, the median and the largest."""
+    """Return one threshold as it is, and those of all labels as the smallest, the median and the
+    largest.
+    """
     if isinstance(threshold, float | int):
         return float(threshold)
-    values = {"smallest": np.min(threshold), "median": np.median(threshold), "largest": np.max(threshold)}
+    values = {
+        "smallest": np.min(threshold),
+        "median": np.median(threshold),
+        "largest": np.max(threshold),
+    }
     return {name: float(value) for name, value in values.items()}
 
 
 def _curves(pairs: Pairs, groups: Array, n_groups: int) -> tuple[Array, Array, Array]:
-    """Return thresholds, and the true positives and predicted positives of each group at each threshold."""
+    """Return thresholds, and the true positives and predicted positives of each group at each
+    threshold.
+    """
     grid = np.array([0.5])
     if pairs.right.any():
         grid = np.unique(np.quantile(pairs.likely[pairs.right], np.linspace(0, 1, STEPS)))

@@ -1,4 +1,6 @@
-"""Fitting label trees: cluster the labels by their examples, then fit a classifier for every node."""
+"""Fitting label trees: cluster the labels by their examples, then fit a classifier for every
+node.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +23,10 @@ from rembrandt.scorers.trees import Level, Tree, Trees
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 LARGEST = 165  # labels of a cluster
-DIRECTION = 200, 500  # entries of a label's mean direction by which it is clustered: the fewest and the most
+DIRECTION = (
+    200,
+    500,
+)  # entries of a label's mean direction by which it is clustered: the fewest and the most
 DIRECTIONS = 1 << 24  # entries of all labels, between these limits
 SEED_STEP = 101  # between the seeds of two trees
 
@@ -49,22 +54,32 @@ def fit_trees(
 
     def tree(number: int) -> Tree:
         def compute() -> Trees:
-            levels = _fit_tree(rows, Y, settings, seed + SEED_STEP * number, weights, directions, report, place)
+            levels = _fit_tree(
+                rows, Y, settings, seed + SEED_STEP * number, weights, directions, report, place
+            )
             return Trees((Tree(levels),), settings.power, settings.beam)
 
-        return checkpoints.stage(f"tree-{number}", compute, Trees.arrays, Trees.from_arrays).trees[0]
+        return checkpoints.stage(f"tree-{number}", compute, Trees.arrays, Trees.from_arrays).trees[
+            0
+        ]
 
     first = (tree(0),) if given is None else given.trees
     n_trees = settings.n_trees if len(first[0].levels) > 1 else 1
-    return Trees((*first, *(tree(number) for number in range(len(first), n_trees))), settings.power, settings.beam)
+    return Trees(
+        (*first, *(tree(number) for number in range(len(first), n_trees))),
+        settings.power,
+        settings.beam,
+    )
 
 
 def cluster_depths(n: int, c: int, pairs: float) -> list[int]:
-    """Return the number of halvings at each level of clusters; none when all examples × labels are affordable."""
+    """Return the number of halvings at each level of clusters; none when all examples × labels are
+    affordable.
+    """
     if n * c <= pairs:
         return []
-    # Few large clusters are better than many: on held-out rows of PubMed-MeSH 64 clusters of 160 labels have a P@5 of
-    # 61.5 %, and 128 of 80 have 61.2 %.
+    # Few large clusters are better than many: on held-out rows of PubMed-MeSH 64 clusters of 160
+    # labels have a P@5 of 61.5 %, and 128 of 80 have 61.2 %.
     enough = np.ceil(np.log2(max(2.0, c / LARGEST)))
     first = max(1, round(min(enough, np.log2(min(c**0.5, max(2.0, pairs / n))))))
     rest = int(np.ceil(np.log2(max(1.0, c / 2**first / LARGEST))))
@@ -82,13 +97,17 @@ def _fit_tree(
     report: Report,
     place: Place,
 ) -> tuple[Level, ...]:
-    """Cluster the labels of ``Y``, and fit the levels from the largest clusters down to the labels."""
+    """Cluster the labels of ``Y``, and fit the levels from the largest clusters down to the
+    labels.
+    """
     n, c = Y.shape
     weights = np.ones(n) if weights is None else np.asarray(weights)
     counted = np.flatnonzero(weights > 0)
     depths = cluster_depths(len(counted), c, settings.pairs)
     clusters = bisect(directions(), depths[-1], seed) if depths else np.zeros(c, dtype=np.int64)
-    order = np.random.default_rng(seed).permutation(counted)  # coordinate descent goes through rows as they come
+    order = np.random.default_rng(seed).permutation(
+        counted
+    )  # coordinate descent goes through rows as they come
     Y = Y[order]
     costs = (settings.cost * weights[order]).astype(np.float32)
     most = max(1, ENTRIES * n // max(1, rows.nnz))  # examples of a pool
@@ -102,7 +121,9 @@ def _fit_tree(
         member: Any = sparse.csr_array((np.ones(c, dtype=np.float32), cells), shape=(c, nodes))
         examples = as_csr((Y @ member).T)
         parent = np.arange(nodes) >> (depth - above)
-        found = solver.fit(Nodes(examples, pools, parent, costs, settings, most, are_clusters=True), report)
+        found = solver.fit(
+            Nodes(examples, pools, parent, costs, settings, most, are_clusters=True), report
+        )
         levels.append(Level.rounded(*found, parent))
         pools = examples
     found = solver.fit(Nodes(as_csr(Y.T), pools, clusters, costs, settings, most), report)

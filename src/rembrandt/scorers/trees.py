@@ -1,11 +1,13 @@
 """Sparse linear classifiers over label trees: which cluster of labels, then which label.
 
-Every label has weights of its own, on features that its examples have. Labels with similar examples share a cluster,
-and a classifier at any node learns from the examples of its parent alone: the cost is pairs of examples and siblings,
-not examples × labels. When examples × labels is affordable there are no clusters, and each label learns from all
-examples. With several trees, each with its own clusters, a score is the mean over trees.
+Every label has weights of its own, on features that its examples have. Labels with similar examples
+share a cluster, and a classifier at any node learns from the examples of its parent alone: the cost
+is pairs of examples and siblings, not examples × labels. When examples × labels is affordable there
+are no clusters, and each label learns from all examples. With several trees, each with its own
+clusters, a score is the mean over trees.
 
-A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)`` over the nodes on its path.
+A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)`` over the nodes on its
+path.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.inverted import add_lists, add_products, best_members, csr_arrays, lists_by_cluster
+from rembrandt.linalg.inverted import (
+    add_lists,
+    add_products,
+    best_members,
+    csr_arrays,
+    lists_by_cluster,
+)
 from rembrandt.linalg.ranking import look_up, rank, top_k
 from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each, n_threads
@@ -31,7 +39,9 @@ from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpac
 ROWS, MOST_ROWS = 512, 4096  # rows scored by one call, at least and at most
 FEW_ROWS = 8  # of which one thread scores all trees
 ROUNDED = 1 << 20  # weights rounded at a time
-CANDIDATES = 10  # labels that each of several trees contributes, and that all of them score, at least
+CANDIDATES = (
+    10  # labels that each of several trees contributes, and that all of them score, at least
+)
 CLUSTERS = 1 << 25  # log-probabilities of clusters that are kept for a block of rows
 
 
@@ -45,7 +55,9 @@ class Level:
 
     @classmethod
     def rounded(cls, weights: sparse.csr_array, bias: Array, parent: Array) -> Level:
-        """Round the weights to half precision, in which they are stored: a saved model predicts the same."""
+        """Round the weights to half precision, in which they are stored: a saved model predicts the
+        same.
+        """
         for part in spans(weights.nnz, ROUNDED):
             weights.data[part] = as_half(weights.data[part])
         return cls(weights, bias, parent)
@@ -67,7 +79,9 @@ class Tree:
 
     @cached_property
     def lists(self) -> tuple[sparse.csr_array, ...]:
-        """The weights of every level of clusters by feature; those of the labels when there are no clusters."""
+        """The weights of every level of clusters by feature; those of the labels when there are no
+        clusters.
+        """
         return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
 
     @cached_property
@@ -81,9 +95,13 @@ class Tree:
     def label_lists(self) -> tuple[Array, ...]:
         """The weights of the labels by cluster and feature."""
         starts, labels = self.members
-        rank = np.empty(len(labels), dtype=np.uint16 if np.diff(starts).max() <= 1 << 16 else np.int32)
+        rank = np.empty(
+            len(labels), dtype=np.uint16 if np.diff(starts).max() <= 1 << 16 else np.int32
+        )
         rank[labels] = np.arange(len(labels)) - np.repeat(starts[:-1], np.diff(starts))
-        return lists_by_cluster(csr_arrays(as_csr(self.labels.weights.T)), self.labels.parent, rank, self.n_clusters)
+        return lists_by_cluster(
+            csr_arrays(as_csr(self.labels.weights.T)), self.labels.parent, rank, self.n_clusters
+        )
 
     def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
         """Log-probabilities of the clusters."""
@@ -133,14 +151,20 @@ class Trees(Scorer):
         for_each(fill, self._parts(n), small=n < FEW_ROWS)
         return PreparedRows(unit, kept)
 
-    def top(self, rows: PreparedRows, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
-        """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree are searched."""
+    def top(
+        self, rows: PreparedRows, k: int, allowed: Labels | None = None
+    ) -> tuple[Labels, Array]:
+        """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree
+        are searched.
+        """
         if len(self.trees) == 1:
             found, scores = self._top_of_each(rows, k, allowed)
             return found[0], scores[0]
         found, scores = self._top_of_each(rows, max(k, CANDIDATES), allowed)
         labels = _likeliest(np.hstack(list(found)), np.hstack(list(scores)), max(k, CANDIDATES))
-        known = np.full((len(found), *labels.shape), np.nan, dtype=np.float32)  # what the trees' own lists have
+        known = np.full(
+            (len(found), *labels.shape), np.nan, dtype=np.float32
+        )  # what the trees' own lists have
         for own, listed, probabilities in zip(known, found, scores, strict=True):
             look_up(labels, listed, probabilities, own)
         labels, scores = rank(labels, self._means(rows, labels, known))
@@ -150,7 +174,9 @@ class Trees(Scorer):
         return self._means(rows, labels, None)
 
     def _means(self, rows: PreparedRows, labels: Labels, known: Array | None) -> Array:
-        """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the others are NaN."""
+        """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the
+        others are NaN.
+        """
         out = np.zeros(labels.shape, dtype=np.float32)
         space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
         share = np.float32(1 / len(self.trees))
@@ -158,11 +184,22 @@ class Trees(Scorer):
         def fill(span: slice) -> None:
             for number, tree in enumerate(self.trees):
                 last, above = tree.labels, rows.clusters[number][span]
-                given = np.full(out[span].shape, np.nan, out.dtype) if known is None else known[number][span]
+                given = (
+                    np.full(out[span].shape, np.nan, out.dtype)
+                    if known is None
+                    else known[number][span]
+                )
                 wanted = np.where(np.isnan(given), labels[span], -1)
                 margins = np.zeros(wanted.shape, dtype=np.float32)
                 with space.borrowed() as dense:
-                    add_products(csr_arrays(rows.X), span.start, wanted, csr_arrays(last.weights), dense, margins)
+                    add_products(
+                        csr_arrays(rows.X),
+                        span.start,
+                        wanted,
+                        csr_arrays(last.weights),
+                        dense,
+                        margins,
+                    )
                 loss = _loss(margins + last.bias[wanted], self.power)
                 found = np.exp(np.take_along_axis(above, last.parent[wanted], axis=1) - loss)
                 out[span] += share * np.where(np.isnan(given), found, given)
@@ -174,13 +211,16 @@ class Trees(Scorer):
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
 
-    def explain(self, row: sparse.csr_array, labels: Labels, likelihood: bool = False) -> Contributions:
+    def explain(
+        self, row: sparse.csr_array, labels: Labels, likelihood: bool = False
+    ) -> Contributions:
         """See `Scorer`.
 
-        A tree's probability is ``exp f`` with ``f`` a sum over the nodes of a path of functions of their margins
-        ``s = xᵀw + b``. A function of one number changes by its secant times the change of the number:
-        ``exp f − exp f₀ = E (f − f₀)`` and ``f − f₀ = Σ m (s − b)``, where ``f₀`` is that of an empty row and ``E`` and
-        ``m`` are the slopes between the two rows. So a feature x adds ``E Σ m w x`` over the path, exactly.
+        A tree's probability is ``exp f`` with ``f`` a sum over the nodes of a path of functions of
+        their margins ``s = xᵀw + b``. A function of one number changes by its secant times the
+        change of the number: ``exp f − exp f₀ = E (f − f₀)`` and ``f − f₀ = Σ m (s − b)``, where
+        ``f₀`` is that of an empty row and ``E`` and ``m`` are the slopes between the two rows. So a
+        feature x adds ``E Σ m w x`` over the path, exactly.
         """
         unit = unit_rows(row).astype(np.float64)
         parts = [self._explain(tree, unit, labels) for tree in self.trees]
@@ -189,16 +229,25 @@ class Trees(Scorer):
 
     def _explain(self, tree: Tree, unit: sparse.csr_array, labels: Labels) -> Contributions:
         values, power = np.zeros((unit.nnz, len(labels))), self.power
-        end, start = np.zeros(len(labels)), np.zeros(len(labels))  # f of the row and of the empty row
+        end, start = (
+            np.zeros(len(labels)),
+            np.zeros(len(labels)),
+        )  # f of the row and of the empty row
         nodes = labels
         for level in reversed(tree.levels):
             added = level.weights[nodes][:, unit.indices].toarray().T * unit.data[:, None]
             bias, change = level.bias[nodes].astype(np.float64), added.sum(axis=0)
-            empty, full = (-(np.maximum(0.0, 1.0 - margin) ** power) for margin in (bias, bias + change))
-            values += added * secant(empty, full, change, power * np.maximum(0.0, 1.0 - bias) ** (power - 1))
+            empty, full = (
+                -(np.maximum(0.0, 1.0 - margin) ** power) for margin in (bias, bias + change)
+            )
+            values += added * secant(
+                empty, full, change, power * np.maximum(0.0, 1.0 - bias) ** (power - 1)
+            )
             start, end = start + empty, end + full
             nodes = level.parent[nodes]
-        return Contributions(np.exp(start), values * secant(np.exp(start), np.exp(end), end - start, np.exp(end)))
+        return Contributions(
+            np.exp(start), values * secant(np.exp(start), np.exp(end), end - start, np.exp(end))
+        )
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         arrays: dict[str, Array] = {}
@@ -206,8 +255,15 @@ class Trees(Scorer):
             for number, level in enumerate(tree.levels):
                 name = f"trees.{t}.{number}"
                 arrays |= pack_csr(f"{name}.weights", level.weights)
-                arrays |= {f"{name}.bias": level.bias, f"{name}.parent": level.parent.astype(np.int32)}
-        return arrays, {"levels": [len(tree.levels) for tree in self.trees], "power": self.power, "beam": self.beam}
+                arrays |= {
+                    f"{name}.bias": level.bias,
+                    f"{name}.parent": level.parent.astype(np.int32),
+                }
+        return arrays, {
+            "levels": [len(tree.levels) for tree in self.trees],
+            "power": self.power,
+            "beam": self.beam,
+        }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], facts: dict[str, Any]) -> Trees:
@@ -227,11 +283,15 @@ class Trees(Scorer):
         return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
 
     def _parts(self, n: int) -> Iterator[tuple[int, slice]]:
-        """Every tree with blocks of rows: as many as there are threads, because few rows do not pay for a cluster."""
+        """Every tree with blocks of rows: as many as there are threads, because few rows do not pay
+        for a cluster.
+        """
         step = min(max(ROWS, -(-n // n_threads())), MOST_ROWS)
         return ((number, rows) for number in range(len(self.trees)) for rows in spans(n, step))
 
-    def _top_of_each(self, rows: PreparedRows, k: int, allowed: Labels | None) -> tuple[Labels, Array]:
+    def _top_of_each(
+        self, rows: PreparedRows, k: int, allowed: Labels | None
+    ) -> tuple[Labels, Array]:
         """The best labels in each tree and their probabilities in it, trees × n × k."""
         X, shape = rows.X, (len(self.trees), rows.X.shape[0], k)
         best, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, -np.inf, dtype=np.float32)
@@ -245,13 +305,21 @@ class Trees(Scorer):
             tree, so_far = self.trees[number], rows.clusters[number][span]
             width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
             clusters, so_far = top_k(so_far, width)
-            leaves: Any = (tree.members, tree.label_lists, tree.labels.bias[tree.members[1]], self.power, mask)
+            leaves: Any = (
+                tree.members,
+                tree.label_lists,
+                tree.labels.bias[tree.members[1]],
+                self.power,
+                mask,
+            )
             with space.borrowed() as position:
                 work: Any = (*leaves, position, best[number, span], scores[number, span])
                 best_members(csr_arrays(X), span.start, clusters, so_far, *work)
 
         def score_all(number: int, span: slice) -> None:
-            """Without clusters: every label by inverted lists, which is faster than one label after the other."""
+            """Without clusters: every label by inverted lists, which is faster than one label after
+            the other.
+            """
             tree, some = self.trees[number], slice(None) if allowed is None else allowed
             margins = _margins(X, span, tree.lists[0], tree.labels.bias)[:, some]
             found, scores[number, span] = top_k(-_loss(margins, self.power), k)
@@ -268,7 +336,11 @@ class Trees(Scorer):
             scores[number, span] = np.where(found < 0, np.float32(-np.inf), np.exp(logarithms))
 
         for tree in self.trees:
-            _ = tree.lists, tree.members, len(tree.levels) > 1 and tree.label_lists  # once, not in each thread
+            _ = (
+                tree.lists,
+                tree.members,
+                len(tree.levels) > 1 and tree.label_lists,
+            )  # once, not in each thread
         for_each(fill, self._parts(X.shape[0]), small=X.shape[0] < FEW_ROWS)
         return best, scores
 
@@ -285,9 +357,13 @@ def _loss(margins: Array, power: float) -> Array:
 
 
 def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
-    """The ``k`` distinct labels of every row with the largest sums of scores, ascending, -1 last."""
+    """The ``k`` distinct labels of every row with the largest sums of scores, ascending, -1
+    last.
+    """
     order = np.argsort(labels, axis=1, kind="stable")
-    labels, scores = (np.take_along_axis(each, order, axis=1) for each in (labels, np.maximum(scores, 0)))
+    labels, scores = (
+        np.take_along_axis(each, order, axis=1) for each in (labels, np.maximum(scores, 0))
+    )
     ends = np.cumsum(scores, axis=1, dtype=np.float64)
     is_last = np.ones(labels.shape, dtype=np.bool_)  # of equal labels
     is_last[:, :-1] = labels[:, 1:] != labels[:, :-1]

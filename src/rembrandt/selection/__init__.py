@@ -1,4 +1,6 @@
-"""Settings chosen on held-out training examples: candidates, trials, and a successive-halving search."""
+"""Settings chosen on held-out training examples: candidates, trials, and a successive-halving
+search.
+"""
 
 from rembrandt.selection.halving import Choice, Progress, Watch, choose, unwatched
 

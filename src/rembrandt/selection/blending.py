@@ -42,13 +42,19 @@ def blends(
 ) -> list[Blended]:
     """Learn a blend of every subset of the scorers with one that proposes labels, the best first.
 
-    Of blends whose quality differs by less than ``chance`` from the best, the one with the fewest scorers comes first.
+    Of blends whose quality differs by less than ``chance`` from the best, the one with the fewest
+    scorers comes first.
     """
     subsets = [names for names in _subsets(tuple(candidates.features)) if proposing & set(names)]
     found = [_blended(candidates.of(names), held, threshold) for names in subsets]
     most = max(each.measures.quality for each in found)
     return sorted(
-        found, key=lambda each: (each.measures.quality < most - chance, len(each.names), -each.measures.quality)
+        found,
+        key=lambda each: (
+            each.measures.quality < most - chance,
+            len(each.names),
+            -each.measures.quality,
+        ),
     )
 
 
@@ -71,7 +77,14 @@ def _blended(own: Candidates, held: Examples, threshold: Threshold) -> Blended:
     shown = best >= 0
     error = calibration_error(reliability(scores[shown], hits(held.Y, best)[shown]))
     pairs = Pairs(
-        own.labels[own.given], likely[own.given], true[own.given], np.bincount(held.Y.indices, minlength=held.n_labels)
+        own.labels[own.given],
+        likely[own.given],
+        true[own.given],
+        np.bincount(held.Y.indices, minlength=held.n_labels),
     )
-    chosen: Any = {"micro": best_threshold, "macro": label_thresholds}.get(str(threshold), lambda _: threshold)(pairs)
-    return Blended(fit_blend(own, true, held.multiclass), measures(held, best), chosen, float(error))
+    chosen: Any = {"micro": best_threshold, "macro": label_thresholds}.get(
+        str(threshold), lambda _: threshold
+    )(pairs)
+    return Blended(
+        fit_blend(own, true, held.multiclass), measures(held, best), chosen, float(error)
+    )

@@ -1,4 +1,6 @@
-"""What a search may change: the settings that a recipe leaves "auto", in the order in which they are tried."""
+"""What a search may change: the settings that a recipe leaves "auto", in the order in which they
+are tried.
+"""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -38,8 +40,12 @@ class Axis:
                 recipe = replace(recipe, **{name: value})
         return recipe
 
-    def promising(self, values: tuple[Any, ...], best: tuple[Any, ...], tried: list[tuple[Any, ...]]) -> bool:
-        """Whether a value may be better than the best so far; the quality has one peak along a single number."""
+    def promising(
+        self, values: tuple[Any, ...], best: tuple[Any, ...], tried: list[tuple[Any, ...]]
+    ) -> bool:
+        """Whether a value may be better than the best so far; the quality has one peak along a
+        single number.
+        """
         if len(values) > 1:
             return True
         (value,), (peak,), (usual,) = values, best, self.values[0]
@@ -48,7 +54,9 @@ class Axis:
         return not any((known - peak) * (value - known) > 0 for (known,) in tried)
 
     def open_in(self, recipe: Recipe) -> "Axis":
-        """Return the alternatives that ``recipe`` leaves open: those that agree with what it gives."""
+        """Return the alternatives that ``recipe`` leaves open: those that agree with what it
+        gives.
+        """
         given = [_setting(recipe, name) for name in self.names]
         kept = dict.fromkeys(
             tuple(value if own == "auto" else own for own, value in zip(given, values, strict=True))
@@ -60,17 +68,23 @@ class Axis:
 def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
     """List what may be changed: little with effort 0, more with 1, everything with 2."""
     limit = largest_rank(data.n, data.X.shape[1] + 1, data.n_labels)
-    # All directions of at most 1,000 labels gain up to 0.9 points of P@1 on left-out rows of five sets, in at most 1.8
-    # times the time. With more labels a rank of 1,000 doubles the time of a blend and gains on one set of six.
+    # All directions of at most 1,000 labels gain up to 0.9 points of P@1 on left-out rows of five
+    # sets, in at most 1.8 times the time. With more labels a rank of 1,000 doubles the time of a
+    # blend and gains on one set of six.
     more = (1000, 100) if effort == 2 else (limit,) if effort and limit == data.n_labels else ()
     ranks = tuple(dict.fromkeys(min(rank, limit) for rank in (RANK, *more)))
     decoding = "decoder", "kernel", "kernel_scale", "decoder_ridge"
-    closed: list[tuple[Any, ...]] = [("ridge", None, 1.0, 0.1), ("discriminant", None, 1.0, 0.1)]  # of the same sums
+    closed: list[tuple[Any, ...]] = [
+        ("ridge", None, 1.0, 0.1),
+        ("discriminant", None, 1.0, 0.1),
+    ]  # of the same sums
     decodings = [*closed[:1], ("ridge", "gaussian", 1.0, 0.3)]
     if effort and data.multiclass and 80.0 * data.n * RANK * data.n_labels <= LOGISTIC_FLOPS:
         decodings.append(("logistic", None, 1.0, 0.1))
     if effort == 2:
-        decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [("ridge", "laplacian", 1.0, 0.3)]
+        decodings += [("ridge", "gaussian", scale, 0.3) for scale in (2.0, 0.5)] + [
+            ("ridge", "laplacian", 1.0, 0.3)
+        ]
         decodings += [] if recipe.method == "pca" else [("transpose", None, 1.0, 0.1)]
     clustered = bool(cluster_depths(data.n, data.n_labels, recipe.trees.pairs))
     found = [
@@ -82,7 +96,11 @@ def axes(data: Examples, recipe: Recipe, effort: int) -> list[Axis]:
         Axis("embedding", ("label_power", "row_power"), _scalings(data, recipe)),
         Axis("embedding", ("n_components",), tuple((rank,) for rank in ranks)),
         Axis("embedding", decoding, tuple(decodings)),
-        Axis("embedding", ("decoder_ridge",), ((0.1,), (0.3,), (1.0,), (0.03,))[: 4 if effort == 2 else 3]),
+        Axis(
+            "embedding",
+            ("decoder_ridge",),
+            ((0.1,), (0.3,), (1.0,), (0.03,))[: 4 if effort == 2 else 3],
+        ),
         Axis("embedding", ("leave_out",), ((0.5,), (0.0,)) if effort == 2 else ((0.5,),)),
         Axis("embedding", ("ridge",), ((1.0,), (0.3,), (3.0,)) if effort == 2 else ((1.0,),)),
     ]
@@ -106,7 +124,9 @@ def _scalings(data: Examples, recipe: Recipe) -> tuple[tuple[float, float], ...]
 
 
 def _setting(recipe: Recipe, name: str) -> Any:
-    part: Any = recipe.embedding if name in _EMBEDDING else recipe.trees if name in _TREES else recipe
+    part: Any = (
+        recipe.embedding if name in _EMBEDDING else recipe.trees if name in _TREES else recipe
+    )
     return getattr(part, name)
 
 

@@ -1,8 +1,10 @@
-"""The search for settings: many candidates on few examples, the best of them on more, then the blend.
+"""The search for settings: many candidates on few examples, the best of them on more, then the
+blend.
 
-Each scorer is searched by itself: one setting is varied at a time, and the best value is kept. Without a budget the
-best candidate of each scorer goes on to all examples that are not held out. With one, the best third goes on to three
-times as many examples, and nothing is begun that is not expected to end in time, judged by what it took on fewer.
+Each scorer is searched by itself: one setting is varied at a time, and the best value is kept.
+Without a budget the best candidate of each scorer goes on to all examples that are not held out.
+With one, the best third goes on to three times as many examples, and nothing is begun that is not
+expected to end in time, judged by what it took on fewer.
 """
 
 import json
@@ -31,7 +33,11 @@ from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.89  # of the examples: trees that were fitted to them for the blend are kept
-TRIAL_TREES = {0: 2, 1: 3, 2: 3}  # by effort, on the last rung: the weights of a blend depend on their number
+TRIAL_TREES = {
+    0: 2,
+    1: 3,
+    2: 3,
+}  # by effort, on the last rung: the weights of a blend depend on their number
 MANY_LABELS = 1000  # from which on a decoder is tried that learns from candidates
 KEPT_TREES = 2  # of them, at most: the others are fitted to all examples
 MARGIN = 1.25  # factor on the expected time of a trial
@@ -61,17 +67,23 @@ def unwatched(progress: Progress) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """The recipe that was chosen, its blend and threshold, every trial, and how the search ended."""
+    """The recipe that was chosen, its blend and threshold, every trial, and how the search
+    ended.
+    """
 
     recipe: Recipe
     blend: Blend
     threshold: float | Array = 0.5
     trials: list[dict[str, Any]] = field(default_factory=list)
-    blends: list[dict[str, Any]] = field(default_factory=list)  # what every subset of the scorers reached
+    blends: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # what every subset of the scorers reached
     calibration_error: float | None = None
     seconds: float = 0.0
     ended: str = "there are too few examples to hold any out"
-    first_trees: Trees | None = None  # fitted to nearly all examples: the model fits the others alone
+    first_trees: Trees | None = (
+        None  # fitted to nearly all examples: the model fits the others alone
+    )
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the choice as arrays and JSON, for a checkpoint."""
@@ -87,8 +99,13 @@ class Choice:
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Choice":
         """Rebuild what `arrays` returned."""
         threshold = checked("threshold", arrays, (None,))
-        own: dict[str, Any] = {"threshold": float(threshold[0]) if len(threshold) == 1 else threshold}
-        own |= {"recipe": Recipe.from_json(facts["recipe"]), "blend": Blend.from_json(facts["blend"])}
+        own: dict[str, Any] = {
+            "threshold": float(threshold[0]) if len(threshold) == 1 else threshold
+        }
+        own |= {
+            "recipe": Recipe.from_json(facts["recipe"]),
+            "blend": Blend.from_json(facts["blend"]),
+        }
         if facts["first_trees"] is not None:
             own["first_trees"] = Trees.from_arrays(arrays, facts["first_trees"])
         if json.loads(json.dumps(own["recipe"].to_json())) != facts["recipe"]:
@@ -109,16 +126,20 @@ def choose(
 ) -> Choice:
     """Choose what ``recipe`` leaves "auto", the blend and the threshold on held-out examples.
 
-    ``effort`` 0 holds out fewer examples and tries two trees, 1 and 2 three trees; 2 tries more candidates. ``budget``
-    is in seconds.
+    ``effort`` 0 holds out fewer examples and tries two trees, 1 and 2 three trees; 2 tries more
+    candidates. ``budget`` is in seconds.
     """
     if data.n < FEWEST:
         listed = axes(data, recipe, 0)
         threshold: Any = 0.5 if isinstance(recipe.threshold, str) else recipe.threshold
         return Choice(usual(recipe, listed), Blend.fixed(recipe.scorers), threshold)
     rungs = rungs_of(data, recipe.seed, budget is None, effort) if rungs is None else rungs
-    search = _Search(data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now)
-    if recipe.decoder == "candidates":  # it does not rank all labels; another decoder tells which embedding is good
+    search = _Search(
+        data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now
+    )
+    if (
+        recipe.decoder == "candidates"
+    ):  # it does not rank all labels; another decoder tells which embedding is good
         search.recipe = replace(recipe, decoder="discriminant")
     return search.run(decoder=recipe.decoder)
 
@@ -139,13 +160,19 @@ class _Search:
     number: int = 0
     splits: list[Trial] = field(default_factory=list)
     measured: dict[Recipe, Measures] = field(default_factory=dict)
-    before: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # fitted to the same rows already
-    fitted: dict[ScorerName, tuple[Recipe, list[Any]]] = field(default_factory=dict)  # the best of each, per split
+    before: dict[ScorerName, tuple[Recipe, list[Any]]] = field(
+        default_factory=dict
+    )  # fitted to the same rows already
+    fitted: dict[ScorerName, tuple[Recipe, list[Any]]] = field(
+        default_factory=dict
+    )  # the best of each, per split
 
     def run(self, decoder: str) -> Choice:
         """Search; ``decoder`` is what was asked for, "auto" or a name."""
         self.begun, self.decoder = self.now(), decoder
-        self.axes = axes(self.data, self.recipe, 2 if self.budget < inf else max(0, self.effort - 1))
+        self.axes = axes(
+            self.data, self.recipe, 2 if self.budget < inf else max(0, self.effort - 1)
+        )
         self.rates: dict[Recipe, float] = {}  # seconds per row
         self.trials: list[dict[str, Any]] = []
         self.last: dict[Recipe, dict[str, Any]] = {}  # the latest trial of each candidate
@@ -153,11 +180,15 @@ class _Search:
         start = usual(self.recipe, self.axes)
         alive = {name: [replace(start, scorers=(name,))] for name in self.recipe.scorers}
         ended, done = "all rungs were completed", False
-        if self.budget == inf and not any(len(axis.values) > 1 and axis.scorer in alive for axis in self.axes):
+        if self.budget == inf and not any(
+            len(axis.values) > 1 and axis.scorer in alive for axis in self.axes
+        ):
             self.rungs = self.rungs[-1:]
         varied = sum(len(axis.values) - 1 for axis in self.axes if axis.scorer in alive)
         self.done = 0  # rows that candidates were fitted to
-        self.planned = len(alive) * sum(rung.work for rung in self.rungs) + varied * self.rungs[0].work
+        self.planned = (
+            len(alive) * sum(rung.work for rung in self.rungs) + varied * self.rungs[0].work
+        )
         for number, rung in enumerate(self.rungs):
             leaders = [best for best, _ in self.fitted.values()]
             if number and self._expected(leaders, rung) > self._left:
@@ -183,20 +214,30 @@ class _Search:
     def _begin(self, number: int, rung: Rung) -> None:
         n_trees = TRIAL_TREES[self.effort] if rung.last else 1
         same = number > 0 and self.rungs[number - 1].fit[0] is rung.fit[0]
-        before = {name: own for name, own in self.fitted.items() if same and _has_trees(own[1][0], n_trees)}
+        before = {
+            name: own
+            for name, own in self.fitted.items()
+            if same and _has_trees(own[1][0], n_trees)
+        }
         self.number, self.measured, self.before, self.fitted = number, {}, before, {}
         part = self.data
         if rung.labels is not None:
             columns = rung.labels
-            part = replace(part, Y=sparse.csr_array(part.Y[:, columns]), classes=part.classes[columns])
+            part = replace(
+                part, Y=sparse.csr_array(part.Y[:, columns]), classes=part.classes[columns]
+            )
         pairs = zip(rung.fit, rung.held, strict=True)
         share = part.n_labels / self.data.n_labels
-        self.splits = [Trial(part.take(a), part.take(b), part.n, self.place, n_trees, share) for a, b in pairs]
+        self.splits = [
+            Trial(part.take(a), part.take(b), part.n, self.place, n_trees, share) for a, b in pairs
+        ]
         self._advance(0)
         self._tell()
 
     def _climb(self, name: ScorerName, parts: list[Recipe], until: float, explore: bool) -> None:
-        """Try the candidates that there is time for; on the first rung, vary one setting of the best at a time."""
+        """Try the candidates that there is time for; on the first rung, vary one setting of the
+        best at a time.
+        """
         for number, one in enumerate(parts):
             if number == 0 or self._has_time(one, until):
                 self._try(one)
@@ -222,7 +263,9 @@ class _Search:
         return False
 
     def _expected(self, parts: list[Recipe], rung: Rung) -> float:
-        """Estimate the seconds of candidates on ``rung``; of untried ones, an upper bound from similar ones."""
+        """Estimate the seconds of candidates on ``rung``; of untried ones, an upper bound from
+        similar ones.
+        """
         total = 0.0
         for one in parts:
             alike = (rate for known, rate in self.rates.items() if _kind(known) == _kind(one))
@@ -241,10 +284,14 @@ class _Search:
         except (MemoryEstimateError, MemoryError) as error:
             self.refusals[name] = error.with_traceback(None)  # whose frames hold what was allocated
             return
-        if rung.last and self.budget == inf:  # there is one candidate of each scorer; the blends are measured
+        if (
+            rung.last and self.budget == inf
+        ):  # there is one candidate of each scorer; the blends are measured
             self.fitted[name] = one, scorers
             return
-        found = mean([split.measure(scorer) for split, scorer in zip(self.splits, scorers, strict=True)])
+        found = mean(
+            [split.measure(scorer) for split, scorer in zip(self.splits, scorers, strict=True)]
+        )
         seconds = self.now() - begun
         self.rates[one], self.measured[one] = seconds / rung.work, found
         if name not in self.fitted or self._is_better(one, self.fitted[name][0]):
@@ -255,42 +302,59 @@ class _Search:
             "cuts": len(rung.fit),
             "held_out": sum(map(len, rung.held)),
         }
-        # Without a budget a model depends on the data and the seed alone, so times are no part of it.
+        # Without a budget a model depends on the data and the seed alone, so times are no part of
+        # it.
         where |= {"seconds": seconds} if self.budget < inf else {}
         self.last[one] = where | one.to_json() | found.facts() | {"outcome": "tried"}
         self.trials.append(self.last[one])
         self._tell()
 
     def _is_better(self, one: Recipe, best: Recipe) -> bool:
-        """Compare candidates. No cost of the trees is usual on all data; other settings need a significant gain."""
+        """Compare candidates. No cost of the trees is usual on all data; other settings need a
+        significant gain.
+        """
         found, before = self.measured[one], self.measured[best]
-        return found.quality > before.quality if one.trees.cost != best.trees.cost else found.better_than(before)
+        return (
+            found.quality > before.quality
+            if one.trees.cost != best.trees.cost
+            else found.better_than(before)
+        )
 
     def _kept(self, name: ScorerName) -> list[Recipe]:
         """Return the candidates of a scorer that go on, the best first."""
         own = [one for one in self.measured if one.scorers[0] == name]
         own.sort(key=lambda one: -self.measured[one].quality)
-        if name in self.fitted:  # the usual settings come before others that are better by chance alone
+        if (
+            name in self.fitted
+        ):  # the usual settings come before others that are better by chance alone
             own.sort(key=lambda one: one != self.fitted[name][0])
         few = 1 if self.budget == inf else max(KEPT, ceil(len(own) / GROWTH))
         for position, one in enumerate(own, 1):
-            self.last[one]["outcome"] = "kept" if position <= few else f"dropped: number {position} of {len(own)}"
+            self.last[one]["outcome"] = (
+                "kept" if position <= few else f"dropped: number {position} of {len(own)}"
+            )
         return own[:few]
 
     def _finish(self, ended: str, early: bool) -> Choice:
         """Blend the best candidates of the last rung."""
         names = [name for name in self.recipe.scorers if name in self.fitted]
         helds = [split.held for split in self.splits]
-        held = replace(helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr")))
+        held = replace(
+            helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr"))
+        )
         found, tried = self._blends(held), {name: own[0] for name, own in self.fitted.items()}
         for name, error in self.refusals.items():
             if name not in names:
-                message = f"the model has no scorer {name!r}, for which there is too little memory: {error}"
+                message = (
+                    f"the model has no scorer {name!r}, for which there is too little memory: "
+                    f"{error}"
+                )
                 warnings.warn(RembrandtWarning(message, "scorers"), stacklevel=2)
         if (other := self._on_candidates()) is not None:
             before, self.fitted["embedding"] = self.fitted["embedding"], other
             second = self._blends(held)
-            # It is preferred among equals: it ranks few labels, and it is the faster one in prediction.
+            # It is preferred among equals: it ranks few labels, and it is the faster one in
+            # prediction.
             if self.decoder == "auto" and found[0].measures.better_than(second[0].measures):
                 self.fitted["embedding"] = before
             else:
@@ -300,7 +364,9 @@ class _Search:
         for name in names:
             best = self.fitted[name][0]
             if tried[name] in self.last:
-                self.last[tried[name]]["outcome"] = "chosen" if name in chosen.names else "not needed"
+                self.last[tried[name]]["outcome"] = (
+                    "chosen" if name in chosen.names else "not needed"
+                )
             if name == "embedding":
                 recipe = replace(best, trees=recipe.trees)
             elif name == "trees":
@@ -330,20 +396,26 @@ class _Search:
         parts = []
         for number, split in enumerate(self.splits):
             self.report("blending", number, len(self.splits))
-            parts.append(split.candidates({name: own[number] for name, (_, own) in self.fitted.items()}))
+            parts.append(
+                split.candidates({name: own[number] for name, (_, own) in self.fitted.items()})
+            )
         self.report("blending", len(self.splits), len(self.splits))
         proposing: set[str] = {name for name, (_, own) in self.fitted.items() if own[0].proposes}
         chance = 0.0 if self.effort == 2 else CHANCE
         return blends(Candidates.joined(parts), held, self.recipe.threshold, proposing, chance)
 
     def _on_candidates(self) -> tuple[Recipe, list[Any]] | None:
-        """Return the chosen embedding with a decoder that learns from what the other scorers propose."""
+        """Return the chosen embedding with a decoder that learns from what the other scorers
+        propose.
+        """
         if self.decoder not in ("auto", "candidates") or not {"embedding"} < set(self.fitted):
             return None
         base, has_kernel = self.fitted["embedding"][0], self.recipe.kernel not in ("auto", None)
         late = self._expected([base], self.rungs[self.number]) > self._left
         if self.decoder == "auto" and (has_kernel or late or self.data.n_labels < MANY_LABELS):
-            return None  # a kernel was asked for, there is no time, or others learn from all labels at little cost
+            # A kernel was asked for, there is no time, or others learn from all labels at little
+            # cost
+            return None
         one = replace(base, decoder="candidates", kernel=None).with_embedding(proposes=False)
         scorers = []
         for number, split in enumerate(self.splits):
@@ -381,12 +453,22 @@ class _Search:
             leader = max(self.measured, key=lambda one: self.measured[one].quality)
             best = leader.to_json() | self.measured[leader].facts()
         where = (self.number + 1, len(self.rungs), str(self.rungs[self.number]), len(self.measured))
-        self.watch(Progress(*where, self.trials, best, self.now() - self.begun, choice.ended if choice else None))
+        self.watch(
+            Progress(
+                *where, self.trials, best, self.now() - self.begun, choice.ended if choice else None
+            )
+        )
 
 
 def _has_trees(scorer: Scorer, n_trees: int) -> bool:
-    """Whether a trial with ``n_trees`` would fit nothing else; trees without clusters are all equal."""
-    return not isinstance(scorer, Trees) or len(scorer.trees) >= n_trees or len(scorer.trees[0].levels) == 1
+    """Whether a trial with ``n_trees`` would fit nothing else; trees without clusters are all
+    equal.
+    """
+    return (
+        not isinstance(scorer, Trees)
+        or len(scorer.trees) >= n_trees
+        or len(scorer.trees[0].levels) == 1
+    )
 
 
 def _kind(one: Recipe) -> Any:

@@ -12,17 +12,23 @@ GROWTH = 3  # ratio of the rows of two rungs; about one in as many candidates is
 FIRST = 2000  # rows to fit on at the first rung of a search with a budget, at least
 SAMPLE = 6000  # rows by which settings are chosen without a budget, about
 HELD_OUT = 1 / 6  # of all rows
-# Effort 0 holds out a tenth of many rows: the trees of the trial saw the other rows and need not be fitted again.
+# Effort 0 holds out a tenth of many rows: the trees of the trial saw the other rows and need not be
+# fitted again.
 LEAST_HELD_OUT, MANY_ROWS = 1 / 10, 25_000
 MOST_HELD = 4000
 FEW_HELD = 2000  # of a rung before the last
-ENOUGH_HELD, MOST_SPLITS = 750, 3  # the blend is learned on several splits until as many rows are held out
+ENOUGH_HELD, MOST_SPLITS = (
+    750,
+    3,
+)  # the blend is learned on several splits until as many rows are held out
 FROM_DISK = 100_000  # rows of a store that are used, at most
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Rows to fit on and rows to measure on, one pair for each split; with ``labels``, these labels alone."""
+    """Rows to fit on and rows to measure on, one pair for each split; with ``labels``, these labels
+    alone.
+    """
 
     fit: list[Rows]
     held: list[Rows]
@@ -31,7 +37,11 @@ class Rung:
 
     def __str__(self) -> str:
         some = "" if self.labels is None else f" and {len(self.labels):,} labels"
-        return f"{self.rows:,} rows{some}" if len(self.fit) == 1 else f"{len(self.fit)} splits of {self.rows:,} rows"
+        return (
+            f"{self.rows:,} rows{some}"
+            if len(self.fit) == 1
+            else f"{len(self.fit)} splits of {self.rows:,} rows"
+        )
 
     @property
     def rows(self) -> int:
@@ -44,13 +54,17 @@ class Rung:
 
 
 def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Rung]:
-    """Return the rungs for ``data``; with ``short`` two at most, otherwise as many as a search with a budget climbs.
+    """Return the rungs for ``data``; with ``short`` two at most, otherwise as many as a search with
+    a budget climbs.
 
-    The last rung fits on all rows that are not held out. A smaller one has a sample of the labels and of the rows that
-    have them, so that labels keep about as many examples as they have. ``effort`` is that of `choose`.
+    The last rung fits on all rows that are not held out. A smaller one has a sample of the labels
+    and of the rows that have them, so that labels keep about as many examples as they have.
+    ``effort`` is that of `choose`.
     """
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
-    counted = counted[np.diff(data.Y.indptr)[counted] > 0]  # rows without labels cannot be measured on
+    counted = counted[
+        np.diff(data.Y.indptr)[counted] > 0
+    ]  # rows without labels cannot be measured on
     on_disk = data.X.resident()[0] < data.n
     rng = np.random.default_rng(seed + 1)
     if on_disk:
@@ -75,32 +89,46 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
 
 
 def _drawn(data: Examples, counted: Rows, seed: int, share: float, alone: bool) -> list[list[Rows]]:
-    """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones stay together.
+    """Draw several splits until enough rows are held out; unless rows are ``alone``, equal ones
+    stay together.
 
-    Where that would hold out most labels with all of their examples, equal rows are drawn one by one.
+    Where that would hold out most labels with all of their examples, equal rows are drawn one by
+    one.
     """
     taken = None if data.groups is None else data.groups[counted]
     groups = None if alone else duplicate_groups(data.X[counted], taken)
     n_splits = min(MOST_SPLITS, int(np.ceil(ENOUGH_HELD / (share * len(counted)))))
     splits = [
-        [counted[part] for part in draw_rows(len(counted), share, seed + 1 + split, MOST_HELD, groups)]
+        [
+            counted[part]
+            for part in draw_rows(len(counted), share, seed + 1 + split, MOST_HELD, groups)
+        ]
         for split in range(n_splits)
     ]
     known = np.bincount(data.Y[splits[0][0]].indices, minlength=data.n_labels) > 0
-    if groups is not None and data.groups is None and 2 * known[data.Y[splits[0][1]].indices].mean() < 1:
+    if (
+        groups is not None
+        and data.groups is None
+        and 2 * known[data.Y[splits[0][1]].indices].mean() < 1
+    ):
         return _drawn(data, counted, seed, share, alone=True)
     return splits
 
 
 def _sampled(
-    data: Examples, last: Rung, size: int, seed: int, split: Callable[[Rows, float], list[list[Rows]]]
+    data: Examples,
+    last: Rung,
+    size: int,
+    seed: int,
+    split: Callable[[Rows, float], list[list[Rows]]],
 ) -> Rung:
-    """Return a rung of about ``size`` to twice ``size`` of the rows of ``last``, with some of the labels or with all.
+    """Return a rung of about ``size`` to twice ``size`` of the rows of ``last``, with some of the
+    labels or with all.
 
-    A sample of the labels, with the rows that have them, leaves out other labels of these rows. A sample of the rows
-    with all labels leaves out examples of the labels. The one that leaves out less is used: labels where rows have few
-    of them, rows where they have many. Few of the held-out rows have the sampled labels, so others are held out for
-    them.
+    A sample of the labels, with the rows that have them, leaves out other labels of these rows. A
+    sample of the rows with all labels leaves out examples of the labels. The one that leaves out
+    less is used: labels where rows have few of them, rows where they have many. Few of the held-out
+    rows have the sampled labels, so others are held out for them.
     """
     rng, rows = np.random.default_rng(seed + 2), last.fit[0]
     held = min(FEW_HELD, size // GROWTH)
@@ -111,6 +139,9 @@ def _sampled(
     mine = rows[np.diff(np.append(0, np.cumsum(member[data.Y.indices]))[data.Y.indptr])[rows] > 0]
     mine = np.sort(rng.permutation(mine)[: 2 * size + held])
     if 2 * len(mine) < size or member[data.Y[mine].indices].mean() < 2 * size / len(rows):
-        return Rung([np.sort(rng.permutation(rows)[: 2 * size])], [np.sort(rng.permutation(last.held[0])[:FEW_HELD])])
+        return Rung(
+            [np.sort(rng.permutation(rows)[: 2 * size])],
+            [np.sort(rng.permutation(last.held[0])[:FEW_HELD])],
+        )
     fit, measured = split(mine, held / len(mine))[0]
     return Rung([fit], [measured], labels)

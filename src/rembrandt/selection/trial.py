@@ -1,4 +1,6 @@
-"""Fit on one part of the training examples, measure on the other. Nothing else in the package does this."""
+"""Fit on one part of the training examples, measure on the other. Nothing else in the package does
+this.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +42,10 @@ KS = (1, 3, 5)
 CHANCE = 0.001  # difference in quality below which the usual value, or fewer scorers, are preferred
 FEWEST = 100  # examples: with fewer, held-out examples say nothing
 FEWEST_DIRECTIONS = 50  # of an embedding of some of the labels
-KEPT, SMALL = 3, 3e7  # earlier embeddings that a trial keeps, and the numbers of one that is not too large for that
+KEPT, SMALL = (
+    3,
+    3e7,
+)  # earlier embeddings that a trial keeps, and the numbers of one that is not too large for that
 FEATURES, EPOCHS = 1000, 10  # of a trial that is not of full size, at most
 
 
@@ -50,11 +55,19 @@ class Measures:
 
     p: tuple[float, float, float]
     quality: float
-    rows: Array = field(default_factory=lambda: np.empty(0), compare=False, repr=False)  # quality of each row
+    rows: Array = field(
+        default_factory=lambda: np.empty(0), compare=False, repr=False
+    )  # quality of each row
 
     def better_than(self, other: "Measures") -> bool:
-        """Whether the difference in quality is more than its standard error over the rows, and than `CHANCE`."""
-        error = float(np.std(self.rows - other.rows)) / max(1, len(self.rows)) ** 0.5 if len(self.rows) else 0.0
+        """Whether the difference in quality is more than its standard error over the rows, and than
+        `CHANCE`.
+        """
+        error = (
+            float(np.std(self.rows - other.rows)) / max(1, len(self.rows)) ** 0.5
+            if len(self.rows)
+            else 0.0
+        )
         return self.quality - other.quality > max(error, CHANCE)
 
     def facts(self) -> dict[str, float]:
@@ -63,48 +76,77 @@ class Measures:
 
 
 class Trial:
-    """One split of examples into a part to fit on and a part to measure on; what candidates share is fitted once.
+    """One split of examples into a part to fit on and a part to measure on; what candidates share
+    is fitted once.
 
     A trial of trees fits at most ``n_trees`` of those that the model will have.
     """
 
     def __init__(
-        self, fit: Examples, held: Examples, n: int, place: Place = CPU, n_trees: float = inf, share: float = 1.0
+        self,
+        fit: Examples,
+        held: Examples,
+        n: int,
+        place: Place = CPU,
+        n_trees: float = inf,
+        share: float = 1.0,
     ) -> None:
-        """``n`` is the number of all training examples, and ``share`` that of the labels that are used."""
+        """``n`` is the number of all training examples, and ``share`` that of the labels that are
+        used.
+        """
         self.fit, self.held, self.n, self.place = fit, held, n, place.in_memory()
         self.n_trees, self.share = n_trees, share
-        self._embedded: dict[Any, tuple[int, Embedded]] = {}  # the last ones by their settings, with the rank asked for
-        self._regressions: dict[Any, CholeskyRidge] = {}  # on the features, which other labels do not change
-        self._statistics: tuple[Recipe, Any] | None = None  # of the last ridge decoder, for other penalties
+        self._embedded: dict[
+            Any, tuple[int, Embedded]
+        ] = {}  # the last ones by their settings, with the rank asked for
+        self._regressions: dict[
+            Any, CholeskyRidge
+        ] = {}  # on the features, which other labels do not change
+        self._statistics: tuple[Recipe, Any] | None = (
+            None  # of the last ridge decoder, for other penalties
+        )
 
-    def scorer(self, candidate: Recipe, report: Report = silent, others: Mapping[str, Scorer] = NO_OTHERS) -> Scorer:
-        """Fit the only scorer of ``candidate``; its decoder may learn from what ``others`` propose."""
+    def scorer(
+        self, candidate: Recipe, report: Report = silent, others: Mapping[str, Scorer] = NO_OTHERS
+    ) -> Scorer:
+        """Fit the only scorer of ``candidate``; its decoder may learn from what ``others``
+        propose.
+        """
         if candidate.scorers == ("embedding",):
             return self._embedding_scorer(candidate, others)
         check_memory(self.fit, candidate, self.place)
         pairs = candidate.trees.pairs * self.fit.n / self.n
-        sized = candidate.with_trees(pairs=pairs, n_trees=min(candidate.trees.n_trees, self.n_trees))
+        sized = candidate.with_trees(
+            pairs=pairs, n_trees=min(candidate.trees.n_trees, self.n_trees)
+        )
         return fit_scorer(candidate.scorers[0], self.fit, sized, self.place, report)[0]
 
     def embed(self, candidate: Recipe) -> Embedded:
-        """Embed the labels for a candidate; for all with the same or a smaller rank once, as columns are nested."""
+        """Embed the labels for a candidate; for all with the same or a smaller rank once, as
+        columns are nested.
+        """
         asked = self._rank(candidate)
         e = candidate.embedding
-        logistic = candidate.decoder == "logistic"  # the rows that stop it have no weight in the embedding
+        logistic = (
+            candidate.decoder == "logistic"
+        )  # the rows that stop it have no weight in the embedding
         key = candidate.ridge, candidate.normalize, logistic, e.label_power, e.row_power
         known = self._embedded.get(key)
         if known is None or known[0] < asked:
             fit, recipe = self._scaled(candidate), replace(candidate, n_components=asked)
             check_memory(fit, replace(recipe, decoder="transpose", kernel=None), self.place)
-            shared = partial(self._regression, key[:3])  # which the scaling of the labels does not change
+            shared = partial(
+                self._regression, key[:3]
+            )  # which the scaling of the labels does not change
             found = embed_labels(hold_out(fit, recipe)[1], recipe, self.place, regression=shared)
             kept = list(self._embedded.items())[-KEPT:] if found.size <= SMALL else []
             self._embedded = {**dict(kept), key: (asked, found)}
         return self._embedded[key][1]
 
     def _regression(self, features: Any, engine: Engine, recipe: Recipe, report: Report) -> Solver:
-        """Return the regression for the settings ``features``; the last two are kept if they are small."""
+        """Return the regression for the settings ``features``; the last two are kept if they are
+        small.
+        """
         if features not in self._regressions:
             found = ridge_solver(engine, recipe, report)
             # It has three matrices in double precision.
@@ -114,7 +156,10 @@ class Trial:
         return self._regressions[features]
 
     def _rank(self, candidate: Recipe) -> int:
-        asked = max(min(FEWEST_DIRECTIONS, candidate.n_components), round(self.share * candidate.n_components))
+        asked = max(
+            min(FEWEST_DIRECTIONS, candidate.n_components),
+            round(self.share * candidate.n_components),
+        )
         return int(min(largest_rank(self.fit.n, self.fit.X.shape[1] + 1, self.fit.n_labels), asked))
 
     def _scaled(self, candidate: Recipe) -> Examples:
@@ -122,7 +167,11 @@ class Trial:
 
     def _embedding_scorer(self, candidate: Recipe, others: Mapping[str, Scorer]) -> EmbeddingScorer:
         embedded = self.embed(candidate).truncated(self._rank(candidate))
-        fit, place, recipe = self._scaled(candidate), self.place, replace(candidate, n_components=self._rank(candidate))
+        fit, place, recipe = (
+            self._scaled(candidate),
+            self.place,
+            replace(candidate, n_components=self._rank(candidate)),
+        )
         features = n_random_features(candidate)
         epochs = candidate.embedding.max_epochs
         if self.share < 1:
@@ -155,12 +204,17 @@ class Trial:
 
     def measure(self, scorer: Scorer) -> Measures:
         """Measure a scorer by itself."""
-        found = [scorer.top(scorer.prepare(X), max(KS))[0] for _, X in self.held.X.blocks(scorer.block_rows)]
+        found = [
+            scorer.top(scorer.prepare(X), max(KS))[0]
+            for _, X in self.held.X.blocks(scorer.block_rows)
+        ]
         return measures(self.held, np.vstack(found))
 
     def candidates(self, scorers: dict[str, Scorer]) -> Candidates:
         """Return the candidates of the held-out rows, scored by every scorer."""
-        log_counts = np.log1p(np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)).astype(np.float32)
+        log_counts = np.log1p(np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)).astype(
+            np.float32
+        )
         parts = []
         for rows in spans(self.held.n, min(scorer.block_rows for scorer in scorers.values())):
             prepared = {name: scorer.prepare(self.held.X[rows]) for name, scorer in scorers.items()}

@@ -33,7 +33,9 @@ _MAX_LISTED = 1000  # labels in one response
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
 
-ModelName = Annotated[str | None, Query(description="Name of the model; the first model by default.")]
+ModelName = Annotated[
+    str | None, Query(description="Name of the model; the first model by default.")
+]
 
 
 def create_app(
@@ -55,7 +57,8 @@ def create_app(
     token : str, optional
         Token that requests must send.
     any_host : bool, default=False
-        Accept any host name. By default, without a token, only the names of the loopback interface are accepted.
+        Accept any host name. By default, without a token, only the names of the loopback interface
+        are accepted.
     compute_map : callable, optional
         Coroutine function that computes the map of a model.
     encoder : object, optional
@@ -68,14 +71,26 @@ def create_app(
     """
     service = Service(paths, limits, token is not None, compute_map, encoder)
     hosts = None if any_host or token is not None else LOOPBACK
-    return Guard(service.routes(), limits, service.metrics, token, hosts, {("POST", _PREDICT): service.predict})
+    return Guard(
+        service.routes(),
+        limits,
+        service.metrics,
+        token,
+        hosts,
+        {("POST", _PREDICT): service.predict},
+    )
 
 
 class Service:
     """The routes and what they share."""
 
     def __init__(
-        self, paths: Mapping[str, Path], limits: Limits, has_token: bool, compute_map: Any, encoder: Any = None
+        self,
+        paths: Mapping[str, Path],
+        limits: Limits,
+        has_token: bool,
+        compute_map: Any,
+        encoder: Any = None,
     ) -> None:
         self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
         self.registry = Registry(paths, self.metrics, encoder)
@@ -95,14 +110,20 @@ class Service:
         app = FastAPI(
             title="Rembrandt",
             version=__version__,
-            description="Extreme classification through label embeddings. Every error has a status and a message.",
+            description=(
+                "Extreme classification through label embeddings. "
+                "Every error has a status and a message."
+            ),
             docs_url=None,  # FastAPI's own pages load scripts from other hosts
             redoc_url=None,
             lifespan=self.lifespan,
             exception_handlers=HANDLERS,
             responses={status: {"model": ErrorResponse} for status in (422, "default")},
         )
-        bodies = {_PREDICT: _body(JSON, schemas.PredictRequest), _SUGGEST: _body(FORM, schemas.SuggestRequest)}
+        bodies = {
+            _PREDICT: _body(JSON, schemas.PredictRequest),
+            _SUGGEST: _body(FORM, schemas.SuggestRequest),
+        }
         for method, path, handler, response in (
             ("POST", _PREDICT, self.predict, schemas.PredictResponse),
             ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
@@ -120,11 +141,15 @@ class Service:
             app.add_api_route(path, handler, methods=[method], **options)
         app.add_api_route("/metrics", self.prometheus, include_in_schema=False)
         app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
-        app.add_api_route("/page/percent.js", lambda: FileResponse(PERCENT), include_in_schema=False)
+        app.add_api_route(
+            "/page/percent.js", lambda: FileResponse(PERCENT), include_in_schema=False
+        )
         app.mount("/page", StaticFiles(directory=PAGE))
         if self.has_token:
             described = app.openapi()
-            described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            described["components"]["securitySchemes"] = {
+                "token": {"type": "http", "scheme": "bearer"}
+            }
             described["security"] = [{"token": []}]
         return app
 
@@ -134,7 +159,9 @@ class Service:
         served = self.registry.get(wanted.model)
         found = await self._submit(PredictJob(served, wanted))
         document = {"model": served.name, "version": served.version, "predictions": found}
-        return Response(to_json(document), media_type=JSON)  # several times faster than JSONResponse
+        return Response(
+            to_json(document), media_type=JSON
+        )  # several times faster than JSONResponse
 
     def labels(
         self,
@@ -151,7 +178,9 @@ class Service:
         self,
         label: str,
         k: Annotated[int, Query(ge=1, le=_MAX_LISTED)] = 10,
-        min_count: Annotated[int, Query(ge=0, le=2**31, description="Minimum number of training examples.")] = 2,
+        min_count: Annotated[
+            int, Query(ge=0, le=2**31, description="Minimum number of training examples.")
+        ] = 2,
         model: ModelName = None,
     ) -> Response:
         """List the labels that are nearest to a label."""
@@ -159,10 +188,16 @@ class Service:
         column = served.find(label)
         found = served.labels.neighbors(column, k, min_count)
         near = [served.labels.document(other) | {"cosine": cosine} for other, cosine in found]
-        return JSONResponse({"model": served.name, **served.labels.document(column), "neighbors": near})
+        return JSONResponse(
+            {"model": served.name, **served.labels.document(column), "neighbors": near}
+        )
 
-    def map(self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None) -> Response:
-        """Return the labels in the plane; the map is computed in the background after a model is loaded."""
+    def map(
+        self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None
+    ) -> Response:
+        """Return the labels in the plane; the map is computed in the background after a model is
+        loaded.
+        """
         return JSONResponse(self.maps.document(self.registry.get(model), limit))
 
     def models(self) -> Response:
@@ -178,14 +213,21 @@ class Service:
             "settings": used_settings(classifier.model_),
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),
-            "singular_values": [] if classifier.model_.embedding is None else classifier.singular_values_,
+            "singular_values": []
+            if classifier.model_.embedding is None
+            else classifier.singular_values_,
         }
         return JSONResponse(self._summary(served) | finite(details))
 
     async def reload(self, name: str) -> Response:
-        """Load a model again from its folder and replace the old version; only on a service with a token."""
+        """Load a model again from its folder and replace the old version; only on a service with a
+        token.
+        """
         if not self.has_token:
-            message = "reloading needs a service that was started with a token; see rembrandt serve --help"
+            message = (
+                "reloading needs a service that was started with a token; see rembrandt serve "
+                "--help"
+            )
             raise RequestError(403, message)
         served = await self.registry.reload(name)
         self.maps.start(served)
@@ -198,10 +240,16 @@ class Service:
         return JSONResponse(facts | {"modification_time": served.saved_at.isoformat()})
 
     async def suggest(self, name: str, request: Request) -> Response:
-        """Predict the labels of one text, with requests and responses in the format of Annif's API."""
+        """Predict the labels of one text, with requests and responses in the format of Annif's
+        API.
+        """
         wanted = await self.bodies.suggest_request(request)
-        [found] = await self._submit(PredictJob(self.registry.get(name), wanted.as_predict_request()))
-        results = [{"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found]
+        [found] = await self._submit(
+            PredictJob(self.registry.get(name), wanted.as_predict_request())
+        )
+        results = [
+            {"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found
+        ]
         return JSONResponse({"results": results})
 
     async def health(self) -> Response:
@@ -213,7 +261,11 @@ class Service:
 
     async def _submit(self, job: PredictJob) -> Predictions:
         job.check(self.limits)
-        return [found for part in await self.batcher.submit(*job.parts(self.limits.batch)) for found in part]
+        return [
+            found
+            for part in await self.batcher.submit(*job.parts(self.limits.batch))
+            for found in part
+        ]
 
     def _summary(self, served: ServedModel) -> dict[str, Any]:
         examples = served.classifier.extra_.get("examples")
@@ -228,10 +280,17 @@ class Service:
             "rank": served.classifier.settings_.get("rank"),
             "scorers": list(served.classifier.model_.scorers),
             "takes": "texts" if served.takes_texts else "vectors",
-            "examples": [text for text in examples if isinstance(text, str)] if isinstance(examples, list) else [],
+            "examples": [text for text in examples if isinstance(text, str)]
+            if isinstance(examples, list)
+            else [],
         }
 
 
 def _body(content_type: str, schema: Any) -> dict[str, Any]:
     """Describe a request body for OpenAPI."""
-    return {"requestBody": {"required": True, "content": {content_type: {"schema": schema.model_json_schema()}}}}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {content_type: {"schema": schema.model_json_schema()}},
+        }
+    }

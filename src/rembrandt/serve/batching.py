@@ -1,8 +1,8 @@
 """Requests that arrive together are answered in one batch.
 
-One thread does the computation. While it is busy, requests wait in a queue; when it is free, it takes what is there, up
-to a limit, as one batch. A request that finds it idle starts immediately. A large request comes as several
-jobs, and others are computed between them.
+One thread does the computation. While it is busy, requests wait in a queue; when it is free, it
+takes what is there, up to a limit, as one batch. A request that finds it idle starts immediately. A
+large request comes as several jobs, and others are computed between them.
 """
 
 import asyncio
@@ -19,11 +19,13 @@ from rembrandt.serve.metrics import Metrics
 class Batcher:
     """A bounded queue in front of one worker thread, for use from one event loop.
 
-    ``work`` takes a list of jobs and returns as many results; a result that is an exception is raised by `submit`. A
-    job has a size, ``n_rows``.
+    ``work`` takes a list of jobs and returns as many results; a result that is an exception is
+    raised by `submit`. A job has a size, ``n_rows``.
     """
 
-    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, work: Callable[[Sequence[Any]], Sequence[Any]], limits: Limits, metrics: Metrics
+    ) -> None:
         self._work, self._limits, self._metrics = work, limits, metrics
         self._queue: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._n_queued = 0  # rows of the jobs in the queue
@@ -38,9 +40,13 @@ class Batcher:
         An error is raised at once if the queue is full, and after the time limit.
         """
         if self._closed:
-            raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"})
+            raise RequestError(
+                503, "the service is shutting down; try again later", {"Retry-After": "5"}
+            )
         if self._queue and self._n_queued + sum(job.n_rows for job in jobs) > self._limits.queue:
-            raise RequestError(429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"})
+            raise RequestError(
+                429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"}
+            )
         try:
             async with asyncio.timeout(self._limits.timeout):
                 return [await self._enqueue(job) for job in jobs]
@@ -69,7 +75,9 @@ class Batcher:
         while batch := self._take():
             self._metrics.batch_texts.observe(sum(job.n_rows for job, _ in batch))
             try:
-                results = await loop.run_in_executor(self._thread, self._work, [job for job, _ in batch])
+                results = await loop.run_in_executor(
+                    self._thread, self._work, [job for job, _ in batch]
+                )
             except Exception as error:  # noqa: BLE001 - it is raised by every submit of the batch
                 results = [error] * len(batch)
             for (_, future), result in zip(batch, results, strict=True):
@@ -85,7 +93,9 @@ class Batcher:
         """Remove and return the oldest jobs, up to one batch, without those that timed out."""
         batch: list[tuple[Any, asyncio.Future[Any]]] = []
         n_rows = 0
-        while self._queue and (not batch or n_rows + self._queue[0][0].n_rows <= self._limits.batch):
+        while self._queue and (
+            not batch or n_rows + self._queue[0][0].n_rows <= self._limits.batch
+        ):
             job, future = self._queue.popleft()
             self._n_queued -= job.n_rows
             if not future.done():

@@ -1,4 +1,6 @@
-"""Parse request bodies, which are not trusted: their size is bounded before, the number of errors after."""
+"""Parse request bodies, which are not trusted: their size is bounded before, the number of errors
+after.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +27,9 @@ Parsed = TypeVar("Parsed")
 
 
 class Bodies:
-    """Reads and parses the bodies of requests, large ones one after the other in a thread of their own."""
+    """Reads and parses the bodies of requests, large ones one after the other in a thread of their
+    own.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -49,12 +53,21 @@ class Bodies:
         return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
 
     def _predict_request(self, body: bytes) -> PredictRequest:
-        limit, longest = self._limits.values + self._limits.texts, _ESCAPED * self._limits.characters
+        limit, longest = (
+            self._limits.values + self._limits.texts,
+            _ESCAPED * self._limits.characters,
+        )
         n_values, length = count_values(body, limit, longest)
         if n_values > limit:
-            raise RequestError(413, f"more than {limit:,} strings and numbers; send fewer texts or vectors per request")
+            raise RequestError(
+                413,
+                f"more than {limit:,} strings and numbers; send fewer texts or vectors per request",
+            )
         if length > longest:
-            raise RequestError(413, f"a text has more than {self._limits.characters:,} characters; send a shorter one")
+            raise RequestError(
+                413,
+                f"a text has more than {self._limits.characters:,} characters; send a shorter one",
+            )
         try:
             found = from_json(body)
         except ValueError as error:
@@ -64,17 +77,24 @@ class Bodies:
     def _suggest_request(self, body: bytes) -> SuggestRequest:
         longest = _ENCODED * self._limits.characters + _SMALL
         if len(body) > longest:
-            raise RequestError(413, f"the form has {len(body):,} bytes; the limit is {longest:,}; send a shorter text")
+            raise RequestError(
+                413,
+                f"the form has {len(body):,} bytes; the limit is {longest:,}; send a shorter text",
+            )
         return SuggestRequest.from_form(body)
 
 
 def count_values(body: bytes, limit: int, longest: int) -> tuple[int, int]:
     """Return the number of values of JSON and the bytes of its longest string, without parsing it.
 
-    It ends at one value more than ``limit`` and in a string of more than ``longest`` bytes. Every value in an array or
-    object follows a bracket or a comma; those inside strings do not count.
+    It ends at one value more than ``limit`` and in a string of more than ``longest`` bytes. Every
+    value in an array or object follows a bracket or a comma; those inside strings do not count.
     """
-    return _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest) if len(body) > limit else (0, 0)
+    return (
+        _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest)
+        if len(body) > limit
+        else (0, 0)
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -100,5 +120,7 @@ async def _read(request: Request, content_type: str) -> bytes:
     """Return the body of a request with this content type."""
     found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if found != content_type:
-        raise RequestError(415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}")
+        raise RequestError(
+            415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}"
+        )
     return await request.body()

@@ -1,4 +1,6 @@
-"""HTTP connections with bounds on the part of a request that is read before the application sees it."""
+"""HTTP connections with bounds on the part of a request that is read before the application sees
+it.
+"""
 
 import asyncio
 from typing import Any
@@ -8,11 +10,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import HEAD_BYTES, HEAD_SECONDS, HEADERS
 
-_TOO_LARGE = f"the URL and the headers are larger than {HEAD_BYTES:,} bytes, or more than {HEADERS}; send fewer"
+_TOO_LARGE = (
+    f"the URL and the headers are larger than {HEAD_BYTES:,} bytes, or more than {HEADERS}; send "
+    "fewer"
+)
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that refuses large headers, many headers (status 431) and headers that arrive slowly."""
+    """A connection that refuses large headers, many headers (status 431) and headers that arrive
+    slowly.
+    """
 
     _head = 0  # bytes of the URL and the headers, which may also follow a body
     _n_headers = 0
@@ -22,7 +29,9 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._pending: list[RequestResponseCycle] = []  # requests in progress; a client may send several at once
+        self._pending: list[
+            RequestResponseCycle
+        ] = []  # requests in progress; a client may send several at once
         self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -58,7 +67,10 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         if not self._refused:
             super().on_headers_complete()
-            self._pending = [*(one for one in self._pending if not one.response_complete), self.cycle]
+            self._pending = [
+                *(one for one in self._pending if not one.response_complete),
+                self.cycle,
+            ]
 
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0
@@ -82,9 +94,13 @@ class Connection(HttpToolsProtocol):
         if self._refused:
             return
         self._refused = True
-        if self.cycle is None or self.cycle.response_complete:  # otherwise another response is being written
+        if (
+            self.cycle is None or self.cycle.response_complete
+        ):  # otherwise another response is being written
             body = RequestError(431, _TOO_LARGE).response().body
-            head = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+            head = (
+                "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+            )
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
         self._close()
@@ -98,7 +114,9 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _disconnect(self) -> None:
-        """Tell requests in progress that their connection is closed; writing to it would be an error."""
+        """Tell requests in progress that their connection is closed; writing to it would be an
+        error.
+        """
         for cycle in self._pending:
             cycle.disconnected = True
             cycle.message_event.set()

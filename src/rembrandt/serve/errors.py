@@ -21,7 +21,9 @@ class RequestError(Exception):
 
     def response(self) -> Response:
         """Return the error as a response."""
-        return JSONResponse({"error": {"status": self.status, "message": self.message}}, self.status, self.headers)
+        return JSONResponse(
+            {"error": {"status": self.status, "message": self.message}}, self.status, self.headers
+        )
 
 
 # For an unexpected exception, which is written to the log and not to the response.
@@ -56,7 +58,9 @@ async def handle(request: Request, error: Any) -> Response:
 def _invalid(errors: Sequence[Any]) -> RequestError:
     """Return the first error of a pydantic validation."""
     first = errors[0]
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    where = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
+    ).lstrip(".")
     what = first["msg"].removeprefix("Value error, ")
     more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
     status = 400 if first["type"] == "json_invalid" else 422

@@ -23,7 +23,8 @@ log = logging.getLogger("rembrandt.serve")
 
 # Nothing is loaded from other hosts, no inline script is run, and no other page may frame this one.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
@@ -40,10 +41,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 class Guard:
     """ASGI middleware that checks requests, counts them and adds security headers.
 
-    ``token`` is required for paths under ``/v1`` and for ``/metrics``. ``hosts`` are the host names that requests may
-    use, or None for any: without a token, a web page from elsewhere must not reach the service under its own name.
-    ``direct`` are frequent routes, by method and path. They are called without the routing, the middleware and the
-    dependency injection of the application, which take longer than all the rest.
+    ``token`` is required for paths under ``/v1`` and for ``/metrics``. ``hosts`` are the host names
+    that requests may use, or None for any: without a token, a web page from elsewhere must not
+    reach the service under its own name. ``direct`` are frequent routes, by method and path. They
+    are called without the routing, the middleware and the dependency injection of the application,
+    which take longer than all the rest.
     """
 
     def __init__(
@@ -92,8 +94,12 @@ class Guard:
                 await INTERNAL_ERROR.response()(scope, receive, respond)
         finally:
             self._held -= sum(map(len, parts))
-            route = getattr(scope.get("route"), "path", "none") if handler is None else scope["path"]
-            self.metrics.count_request(scope["method"], route, status or 500, time.perf_counter() - start)
+            route = (
+                getattr(scope.get("route"), "path", "none") if handler is None else scope["path"]
+            )
+            self.metrics.count_request(
+                scope["method"], route, status or 500, time.perf_counter() - start
+            )
 
     def stop(self) -> None:
         """Give requests that are still arriving one second; called when the service shuts down."""
@@ -107,10 +113,17 @@ class Guard:
             host = headers.get(b"host", b"").decode("latin-1").lower()
             name = host if host.endswith("]") else host.rsplit(":", 1)[0]
             if name not in self.hosts:
-                message = f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with a token"
+                message = (
+                    f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with "
+                    "a token"
+                )
                 raise RequestError(403, message)
         guarded = path.startswith("/v1") or path == "/metrics"
-        if self.token is not None and guarded and not hmac.compare_digest(_token(headers), self.token):
+        if (
+            self.token is not None
+            and guarded
+            and not hmac.compare_digest(_token(headers), self.token)
+        ):
             message = "this service needs a token; send it as 'Authorization: Bearer TOKEN'"
             raise RequestError(401, message, {"WWW-Authenticate": 'Bearer realm="rembrandt"'})
 
@@ -118,17 +131,25 @@ class Guard:
         """Read the body into ``parts``; raise an error as soon as it is too large."""
         limit, size, close = self.limits.body, 0, {"Connection": "close"}
         try:
-            async with asyncio.timeout(_LAST if self._stopping else self.limits.timeout) as arriving:
+            async with asyncio.timeout(
+                _LAST if self._stopping else self.limits.timeout
+            ) as arriving:
                 self._arriving.add(arriving)
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise RequestError(400, "the connection was closed before the body was complete; send it again")
+                        raise RequestError(
+                            400,
+                            "the connection was closed before the body was complete; send it again",
+                        )
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     self._held += len(parts[-1])
                     if size > limit:
-                        message = f"the request is larger than {limit:,} bytes; send fewer texts per request"
+                        message = (
+                            f"the request is larger than {limit:,} bytes; send fewer texts per "
+                            "request"
+                        )
                         raise RequestError(413, message, close)
                     if self._held > self.limits.bodies:
                         message = "too many large requests at the same time; try again soon"
@@ -137,7 +158,9 @@ class Guard:
                         return
         except TimeoutError:
             if self._stopping:
-                raise RequestError(503, "the service is shutting down; try again later", {"Retry-After": "5"}) from None
+                raise RequestError(
+                    503, "the service is shutting down; try again later", {"Retry-After": "5"}
+                ) from None
             message = f"the request did not arrive within {self.limits.timeout:g} s; send it again"
             raise RequestError(408, message, close) from None
         finally:
@@ -153,7 +176,9 @@ async def _answer(handler: Callable[[Request], Awaitable[Response]], request: Re
 
 
 def _token(headers: dict[bytes, bytes]) -> bytes:
-    """Return the bearer token of a request, or the password of clients that can only send passwords."""
+    """Return the bearer token of a request, or the password of clients that can only send
+    passwords.
+    """
     scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
         return value.strip()

@@ -30,17 +30,21 @@ class Labels:
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.
 
-        Labels that are equal to the query come before those that begin with it, and those before labels with a word
-        that begins with it.
+        Labels that are equal to the query come before those that begin with it, and those before
+        labels with a word that begins with it.
         """
         query = _folded(query)
         tests = (f"\n{query}\n", f"\n{query}", f" {query}", query)
         hits = islice((hit for hit in self._search_texts if query in hit[0]), _MAX_HITS)
-        ranked = sorted(hits, key=lambda hit: next(rank for rank, test in enumerate(tests) if test in hit[0]))
+        ranked = sorted(
+            hits, key=lambda hit: next(rank for rank, test in enumerate(tests) if test in hit[0])
+        )
         return [column for _, column in ranked[:limit]]
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
-        """Return the nearest labels that occurred ``min_count`` times in training, with their cosines."""
+        """Return the nearest labels that occurred ``min_count`` times in training, with their
+        cosines.
+        """
         with self._one_at_a_time:  # many first requests at once would each compute the vectors
             unit = self._unit_vectors
         columns, cosines = nearest_labels(unit, k, [column], self.counts >= min_count)
@@ -49,9 +53,13 @@ class Labels:
 
     @cached_property
     def _search_texts(self) -> list[tuple[str, int]]:
-        """Name and title of every label, each between line ends, and its column; from the most frequent on."""
+        """Name and title of every label, each between line ends, and its column; from the most
+        frequent on.
+        """
         name, title = self.index.spelled, self.index.title
-        return [(f"\n{_folded(name(i))}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()]
+        return [
+            (f"\n{_folded(name(i))}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()
+        ]
 
     @cached_property
     def _unit_vectors(self) -> NDArray[Any]:

@@ -20,11 +20,15 @@ log = logging.getLogger("rembrandt.serve")
 MAX_LABELS = 200_000
 _NICENESS = 19  # the lowest priority; predictions come first
 
-Positions = NDArray[Any] | str  # of all labels (c × 2, NaN for labels that are not on the map), or an error message
+Positions = (
+    NDArray[Any] | str
+)  # of all labels (c × 2, NaN for labels that are not on the map), or an error message
 
 
 async def compute_map(served: ServedModel) -> Positions:
-    """Compute the map with ``rembrandt map`` in another process, so that it does not slow down predictions."""
+    """Compute the map with ``rembrandt map`` in another process, so that it does not slow down
+    predictions.
+    """
     with tempfile.TemporaryDirectory(prefix="rembrandt-map-") as folder:
         file = Path(folder) / "map.npz"
         arguments = ["--quiet", "--output", str(file), "--labels", str(MAX_LABELS)]
@@ -43,7 +47,9 @@ async def compute_map(served: ServedModel) -> Positions:
             await process.wait()
             raise
         if process.returncode:
-            message = errors.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("error: ")
+            message = (
+                errors.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("error: ")
+            )
             log.warning("no map of %s: %s", served.name, message)
             return message or "the map could not be computed"
         with np.load(file, allow_pickle=False) as found:
@@ -59,13 +65,19 @@ async def compute_map(served: ServedModel) -> Positions:
 class LabelMaps:
     """The map of the latest version of each model."""
 
-    def __init__(self, compute: Callable[[ServedModel], Awaitable[Positions]] = compute_map) -> None:
+    def __init__(
+        self, compute: Callable[[ServedModel], Awaitable[Positions]] = compute_map
+    ) -> None:
         self._compute = compute
         self._one_at_a_time = asyncio.Lock()
-        self._tasks: dict[str, tuple[str, asyncio.Task[Positions]]] = {}  # by model: version and computation
+        self._tasks: dict[
+            str, tuple[str, asyncio.Task[Positions]]
+        ] = {}  # by model: version and computation
 
     def start(self, served: ServedModel) -> None:
-        """Begin to compute the map of a model; the computation for an older version is cancelled."""
+        """Begin to compute the map of a model; the computation for an older version is
+        cancelled.
+        """
         if served.name in self._tasks:
             self._tasks[served.name][1].cancel()
         self._tasks[served.name] = served.version, asyncio.create_task(self._run(served))
@@ -78,7 +90,9 @@ class LabelMaps:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def document(self, served: ServedModel, limit: int) -> dict[str, Any]:
-        """Return the most frequent labels and their positions as JSON, or the reason why there is no map."""
+        """Return the most frequent labels and their positions as JSON, or the reason why there is
+        no map.
+        """
         version, task = self._tasks.get(served.name, ("", None))
         labels = served.labels
         state, message, columns, positions = "ready", "", np.empty(0, np.int64), np.empty((0, 2))

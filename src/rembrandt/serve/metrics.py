@@ -15,14 +15,24 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         own: Any = {"registry": self.registry}
-        self.requests = Counter("rembrandt_requests", "Requests answered.", ["method", "route", "status"], **own)
-        self.seconds = Histogram("rembrandt_request_seconds", "Time to answer.", ["route"], buckets=_SECONDS, **own)
-        self.batch_texts = Histogram("rembrandt_batch_texts", "Texts per batch.", buckets=_TEXTS, **own)
+        self.requests = Counter(
+            "rembrandt_requests", "Requests answered.", ["method", "route", "status"], **own
+        )
+        self.seconds = Histogram(
+            "rembrandt_request_seconds", "Time to answer.", ["route"], buckets=_SECONDS, **own
+        )
+        self.batch_texts = Histogram(
+            "rembrandt_batch_texts", "Texts per batch.", buckets=_TEXTS, **own
+        )
         self.queue_texts = Gauge("rembrandt_queue_texts", "Texts that wait.", **own)
-        self.models = Gauge("rembrandt_model_info", "Current version of a model.", ["model", "version"], **own)
+        self.models = Gauge(
+            "rembrandt_model_info", "Current version of a model.", ["model", "version"], **own
+        )
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; methods that callers invent are counted together, so that labels stay few."""
+        """Count a request; methods that callers invent are counted together, so that labels stay
+        few.
+        """
         self.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 

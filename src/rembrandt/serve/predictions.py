@@ -1,4 +1,6 @@
-"""Predictions for a batch of requests: requests for the same model and labels are computed together."""
+"""Predictions for a batch of requests: requests for the same model and labels are computed
+together.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,7 +35,9 @@ class PredictJob:
         return len(self.request.texts or self.request.vectors)
 
     def parts(self, batch: int) -> list["PredictJob"]:
-        """Split a request for many labels, so that others do not wait for all of it; ``batch`` is the most texts."""
+        """Split a request for many labels, so that others do not wait for all of it; ``batch`` is
+        the most texts.
+        """
         size = 1 if self.request.explain else max(1, min(batch, _LABELS // self.request.top_k))
         if self.n_rows <= size:
             return [self]
@@ -53,7 +57,11 @@ class PredictJob:
         if self.request.explain:
             checks += [
                 (self.n_rows * k, limits.explained, "labels to explain in one request"),
-                (k * sum(lengths), limits.explained_characters, "characters to explain, counted for each label"),
+                (
+                    k * sum(lengths),
+                    limits.explained_characters,
+                    "characters to explain, counted for each label",
+                ),
             ]
         for value, limit, what in checks:
             if value > limit:
@@ -65,8 +73,12 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
         include = None if job.request.include is None else tuple(job.request.include)
-        magnitude = job.request.top_k.bit_length() // 2  # a group is computed with its largest top_k
-        groups[id(job.served), bool(job.request.texts), include, tuple(job.request.exclude), magnitude].append(i)
+        magnitude = (
+            job.request.top_k.bit_length() // 2
+        )  # a group is computed with its largest top_k
+        groups[
+            id(job.served), bool(job.request.texts), include, tuple(job.request.exclude), magnitude
+        ].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
         for i, found in zip(members, _predict_group([jobs[i] for i in members]), strict=True):
@@ -75,7 +87,9 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
 
 
 def _predict_group(jobs: list[PredictJob]) -> Sequence[Predictions | Exception]:
-    """Predict together; if that fails, one by one, so that only the jobs that cause the error fail."""
+    """Predict together; if that fails, one by one, so that only the jobs that cause the error
+    fail.
+    """
     try:
         return _predict_together(jobs)
     except Exception as error:  # noqa: BLE001 - it is raised where the job was submitted
@@ -88,12 +102,16 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     """Predict for jobs with the same model, kind of input, and labels to include and exclude."""
     served, rows = jobs[0].served, _rows(jobs)
     model, allowed = served.classifier.device_model(), _allowed(served, jobs[0].request)
-    k = min(max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed))
+    k = min(
+        max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed)
+    )
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         columns, scores = ranked_labels(model, rows, k, allowed)
     lost = (columns[:, 0] < 0) & ~is_blank(model, rows)
     if lost.any() or not np.isfinite(scores[columns >= 0]).all():
-        raise RequestError(422, "a score is not finite: the values of this vector are too large for the model")
+        raise RequestError(
+            422, "a score is not finite: the values of this vector are too large for the model"
+        )
     results, start = [], 0
     for job in jobs:
         own = slice(start, start := start + job.n_rows)
@@ -101,18 +119,29 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     return results
 
 
-def _documents(job: PredictJob, rows: Any, columns: NDArray[np.int64], values: NDArray[Any]) -> Predictions:
+def _documents(
+    job: PredictJob, rows: Any, columns: NDArray[np.int64], values: NDArray[Any]
+) -> Predictions:
     """Return the predictions of one job as JSON."""
     request, served = job.request, job.served
-    kept = columns >= 0 if request.threshold is None else (columns >= 0) & (values >= request.threshold)
+    kept = (
+        columns >= 0
+        if request.threshold is None
+        else (columns >= 0) & (values >= request.threshold)
+    )
     kept[:, request.top_k :] = False
     documents: Predictions = []
     for i, mask in enumerate(kept):
         chosen, scores = columns[i, mask], values[i, mask].tolist()
-        found = [served.labels.index.named(c) | {"score": s} for c, s in zip(chosen.tolist(), scores, strict=True)]
+        found = [
+            served.labels.index.named(c) | {"score": s}
+            for c, s in zip(chosen.tolist(), scores, strict=True)
+        ]
         if request.explain and found:
             text = request.texts[i] if request.texts else None
-            explained = explain_columns(served.classifier, rows[[i]], chosen, served.feature_names, text)
+            explained = explain_columns(
+                served.classifier, rows[[i]], chosen, served.feature_names, text
+            )
             for one, explanation in zip(found, explained, strict=True):
                 one |= served.labels.index.detailed(explanation.column)
                 one["explanation"] = explanation.document() | {"segments": explanation.segments()}
@@ -127,19 +156,25 @@ def _rows(jobs: list[PredictJob]) -> Any:
     if not request.texts:
         return _matrix(served, [vector for job in jobs for vector in job.request.vectors])
     if not served.takes_texts:
-        raise RequestError(422, f"model {served.name!r} was fitted to features, not to texts; send vectors")
+        raise RequestError(
+            422, f"model {served.name!r} was fitted to features, not to texts; send vectors"
+        )
     return served.classifier.rows([text for job in jobs for text in job.request.texts])
 
 
 def _matrix(served: ServedModel, vectors: list[dict[str, float]]) -> sparse.csr_array:
-    """Return vectors as a sparse matrix; names that are not in the training data are ignored, like unknown words."""
+    """Return vectors as a sparse matrix; names that are not in the training data are ignored, like
+    unknown words.
+    """
     keys = [key for vector in vectors for key in vector]
     if served.features is None:
         columns = np.array([_number(served, key) for key in keys], dtype=np.int64)
     else:
         columns = served.features.columns(keys)
     with np.errstate(over="ignore"):
-        values = np.array([value for vector in vectors for value in vector.values()], dtype=np.float32)
+        values = np.array(
+            [value for vector in vectors for value in vector.values()], dtype=np.float32
+        )
     if not np.isfinite(values).all():
         raise RequestError(422, "a value of this vector is too large for single precision")
     rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
@@ -151,7 +186,9 @@ def _number(served: ServedModel, key: str) -> int:
     if key.isascii() and key.isdecimal() and len(key) < 19 and int(key) < served.n_features:
         return int(key)
     last = served.n_features - 1
-    raise RequestError(422, f"model {served.name!r} has no feature {key!r}: use numbers from 0 to {last}")
+    raise RequestError(
+        422, f"model {served.name!r} has no feature {key!r}: use numbers from 0 to {last}"
+    )
 
 
 def _allowed(served: ServedModel, request: PredictRequest) -> NDArray[np.int64] | None:

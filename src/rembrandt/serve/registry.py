@@ -50,7 +50,11 @@ class ServedModel:
             self.classifier = load(path)
             if _version(path) == self.version:
                 break
-        if encoder is not None and self.classifier.text_ is not None and self.classifier.text_.n_encoded_:
+        if (
+            encoder is not None
+            and self.classifier.text_ is not None
+            and self.classifier.text_.n_encoded_
+        ):
             self.classifier.text_.set_encoder(encoder)
         self.saved_at = _saved_at(path / "model.json")
         self.classifier.model_ = self.classifier.model_.for_prediction()
@@ -67,7 +71,9 @@ class ServedModel:
     def features(self) -> LabelIndex | None:
         """Columns of features by name; None if features are numbered or hashed."""
         names, text = self.feature_names, self.classifier.text_
-        if names is not None and text is not None and text.n_encoded_:  # explanations have one name for all of these
+        if (
+            names is not None and text is not None and text.n_encoded_
+        ):  # explanations have one name for all of these
             names = list(text.get_feature_names_out())
         return None if names is None else LabelIndex(map(str, names))
 
@@ -79,7 +85,10 @@ class ServedModel:
         """Return the column of the label with this name or title."""
         column = self.labels.index.find(label)
         if column is None:
-            message = f"model {self.name!r} has no label {label!r}; search for it with GET /v1/labels?query="
+            message = (
+                f"model {self.name!r} has no label {label!r}; search for it with GET "
+                "/v1/labels?query="
+            )
             raise RequestError(404, message)
         return column
 
@@ -103,11 +112,15 @@ class Registry:
         """Return the model with this name, or the default."""
         found = self._models.get(self.default if name is None else name)
         if found is None:
-            raise RequestError(404, f"there is no model {name!r}; choose from {', '.join(self._models)}")
+            raise RequestError(
+                404, f"there is no model {name!r}; choose from {', '.join(self._models)}"
+            )
         return found
 
     async def reload(self, name: str) -> ServedModel:
-        """Load a model again from its folder; the old version serves requests until the new one is ready."""
+        """Load a model again from its folder; the old version serves requests until the new one is
+        ready.
+        """
         old, loop = self.get(name), asyncio.get_running_loop()
         try:
             new = await loop.run_in_executor(self._loader, ServedModel, name, old.path, old.encoder)
@@ -131,10 +144,14 @@ def _lower_priority() -> None:
 
 
 def _version(path: Path) -> str:
-    """Return the first characters of the model's checksum; none if there is no model, which loading reports."""
+    """Return the first characters of the model's checksum; none if there is no model, which loading
+    reports.
+    """
     return (version(path) or "")[:12]
 
 
 def _saved_at(file: Path) -> datetime:
-    """Return when a file was changed, within what a date can express; file systems allow any time."""
+    """Return when a file was changed, within what a date can express; file systems allow any
+    time.
+    """
     return datetime.fromtimestamp(min(max(file.stat().st_mtime, 0), _LAST_SECOND), UTC)

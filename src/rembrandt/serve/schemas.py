@@ -4,7 +4,15 @@ import sys
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    WithJsonSchema,
+    model_validator,
+)
 
 from rembrandt.serve.errors import RequestError
 
@@ -30,20 +38,32 @@ Vector = Annotated[dict[str, Any], AfterValidator(_finite), WithJsonSchema(_VECT
 class PredictRequest(BaseModel):
     """Texts or feature vectors to predict labels for."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", json_schema_extra={"oneOf": _KINDS, "examples": [_EXAMPLE]})
+    model_config = ConfigDict(
+        strict=True, extra="forbid", json_schema_extra={"oneOf": _KINDS, "examples": [_EXAMPLE]}
+    )
 
     texts: list[str] = Field(
-        default=_ABSENT, min_length=1, fail_fast=True, description="Texts, if the model was fitted to texts."
+        default=_ABSENT,
+        min_length=1,
+        fail_fast=True,
+        description="Texts, if the model was fitted to texts.",
     )
     vectors: list[Vector] = Field(
         default=_ABSENT,
         min_length=1,
         fail_fast=True,
-        description="Sparse vectors: values by feature name, or by feature number if the features have no names.",
+        description=(
+            "Sparse vectors: values by feature name, "
+            "or by feature number if the features have no names."
+        ),
     )
-    model: str = Field(default=_ABSENT, description="Name of the model; the first model by default.")
+    model: str = Field(
+        default=_ABSENT, description="Name of the model; the first model by default."
+    )
     top_k: int = Field(default=5, ge=1, description="Maximum number of labels per text.")
-    threshold: FiniteFloat = Field(default=_ABSENT, description="Leave out labels with a lower score, or probability.")
+    threshold: FiniteFloat = Field(
+        default=_ABSENT, description="Leave out labels with a lower score, or probability."
+    )
     include: list[str] = Field(
         default=_ABSENT,
         min_length=1,
@@ -54,7 +74,9 @@ class PredictRequest(BaseModel):
     exclude: list[str] = Field(
         default=[], max_length=MAX_LABELS, fail_fast=True, description="Never predict these labels."
     )
-    explain: bool = Field(default=False, description="Return the contribution of each word to each score.")
+    explain: bool = Field(
+        default=False, description="Return the contribution of each word to each score."
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> "PredictRequest":
@@ -64,12 +86,16 @@ class PredictRequest(BaseModel):
 
     @classmethod
     def of(cls, found: Any) -> "PredictRequest":
-        """Validate parsed JSON; of the fields that do not exist one is named, however many there are."""
+        """Validate parsed JSON; of the fields that do not exist one is named, however many there
+        are.
+        """
         if not isinstance(found, dict):
             raise RequestError(422, "the body must be a JSON object")
         unknown = next((name for name in found if name not in cls.model_fields), None)
         if unknown is not None:
-            raise RequestError(422, f"there is no field {unknown[:_SHOWN]!r}; use {', '.join(cls.model_fields)}")
+            raise RequestError(
+                422, f"there is no field {unknown[:_SHOWN]!r}; use {', '.join(cls.model_fields)}"
+            )
         return cls.model_validate(found)
 
 
@@ -84,19 +110,25 @@ class SuggestRequest(BaseModel):
     def from_form(cls, body: bytes) -> "SuggestRequest":
         """Parse an URL-encoded form."""
         try:
-            fields = parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
+            fields = parse_qs(
+                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000
+            )
         except ValueError as error:
             raise RequestError(400, f"the form cannot be parsed: {error}") from error
         return cls.model_validate({name: values[-1] for name, values in fields.items()})
 
     def as_predict_request(self) -> PredictRequest:
-        return PredictRequest.model_construct(texts=[self.text], top_k=self.limit, threshold=self.threshold)
+        return PredictRequest.model_construct(
+            texts=[self.text], top_k=self.limit, threshold=self.threshold
+        )
 
 
 class Word(BaseModel):
     word: str
     contribution: float = Field(description="What it adds to the log-odds.")
-    spans: list[tuple[int, int]] = Field(description="Its occurrences in the text: start and end in code points.")
+    spans: list[tuple[int, int]] = Field(
+        description="Its occurrences in the text: start and end in code points."
+    )
 
 
 class Explanation(BaseModel):
@@ -104,18 +136,26 @@ class Explanation(BaseModel):
 
     score: float
     base: float = Field(description="The log-odds of an empty text.")
-    comparison: float = Field(description="What the comparison with the other labels of the text adds.")
+    comparison: float = Field(
+        description="What the comparison with the other labels of the text adds."
+    )
     words: list[Word] = Field(description="The words with the largest contributions.")
     rest: float = Field(description="The contribution of all other words.")
-    segments: list[tuple[int, int, float]] = Field(description="Segments of the text: start, end, contribution.")
+    segments: list[tuple[int, int, float]] = Field(
+        description="Segments of the text: start, end, contribution."
+    )
 
 
 class Prediction(BaseModel):
     label: str
     name: str = Field(description="The title of the label, or the label itself if it has no title.")
     score: float
-    description: str | None = Field(default=None, description="What the label means; only with an explanation.")
-    explanation: Explanation | None = Field(default=None, description="Only if the request asked for it.")
+    description: str | None = Field(
+        default=None, description="What the label means; only with an explanation."
+    )
+    explanation: Explanation | None = Field(
+        default=None, description="Only if the request asked for it."
+    )
 
 
 class PredictResponse(BaseModel):
@@ -153,7 +193,9 @@ class ModelSummary(BaseModel):
     n_labels: int
     n_features: int
     n_train: int
-    rank: int | None = Field(description="Dimensions of the label embedding; null if the model has none.")
+    rank: int | None = Field(
+        description="Dimensions of the label embedding; null if the model has none."
+    )
     scorers: list[str] = Field(description="The parts of the model: trees, centroids, embedding.")
     takes: str = Field(description="texts or vectors")
     examples: list[str] = Field(description="Texts that were saved with the model for its page.")
@@ -166,11 +208,17 @@ class ModelsResponse(BaseModel):
 class ModelDetails(ModelSummary):
     """A model with its settings and measurements."""
 
-    about: list[str] = Field(description="Training data, why its parts were chosen, and quality, as sentences.")
+    about: list[str] = Field(
+        description="Training data, why its parts were chosen, and quality, as sentences."
+    )
     settings: dict[str, Any]
-    selection: list[dict[str, Any]] = Field(description="The candidates that were tried on held-out training data.")
+    selection: list[dict[str, Any]] = Field(
+        description="The candidates that were tried on held-out training data."
+    )
     metrics: dict[str, Any] = Field(description="Measurements that were saved with the model.")
-    singular_values: list[float] = Field(description="Spectrum of the label embedding; empty if there is none.")
+    singular_values: list[float] = Field(
+        description="Spectrum of the label embedding; empty if there is none."
+    )
 
 
 class MapResponse(BaseModel):

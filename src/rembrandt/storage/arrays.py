@@ -1,12 +1,15 @@
-"""Named arrays in one file in the safetensors format, written in one pass and read into memory or mapped into it.
+"""Named arrays in one file in the safetensors format, written in one pass and read into memory or
+mapped into it.
 
-A file is eight bytes of header length, a JSON header with the type, shape and offsets of each array, and then the
-arrays without gaps. The widest types come first and the header is padded, so every array starts at a multiple of its
-item size and can be used in place. The safetensors library reads these files; it is not used here because it copies all
-arrays in memory when writing and when reading. Models, stores and checkpoints use this format.
+A file is eight bytes of header length, a JSON header with the type, shape and offsets of each
+array, and then the arrays without gaps. The widest types come first and the header is padded, so
+every array starts at a multiple of its item size and can be used in place. The safetensors library
+reads these files; it is not used here because it copies all arrays in memory when writing and when
+reading. Models, stores and checkpoints use this format.
 
-Files are not trusted. The header is checked when a file is opened. `checked`, `unpack_csr` and `unpack_strings` check
-the contents, because compiled code follows indices without bounds checks; whatever is built from a file uses them.
+Files are not trusted. The header is checked when a file is opened. `checked`, `unpack_csr` and
+`unpack_strings` check the contents, because compiled code follows indices without bounds checks;
+whatever is built from a file uses them.
 """
 
 import hashlib
@@ -29,7 +32,15 @@ from rembrandt.errors import StorageError
 Arrays = dict[str, NDArray[Any]]
 Shape = Sequence[int | None]
 
-_CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U16": "<u2"}
+_CODES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I8": "i1",
+    "U16": "<u2",
+}
 _CODES |= {"U8": "u1", "BOOL": "?"}
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
@@ -39,7 +50,8 @@ _LONGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, str]:
-    """Write the arrays, force them to disk, and return the size and the SHA-256 of the file; a failure leaves no file.
+    """Write the arrays, force them to disk, and return the size and the SHA-256 of the file; a
+    failure leaves no file.
 
     The same arrays give the same bytes, whatever their order.
     """
@@ -53,7 +65,11 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, s
                 f"convert it to one of {', '.join(map(str, _NAMES))}"
             )
         start, end = end, end + arrays[name].nbytes
-        header[name] = {"dtype": _NAMES[dtype], "shape": list(arrays[name].shape), "data_offsets": [start, end]}
+        header[name] = {
+            "dtype": _NAMES[dtype],
+            "shape": list(arrays[name].shape),
+            "data_offsets": [start, end],
+        }
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
 
@@ -62,7 +78,9 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, s
         with path.open("wb") as file:
             _write(file, digest, len(text).to_bytes(8, "little") + text)
             for name in header:
-                array = np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<"))
+                array = np.ascontiguousarray(
+                    arrays[name], dtype=arrays[name].dtype.newbyteorder("<")
+                )
                 _write(file, digest, array.reshape(-1).view(np.uint8).data)
             file.flush()
             os.fsync(file.fileno())
@@ -79,18 +97,24 @@ def _write(file: BinaryIO, digest: Any, data: bytes | memoryview) -> None:
         file.write(chunk)
 
 
-def read_arrays(path: Path, size: int | None = None, sha256: str | None = None, writable: bool = False) -> Arrays:
+def read_arrays(
+    path: Path, size: int | None = None, sha256: str | None = None, writable: bool = False
+) -> Arrays:
     """Return the arrays of a file, copied into memory, after checking its size and its SHA-256.
 
-    The file is read once, through one descriptor. So the arrays are those of the checksum, and a file that another
-    process truncates meanwhile is an error, where a mapped file would end this process.
+    The file is read once, through one descriptor. So the arrays are those of the checksum, and a
+    file that another process truncates meanwhile is an error, where a mapped file would end this
+    process.
     """
     with path.open("rb", buffering=0) as file:
         found = os.fstat(file.fileno()).st_size
         if size is not None and found != size:
             raise damaged(path, f"it has {found} bytes instead of {size}")
         if found > (free := memory.available()):
-            raise StorageError(f"{path} has {found:,} bytes and {free:,} bytes of memory are free; free more, or move")
+            raise StorageError(
+                f"{path} has {found:,} bytes and {free:,} bytes of memory are free; free more, or "
+                "move"
+            )
         whole = np.empty(found, dtype=np.uint8)
         digest = hashlib.sha256()
         for start in range(0, found, _CHUNK):
@@ -117,8 +141,8 @@ def _fill(path: Path, file: Any, chunk: NDArray[np.uint8]) -> None:
 class ArrayFile:
     """The arrays of a file, mapped into memory: their pages are read when they are used.
 
-    The arrays count as writable, and nothing that is written to them reaches the file. Compiled functions need no
-    second version for read-only arrays then.
+    The arrays count as writable, and nothing that is written to them reaches the file. Compiled
+    functions need no second version for read-only arrays then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,14 +156,22 @@ class ArrayFile:
         self.arrays = _arrays(path, self._whole)
 
     def check(self, file: Any = None) -> None:
-        """Refuse a file that has changed since it was opened; the use of pages beyond its end would end the process."""
+        """Refuse a file that has changed since it was opened; the use of pages beyond its end would
+        end the process.
+        """
         now, then = self.path.stat() if file is None else os.fstat(file.fileno()), self._status
-        same = os.path.samestat(now, then) and now.st_size == then.st_size and now.st_mtime_ns == then.st_mtime_ns
+        same = (
+            os.path.samestat(now, then)
+            and now.st_size == then.st_size
+            and now.st_mtime_ns == then.st_mtime_ns
+        )
         if not same:
             raise damaged(self.path, "it was changed while it was in use")
 
     def copy(self, names: Sequence[str]) -> Arrays:
-        """Return copies of some arrays, which are read and not mapped, so that nothing can happen to them."""
+        """Return copies of some arrays, which are read and not mapped, so that nothing can happen
+        to them.
+        """
         out: Arrays = {}
         with self.path.open("rb", buffering=0) as file:
             self.check(file)
@@ -156,7 +188,9 @@ class ArrayFile:
         self._advise("MADV_WILLNEED")
 
     def release(self) -> None:
-        """Give the pages back to the operating system, on systems that support it; they are read again when used."""
+        """Give the pages back to the operating system, on systems that support it; they are read
+        again when used.
+        """
         self._advise("MADV_DONTNEED")
 
     def _advise(self, advice: str) -> None:
@@ -174,7 +208,9 @@ def _arrays(path: Path, whole: NDArray[np.uint8]) -> Arrays:
         raise damaged(path, "its header does not list arrays")
     header.pop("__metadata__", None)  # the format lets writers add notes
     data = whole[8 + length :]
-    entries = sorted((_entry(path, name, entry) for name, entry in header.items()), key=lambda entry: entry[3:])
+    entries = sorted(
+        (_entry(path, name, entry) for name, entry in header.items()), key=lambda entry: entry[3:]
+    )
     arrays: Arrays = {}
     end = 0
     for name, dtype, shape, start, stop in entries:
@@ -184,14 +220,19 @@ def _arrays(path: Path, whole: NDArray[np.uint8]) -> Arrays:
         if stop <= len(data):
             try:
                 arrays[name] = data[start:stop].view(dtype).reshape(shape)
-            except (ValueError, OverflowError) as cause:  # more dimensions, or longer ones, than NumPy has
+            except (
+                ValueError,
+                OverflowError,
+            ) as cause:  # more dimensions, or longer ones, than NumPy has
                 raise damaged(path, f"array {name!r} has an impossible shape") from cause
     if end != len(data):
         raise damaged(path, f"its arrays take {end} bytes, but {len(data)} follow the header")
     return arrays
 
 
-def _entry(path: Path, name: str, entry: Any) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:
+def _entry(
+    path: Path, name: str, entry: Any
+) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:
     """The name, type, shape, start and end of an array, from its entry in the header."""
     try:
         dtype = _TYPES[entry["dtype"]]
@@ -228,16 +269,25 @@ def file_sha256(path: Path) -> str:
 
 
 def pack_csr(name: str, matrix: Any) -> Arrays:
-    """Return a sparse matrix as arrays ``name.indptr``, ``name.indices``, ``name.data`` and ``name.shape``.
+    """Return a sparse matrix as arrays ``name.indptr``, ``name.indices``, ``name.data`` and
+    ``name.shape``.
 
-    Column numbers take two bytes each where they fit, and so do numbers that half precision holds exactly.
+    Column numbers take two bytes each where they fit, and so do numbers that half precision holds
+    exactly.
     """
     M = sparse.csr_array(matrix)
     shape, data = np.array(M.shape, dtype=np.int64), M.data
-    indices = M.indices.astype(np.uint16 if M.shape[1] <= 1 << 16 else np.int32 if M.shape[1] <= 1 << 31 else np.int64)
+    indices = M.indices.astype(
+        np.uint16 if M.shape[1] <= 1 << 16 else np.int32 if M.shape[1] <= 1 << 31 else np.int64
+    )
     if data.dtype == np.float32 and np.array_equal(half := as_half(data), data):
         data = half
-    return {f"{name}.indptr": M.indptr, f"{name}.indices": indices, f"{name}.data": data, f"{name}.shape": shape}
+    return {
+        f"{name}.indptr": M.indptr,
+        f"{name}.indices": indices,
+        f"{name}.data": data,
+        f"{name}.shape": shape,
+    }
 
 
 def as_half(values: NDArray[Any]) -> NDArray[np.float16]:
@@ -246,7 +296,9 @@ def as_half(values: NDArray[Any]) -> NDArray[np.float16]:
     return np.clip(values, -most, most).astype(np.float16)
 
 
-def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (None, None)) -> sparse.csr_array:
+def unpack_csr(
+    name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (None, None)
+) -> sparse.csr_array:
     """Return the matrix that `pack_csr` packed under this name, after checking every index."""
     n, m = checked(f"{name}.shape", arrays, (2,), "i", 0, 1 << 62).tolist()
     if any(wanted not in (None, found) for wanted, found in zip(shape, (n, m), strict=True)):
@@ -264,9 +316,13 @@ def unpack_csr(name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (No
 
 
 def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
-    """Return strings as ``name.utf8``, their concatenated bytes, and ``name.ends``, the offset where each ends."""
+    """Return strings as ``name.utf8``, their concatenated bytes, and ``name.ends``, the offset
+    where each ends.
+    """
     encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), dtype=np.int64)
+    ends = np.cumsum(
+        np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), dtype=np.int64
+    )
     return {f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends}
 
 
@@ -278,7 +334,10 @@ def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
         raise StorageError(f"the strings of {name!r} do not follow each other")
     cuts = ends.tolist()
     try:
-        return [text[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *cuts], cuts, strict=False)]
+        return [
+            text[start:end].decode("utf-8", "surrogatepass")
+            for start, end in zip([0, *cuts], cuts, strict=False)
+        ]
     except UnicodeDecodeError as cause:
         raise StorageError(f"the strings of {name!r} are not UTF-8") from cause
 
@@ -292,22 +351,33 @@ def checked(
     below: float | None = None,
     smallest: int = 4,
 ) -> NDArray[Any]:
-    """Return an array after checking its kind of type, its shape, and that its values are finite and within bounds.
+    """Return an array after checking its kind of type, its shape, and that its values are finite
+    and within bounds.
 
     None in ``shape`` stands for any length. Floating point numbers have ``smallest`` bytes or more.
     """
     if name not in arrays:
         raise StorageError(f"array {name!r} is missing")
     array = arrays[name]
-    fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize < smallest):
+    fits = array.ndim == len(shape) and all(
+        a in (None, b) for a, b in zip(shape, array.shape, strict=True)
+    )
+    if (
+        not fits
+        or array.dtype.kind not in kinds
+        or (array.dtype.kind == "f" and array.dtype.itemsize < smallest)
+    ):
         found = f"{_listed(array.shape)} numbers of type {array.dtype}"
         raise StorageError(f"array {name!r} has {found}, which is not what this place takes")
     flat = array.reshape(-1)
     for start in range(0, flat.size if array.dtype.kind == "f" else 0, _CHUNK):
         if not np.isfinite(flat[start : start + _CHUNK]).all():
             raise StorageError(f"array {name!r} has values that are not finite")
-    inside = (least is None or flat.min() >= least) and (below is None or flat.max() < below) if flat.size else True
+    inside = (
+        (least is None or flat.min() >= least) and (below is None or flat.max() < below)
+        if flat.size
+        else True
+    )
     if not inside:
         raise StorageError(f"array {name!r} has values outside of their range")
     return array
@@ -320,7 +390,9 @@ def finite(value: Any) -> float:
 
 def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
-    return kind(_number(value, int if kind is int else int | float, 0 if or_zero else 1e-300, 1 << 62))
+    return kind(
+        _number(value, int if kind is int else int | float, 0 if or_zero else 1e-300, 1 << 62)
+    )
 
 
 def _number(value: Any, kinds: Any, least: float, below: float) -> Any:

@@ -1,4 +1,6 @@
-"""Files and folders that appear complete or not at all: written under a temporary name, then renamed."""
+"""Files and folders that appear complete or not at all: written under a temporary name, then
+renamed.
+"""
 
 import ctypes
 import errno
@@ -33,13 +35,17 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def atomic_folder(path: Path, may_replace: Callable[[Path], str | None] | None = None) -> Iterator[Path]:
-    """Create an empty folder next to ``path`` that replaces ``path`` when the block ends without an error.
+def atomic_folder(
+    path: Path, may_replace: Callable[[Path], str | None] | None = None
+) -> Iterator[Path]:
+    """Create an empty folder next to ``path`` that replaces ``path`` when the block ends without an
+    error.
 
-    ``may_replace(path)`` returns the reason why an existing ``path`` must be kept, or None if it may be replaced.
-    Without it nothing is replaced. If anything fails, the new folder is removed and ``path`` is unchanged. One process
-    writes ``path`` at a time. Where the system cannot exchange two names in one step, a crash between two renames can
-    leave the old folder under another name: see `interrupted`.
+    ``may_replace(path)`` returns the reason why an existing ``path`` must be kept, or None if it
+    may be replaced. Without it nothing is replaced. If anything fails, the new folder is removed
+    and ``path`` is unchanged. One process writes ``path`` at a time. Where the system cannot
+    exchange two names in one step, a crash between two renames can leave the old folder under
+    another name: see `interrupted`.
     """
     path = Path(os.path.realpath(path))  # a link stays; the folder it points to is replaced
     _check_replaceable(path, may_replace)
@@ -51,7 +57,9 @@ def atomic_folder(path: Path, may_replace: Callable[[Path], str | None] | None =
             new.mkdir()
             yield new
             fsync_folder(new)
-            _check_replaceable(path, may_replace)  # it may have appeared, or changed, in the meantime
+            _check_replaceable(
+                path, may_replace
+            )  # it may have appeared, or changed, in the meantime
             _swap(new, path)
             fsync_folder(path.parent)
         finally:
@@ -63,13 +71,19 @@ def _check_replaceable(path: Path, may_replace: Callable[[Path], str | None] | N
     if not os.path.lexists(path):
         return
     if may_replace is None:
-        raise OutputExistsError(f"{path} already exists; choose another name, or replace it with force=True")
+        raise OutputExistsError(
+            f"{path} already exists; choose another name, or replace it with force=True"
+        )
     if reason := may_replace(path):
-        raise OutputExistsError(f"{path} was not overwritten: {reason}; choose another name, or move it away")
+        raise OutputExistsError(
+            f"{path} was not overwritten: {reason}; choose another name, or move it away"
+        )
 
 
 def _swap(new: Path, path: Path) -> None:
-    """Rename ``new`` to ``path``; what was there is afterwards at ``new``, or next to it where that is not possible."""
+    """Rename ``new`` to ``path``; what was there is afterwards at ``new``, or next to it where that
+    is not possible.
+    """
     if not path.exists():
         new.rename(path)
     elif not exchange(new, path):
@@ -84,8 +98,14 @@ def _swap(new: Path, path: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot (only Linux can)."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    """Exchange two names in one step; False where the system or the file system cannot (only Linux
+    can).
+    """
+    rename = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if sys.platform == "linux"
+        else None
+    )
     if rename is None:
         return False
     here, flag = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
@@ -110,7 +130,9 @@ def _left(path: Path, role: str) -> list[Path]:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete what killed calls of `atomic_file` left in a folder; no other process may be writing there."""
+    """Delete what killed calls of `atomic_file` left in a folder; no other process may be writing
+    there.
+    """
     for partial in folder.glob(".*.part-*"):
         partial.unlink(missing_ok=True)
 
@@ -150,5 +172,8 @@ def write_errors(path: Path) -> Iterator[None]:
 
 def _concerns(name: Path, path: Path) -> bool:
     """Whether ``name`` is ``path``, a folder above it, or inside one of its temporary siblings."""
-    temporary = (p.parent == path.parent and p.name.startswith(f".{path.name}.") for p in (name, *name.parents))
+    temporary = (
+        p.parent == path.parent and p.name.startswith(f".{path.name}.")
+        for p in (name, *name.parents)
+    )
     return name == path or name in path.parents or any(temporary)

@@ -28,7 +28,9 @@ else:
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:
-    """Create the folder if needed and lock it; the operating system releases the lock when the process ends."""
+    """Create the folder if needed and lock it; the operating system releases the lock when the
+    process ends.
+    """
     return locked_by(folder / LOCK, folder)
 
 
@@ -42,7 +44,9 @@ def locked_by(file: Path, what: Path, remove: bool = False) -> Iterator[None]:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except OSError as error:
             reason = "its lock is a symbolic link" if file.is_symlink() else error.strerror
-            raise StorageError(f"cannot write to {what} ({reason}); choose another folder") from error
+            raise StorageError(
+                f"cannot write to {what} ({reason}); choose another folder"
+            ) from error
         try:
             _take(descriptor, file, what)
             if not remove or _is_current(descriptor, file):
@@ -59,14 +63,18 @@ def locked_by(file: Path, what: Path, remove: bool = False) -> Iterator[None]:
 def _take(descriptor: int, file: Path, what: Path) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise StorageError(f"cannot lock {what}: {file} is not a file of its own; delete it, or choose another folder")
+        raise StorageError(
+            f"cannot lock {what}: {file} is not a file of its own; delete it, or choose another "
+            "folder"
+        )
     try:
         _acquire(descriptor)
     except OSError as error:
         os.lseek(descriptor, 0, os.SEEK_SET)
         owner = os.read(descriptor, 64).decode("ascii", "replace").strip() or error.strerror
         raise StorageError(
-            f"{what} is in use by another process ({owner}); wait until it ends, or choose another folder"
+            f"{what} is in use by another process ({owner}); wait until it ends, or choose another "
+            "folder"
         ) from error
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"process {os.getpid()}\n".encode())

@@ -1,9 +1,10 @@
 """More examples and labels for the embedding scorer.
 
-A ridge decoder is a function of sums over the examples. With the sums over the old examples, which a growable model
-keeps, every column becomes that of a ridge regression on all examples, in the embedding and the kernel map of the fit.
-The sums can also be taken from the old examples again, or estimated: then the old examples are taken to be distributed
-as the new ones. How labels were scaled for the embedding is part of its projection, and does not change.
+A ridge decoder is a function of sums over the examples. With the sums over the old examples, which
+a growable model keeps, every column becomes that of a ridge regression on all examples, in the
+embedding and the kernel map of the fit. The sums can also be taken from the old examples again, or
+estimated: then the old examples are taken to be distributed as the new ones. How labels were scaled
+for the embedding is part of its projection, and does not change.
 """
 
 from dataclasses import replace
@@ -29,21 +30,32 @@ SHRINKAGE = 0.1  # of the columns of new labels in a decoder without a closed fo
 
 
 def update_embedding(
-    scorer: EmbeddingScorer, new: Examples, history: Examples | None, recipe: Recipe, n_train: int, report: Report
+    scorer: EmbeddingScorer,
+    new: Examples,
+    history: Examples | None,
+    recipe: Recipe,
+    n_train: int,
+    report: Report,
 ) -> tuple[EmbeddingScorer, list[str]]:
     """Return the scorer after more examples, and what is not as a fit to all examples would be.
 
-    The columns of ``new.Y`` are the labels of the scorer and then new ones. ``n_train`` is the number of old examples.
+    The columns of ``new.Y`` are the labels of the scorer and then new ones. ``n_train`` is the
+    number of old examples.
     """
     Y, weights, H, left = new.Y, new.weights, _projected(scorer, new.X), []
     seen = scorer.moments
     if seen is None and history is not None:
-        old = CPU.statistics(_projected(scorer, history.X), None, scorer.decoder.fourier, history.weights)
+        old = CPU.statistics(
+            _projected(scorer, history.X), None, scorer.decoder.fourier, history.weights
+        )
         seen = Moments.of(old)
     elif seen is None:
         own = CPU.statistics(H, None, scorer.decoder.fourier, weights)
         seen = Moments.of(replace(own, total=float(n_train), gram=own.gram * (n_train / own.total)))
-        left.append("the old examples were taken to be like the new ones in the embedding; with them it would be exact")
+        left.append(
+            "the old examples were taken to be like the new ones in the embedding; with them it "
+            "would be exact"
+        )
     strength = recipe.decoder_ridge if recipe.decoder == "ridge" else SHRINKAGE
     found = learn_rows(scorer.decoder, H, Y, seen, strength, weights, report)
     known, decoder = scorer.n_labels, found.decoder
@@ -61,14 +73,23 @@ def update_embedding(
 
 
 def _with_columns(
-    scorer: EmbeddingScorer, vectors: Array, H: Block, Y: sparse.csr_array, seen: Moments, weights: Array | None
+    scorer: EmbeddingScorer,
+    vectors: Array,
+    H: Block,
+    Y: sparse.csr_array,
+    seen: Moments,
+    weights: Array | None,
 ) -> Decoder:
-    """Return a decoder without a closed form for known labels, with columns for the new labels ``Y``."""
+    """Return a decoder without a closed form for known labels, with columns for the new labels
+    ``Y``.
+    """
     old = scorer.decoder
     if old.link == "identity":  # the transpose of the embedding
         weights_of_new, bias = vectors.T, np.zeros(len(vectors))
     else:  # log-odds, as those of the old columns are
-        statistics = CPU.statistics(H, Y, old.fourier, weights).with_unlabelled_rows(seen.total, seen.mean, seen.gram())
+        statistics = CPU.statistics(H, Y, old.fourier, weights).with_unlabelled_rows(
+            seen.total, seen.mean, seen.gram()
+        )
         added = fit_discriminant(statistics, SHRINKAGE, multiclass=False)
         weights_of_new, bias = added.weights, added.bias
     joined = np.hstack([old.weights, weights_of_new.astype(old.weights.dtype)])

@@ -1,8 +1,8 @@
 """More examples and labels for label trees.
 
-The clusters stay. With the old examples, the nodes that get new examples are fitted again, each against the examples of
-its parent; the others keep their weights. Without them only new labels are fitted: the mean directions of the known
-labels stand for the old examples.
+The clusters stay. With the old examples, the nodes that get new examples are fitted again, each
+against the examples of its parent; the others keep their weights. Without them only new labels are
+fitted: the mean directions of the known labels stand for the old examples.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,9 @@ UNLIKELY = -1.0  # margin of rows that do not have a label
 
 @dataclass(frozen=True)
 class Batch:
-    """Unit rows, their labels and costs: old examples, or what stands for them, and then ``n_new`` new ones."""
+    """Unit rows, their labels and costs: old examples, or what stands for them, and then ``n_new``
+    new ones.
+    """
 
     X: sparse.csr_array
     Y: sparse.csr_array  # the labels of the trees and then new ones
@@ -32,43 +34,72 @@ class Batch:
     settings: TreeSettings
 
     @classmethod
-    def of(cls, old: tuple[Any, Any, Any], new: tuple[Any, Any, Any], settings: TreeSettings) -> "Batch":
+    def of(
+        cls, old: tuple[Any, Any, Any], new: tuple[Any, Any, Any], settings: TreeSettings
+    ) -> "Batch":
         """Join rows, labels and weights of old and of new examples."""
         weights = np.append(old[2], new[2])
         kept = np.flatnonzero(weights > 0)
-        X, Y = (as_csr(sparse.vstack(pair, format="csr")[kept]) for pair in zip(old[:2], new[:2], strict=True))
-        return cls(X, Y, (settings.cost * weights[kept]).astype(np.float32), int((kept >= len(old[2])).sum()), settings)
+        X, Y = (
+            as_csr(sparse.vstack(pair, format="csr")[kept])
+            for pair in zip(old[:2], new[:2], strict=True)
+        )
+        return cls(
+            X,
+            Y,
+            (settings.cost * weights[kept]).astype(np.float32),
+            int((kept >= len(old[2])).sum()),
+            settings,
+        )
 
     def nodes(
-        self, examples: sparse.csr_array, pools: sparse.csr_array, parent: Array, are_clusters: bool = False
+        self,
+        examples: sparse.csr_array,
+        pools: sparse.csr_array,
+        parent: Array,
+        are_clusters: bool = False,
     ) -> Nodes:
         """Nodes with these examples, which learn from the pools of their parents."""
-        return Nodes(examples, pools, parent, self.costs, self.settings, len(self.costs), are_clusters)
+        return Nodes(
+            examples, pools, parent, self.costs, self.settings, len(self.costs), are_clusters
+        )
 
     def shuffled(self, seed: int) -> "Batch":
-        """Return the rows in random order, because coordinate descent goes through rows as they come."""
+        """Return the rows in random order, because coordinate descent goes through rows as they
+        come.
+        """
         order = np.random.default_rng(seed).permutation(len(self.costs))
         return replace(self, X=self.X[order], Y=self.Y[order], costs=self.costs[order])
 
 
 def update_trees(
-    trees: Trees, batch: Batch, touched: Array, only_labels: bool, seed: int = 0, report: Report = silent
+    trees: Trees,
+    batch: Batch,
+    touched: Array,
+    only_labels: bool,
+    seed: int = 0,
+    report: Report = silent,
 ) -> Trees:
     """Return the trees after more examples.
 
-    Labels that are ``touched`` (a mask) are fitted, and the nodes above them, unless ``only_labels`` is set: then each
-    is fitted against all rows.
+    Labels that are ``touched`` (a mask) are fitted, and the nodes above them, unless
+    ``only_labels`` is set: then each is fitted against all rows.
     """
     fit, rows = _extended if only_labels else _refitted, batch.shuffled(seed)
     parents = (_parents(tree, batch, trees.power) for tree in trees.trees)
-    changed = (fit(tree, rows, parent, touched, report) for tree, parent in zip(trees.trees, parents, strict=True))
+    changed = (
+        fit(tree, rows, parent, touched, report)
+        for tree, parent in zip(trees.trees, parents, strict=True)
+    )
     return replace(trees, trees=tuple(changed))
 
 
 def pseudo_examples(weights: sparse.csr_array) -> sparse.csr_array:
     """Return a unit row for each label, of the features that speak for it, and an empty row."""
     rows = normalize_rows(as_csr(weights.maximum(0), np.float32))
-    return as_csr(sparse.vstack([rows, sparse.csr_array((1, rows.shape[1]), dtype=rows.dtype)], format="csr"))
+    return as_csr(
+        sparse.vstack([rows, sparse.csr_array((1, rows.shape[1]), dtype=rows.dtype)], format="csr")
+    )
 
 
 def with_closed_labels(trees: Trees, n_new: int) -> Trees:
@@ -86,7 +117,9 @@ def with_closed_labels(trees: Trees, n_new: int) -> Trees:
 
 
 def _parents(tree: Tree, batch: Batch, power: float) -> Array:
-    """The cluster of each label; new ones join the cluster that their examples are most likely in."""
+    """The cluster of each label; new ones join the cluster that their examples are most likely
+    in.
+    """
     known, first = tree.labels.parent, len(batch.costs) - batch.n_new
     if len(tree.levels) == 1:
         return np.zeros(batch.Y.shape[1], dtype=known.dtype)
@@ -96,7 +129,9 @@ def _parents(tree: Tree, batch: Batch, power: float) -> Array:
 
 
 def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
-    """Fit the nodes on the paths to touched labels again, from the largest clusters down to the labels."""
+    """Fit the nodes on the paths to touched labels again, from the largest clusters down to the
+    labels.
+    """
     paths = [np.arange(len(parent)), parent]  # the node of each label, from the last level up
     for level in reversed(tree.levels[1:-1]):
         paths.append(level.parent[paths[-1]])
@@ -117,7 +152,12 @@ def _refitted(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Re
 def _extended(tree: Tree, rows: Batch, parent: Array, touched: Array, report: Report) -> Tree:
     """Fit the touched labels against all rows."""
     nodes = rows.nodes(as_csr(rows.Y.T), _everything(rows.X), np.zeros_like(parent))
-    return Tree((*tree.levels[:-1], replace(_fitted(tree.labels, nodes, rows.X, touched, report), parent=parent)))
+    return Tree(
+        (
+            *tree.levels[:-1],
+            replace(_fitted(tree.labels, nodes, rows.X, touched, report), parent=parent),
+        )
+    )
 
 
 def _fitted(level: Level, nodes: Nodes, X: sparse.csr_array, mine: Array, report: Report) -> Level:

@@ -47,7 +47,9 @@ def run() -> Run:
 
 
 def write_set(folder: Path) -> Path:
-    """Write a problem whose rows of one class share most of their features, as the catalogue expects it."""
+    """Write a problem whose rows of one class share most of their features, as the catalogue
+    expects it.
+    """
     rng = np.random.default_rng(0)
     favourites = rng.permuted(np.tile(np.arange(1, FEATURES + 1), (CLASSES, 1)), axis=1)[:, :12]
     (folder / "aloi").mkdir(parents=True)
@@ -56,7 +58,9 @@ def write_set(folder: Path) -> Path:
         for label in rng.permutation(np.arange(n) % CLASSES):
             own = rng.permutation(favourites[label])[:7]
             features = np.unique(np.append(own, rng.integers(1, FEATURES + 1, 4)))
-            cells = " ".join(f"{i}:{v}" for i, v in zip(features, rng.integers(1, 9, len(features)), strict=True))
+            cells = " ".join(
+                f"{i}:{v}" for i, v in zip(features, rng.integers(1, 9, len(features)), strict=True)
+            )
             lines.append(f"{label + 1} | {cells}\n")
         with gzip.open(folder / "aloi" / f"{part}.vw.gz", "wt") as file:
             file.writelines(lines)

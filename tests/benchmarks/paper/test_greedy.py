@@ -1,4 +1,6 @@
-"""Orthogonal matching pursuit recovers sparse labels, alone and through a fitted label embedding."""
+"""Orthogonal matching pursuit recovers sparse labels, alone and through a fitted label
+embedding.
+"""
 
 import numpy as np
 import pytest
@@ -54,6 +56,8 @@ def test_compressed_sensing_decodes_a_linear_problem(block, monkeypatch):
     for row in Y:
         row[rng.choice(40, 2, replace=False)] = 1
     X = Y @ rng.standard_normal((40, 60)) + 0.05 * rng.standard_normal((600, 60))
-    model = LabelEmbedder(n_components=30, method="cs", ridge=1e-3, random_state=0).fit(X[:500], Y[:500])
+    model = LabelEmbedder(n_components=30, method="cs", ridge=1e-3, random_state=0).fit(
+        X[:500], Y[:500]
+    )
     labels, _ = greedy_labels(model, X[500:], 2)
     assert precision_at_k(sparse.csr_array(Y[500:]), labels, 2) > 0.9

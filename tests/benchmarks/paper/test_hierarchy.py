@@ -1,4 +1,6 @@
-"""Hierarchies from every form of file, from labels that are paths, and from files that are wrong."""
+"""Hierarchies from every form of file, from labels that are paths, and from files that are
+wrong.
+"""
 
 import numpy as np
 import pytest
@@ -36,11 +38,21 @@ def test_edges(tmp_path, ending, between):
 
 def test_names_with_spaces_between_tabs(tmp_path):
     path = writing.write(tmp_path, "tree.tsv", b"a dog\this tail\r\na dog\this nose\r\n")
-    assert families(read_hierarchy(path)) == {"a dog": set(), "his tail": {"a dog"}, "his nose": {"a dog"}}
+    assert families(read_hierarchy(path)) == {
+        "a dog": set(),
+        "his tail": {"a dog"},
+        "his nose": {"a dog"},
+    }
 
 
 def test_tree_numbers(tmp_path):
-    rows = ["D1\tBody\tA01", "D2\tArm\tA01.100|C02.5", "D3\tHand\tA01.100.7", "D4\tLeg\tA02", "D5\tFemale\t"]
+    rows = [
+        "D1\tBody\tA01",
+        "D2\tArm\tA01.100|C02.5",
+        "D3\tHand\tA01.100.7",
+        "D4\tLeg\tA02",
+        "D5\tFemale\t",
+    ]
     rows += ["D6\tStray\tZ09.1.2", "D7\tPlain\tB", "D8\tToe\tC02.5.1"]
     path = writing.write(tmp_path, "headings.tsv.gz", TREE + "\n".join(rows).encode())
     found = read_hierarchy(path)
@@ -57,7 +69,9 @@ def test_tree_numbers(tmp_path):
 
 
 def test_a_heading_above_itself_is_a_loop(tmp_path):
-    found = read_hierarchy(writing.write(tmp_path, "h.tsv", TREE + b"D1\ta\tA01|A01.1\nD2\tb\tA01.1.5\n"))
+    found = read_hierarchy(
+        writing.write(tmp_path, "h.tsv", TREE + b"D1\ta\tA01|A01.1\nD2\tb\tA01.1.5\n")
+    )
     assert found.loops == 1 and families(found) == {"D1": {"tree number A"}, "D2": {"D1"}}
 
 
@@ -68,7 +82,12 @@ def test_parents_and_several_files(tmp_path):
         "C1": {"D1", "D2"}, "C2": {"D2"}, "C3": set(), "D1": set(), "D2": set()
     }  # fmt: skip
     both = read_hierarchy([headings, concepts], labels=["C1", "D2", "D1", "C9"])
-    assert families(both) == {"C1": {"D1", "D2"}, "D2": {"D1"}, "D1": {"tree number A"}, "C9": set()}
+    assert families(both) == {
+        "C1": {"D1", "D2"},
+        "D2": {"D1"},
+        "D1": {"tree number A"},
+        "C9": set(),
+    }
     assert both.unknown == 1
 
 
@@ -160,7 +179,9 @@ def test_missing_files_and_labels(tmp_path):
         read_hierarchy(tmp_path / "gone.txt")
     with pytest.raises(DataError, match="this is a folder"):
         read_hierarchy(tmp_path)
-    with pytest.raises(DataError, match="':' is a separator of the parts of labels; give the labels too"):
+    with pytest.raises(
+        DataError, match="':' is a separator of the parts of labels; give the labels too"
+    ):
         read_hierarchy(":")
     with pytest.raises(DataError, match="nothing to read"):
         read_hierarchy([])
@@ -170,13 +191,20 @@ def test_missing_files_and_labels(tmp_path):
 
 def test_lines_are_counted_across_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr("rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 16))
-    path = writing.write(tmp_path, "tree.txt", b"".join(b"%d %d\n" % (i, i + 1) for i in range(50)) + b"oops\n")
+    path = writing.write(
+        tmp_path, "tree.txt", b"".join(b"%d %d\n" % (i, i + 1) for i in range(50)) + b"oops\n"
+    )
     with pytest.raises(DataError, match="line 51: found 1 cells"):
         read_hierarchy(path)
 
 
 @pytest.mark.data
 def test_the_headings_of_mesh(real_data):
-    found = read_hierarchy(real_data / "mesh" / "descriptors.tsv.gz", labels=["D000001", "D005260", "nothing"])
+    found = read_hierarchy(
+        real_data / "mesh" / "descriptors.tsv.gz", labels=["D000001", "D005260", "nothing"]
+    )
     assert np.diff(found.matrix.indptr).tolist()[1:] == [0, 0] and found.unknown == 1
-    assert found.matrix[[0]].nnz >= 1 and sum(name.startswith("tree number ") for name in found.parents) == 16
+    assert (
+        found.matrix[[0]].nnz >= 1
+        and sum(name.startswith("tree number ") for name in found.parents) == 16
+    )

@@ -22,7 +22,9 @@ def test_it_is_made_from_its_results() -> None:
 
 
 def test_every_figure_of_the_paper_is_shown_as_the_table_has_it() -> None:
-    """Read the tables of the report back, and compare their columns of the paper with the one table in the code."""
+    """Read the tables of the report back, and compare their columns of the paper with the one table
+    in the code.
+    """
     text = (DOCS / "report.md").read_text(encoding="utf-8")
     shown: dict[tuple[str, str, str], str] = {}
     formats: dict[tuple[str, str], str] = {}
@@ -33,7 +35,11 @@ def test_every_figure_of_the_paper_is_shown_as_the_table_has_it() -> None:
             formats |= {(name, column.metric): column.format for column in table.columns}
         head: list[str] = []
         for line in part.splitlines():
-            cells = [cell.strip() for cell in line.strip("| ").split(" | ")] if line.startswith("| ") else []
+            cells = (
+                [cell.strip() for cell in line.strip("| ").split(" | ")]
+                if line.startswith("| ")
+                else []
+            )
             if not cells:
                 head = []
             elif not head:
@@ -49,5 +55,9 @@ def test_every_figure_of_the_paper_is_shown_as_the_table_has_it() -> None:
         value = figure(name, system, metric)
         spec = ",.0f" if metric == SECONDS else formats[name, metric]
         assert cell == ("–" if value is None else format(value, spec)), (name, system, metric)
-    found = {(name, key, metric) for name, system, metric in shown for key in (system, system.partition(":")[0])}
+    found = {
+        (name, key, metric)
+        for name, system, metric in shown
+        for key in (system, system.partition(":")[0])
+    }
     assert FIGURES.keys() <= found

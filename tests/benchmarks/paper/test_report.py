@@ -46,7 +46,11 @@ def test_what_was_not_measured_has_a_dash(quick: tuple[Path, str], tmp_path: Pat
     assert report.draw(document, tmp_path) == []
 
 
-def test_a_report_without_its_plotting_library_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
+def test_a_report_without_its_plotting_library_is_refused_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        report, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name)
+    )
     with pytest.raises(RembrandtError, match=r"rembrandt\[report\]"):
         report.check_plotting()

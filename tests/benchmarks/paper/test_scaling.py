@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from benchmarks.paper.scaling import main, measure
 from benchmarks.paper.scaling_data import Prepared
-from benchmarks.paper.scaling_jobs import UNSCALED, Job, Results, choosing, plan, read_lines, scalings
+from benchmarks.paper.scaling_jobs import (
+    UNSCALED,
+    Job,
+    Results,
+    choosing,
+    plan,
+    read_lines,
+    scalings,
+)
 from benchmarks.paper.scaling_report import curve, sections
 from scipy import sparse
 
@@ -76,17 +84,27 @@ def test_a_second_run_fits_nothing(finished: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scaling, "measure", None)
     assert main(["--output", str(finished), "--rank", "5"]) == 0
     assert (finished / "scaling.jsonl").read_bytes() == before
-    assert main(["--output", str(finished), "--rank", "6"]) == 1  # results of other settings are not mixed
+    assert (
+        main(["--output", str(finished), "--rank", "6"]) == 1
+    )  # results of other settings are not mixed
 
 
 def test_the_report_shows_every_part(finished: Path) -> None:
     said = "\n".join(sections(read_lines(finished / "scaling.jsonl")))
     titles = [line for line in said.splitlines() if line.startswith("### ")]
-    assert len(titles) == 5 and "| nvd-versions | RE |" in said and "| bibtex |" in said and "97 %" in said
+    assert (
+        len(titles) == 5
+        and "| nvd-versions | RE |" in said
+        and "| bibtex |" in said
+        and "97 %" in said
+    )
 
 
 def test_the_figure_over_difficulty_has_every_fit(finished: Path) -> None:
-    points = {(point["system"], round(point["at"])) for point in curve(read_lines(finished / "scaling.jsonl"))}
+    points = {
+        (point["system"], round(point["at"]))
+        for point in curve(read_lines(finished / "scaling.jsonl"))
+    }
     shown = {("RE, β = 0", 100), ("RE, chosen β", 100), ("RE, β = 0", 3), ("RE, chosen β", 3)}
     assert points == shown | {("CS, β = 0", 3), ("CS, chosen β", 3)}
 
@@ -94,11 +112,20 @@ def test_the_figure_over_difficulty_has_every_fit(finished: Path) -> None:
 def test_other_numbers_of_steps_are_shown_apart(finished: Path) -> None:
     lines = read_lines(finished / "scaling.jsonl")
     job = Job("final", "mesh", "RE", decoder="logistic", seed=7, max_iter=4)
-    said = "\n".join(sections([*lines, {**asdict(job), "key": job.key, "machine": "m", "device": "cpu", **MEASURED}]))
-    assert said.count("| mesh | RE | 0 / 0 | 300 | 4 |") == 1 and "| mesh | RE | 0 / 0 | 300 | 10 |" in said
+    said = "\n".join(
+        sections(
+            [*lines, {**asdict(job), "key": job.key, "machine": "m", "device": "cpu", **MEASURED}]
+        )
+    )
+    assert (
+        said.count("| mesh | RE | 0 / 0 | 300 | 4 |") == 1
+        and "| mesh | RE | 0 / 0 | 300 | 10 |" in said
+    )
 
 
-def test_only_some_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_only_some_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     monkeypatch.setattr(scaling, "Store", Store)
     monkeypatch.setattr(scaling, "measure", lambda *_: MEASURED)
     assert main(["--output", str(tmp_path), "--sets", "mesh", "--stages", "choose"]) == 0
@@ -107,14 +134,20 @@ def test_only_some_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert "no data set 'mush'" in capsys.readouterr().err
 
 
-def test_no_time_means_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_no_time_means_no_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     monkeypatch.setattr(scaling, "Store", Store)
     monkeypatch.setattr(scaling, "measure", None)
     assert main(["--output", str(tmp_path), "--minutes", "0"]) == 0
-    assert "0 results" in capsys.readouterr().out and len(read_lines(tmp_path / "scaling.jsonl")) == 1
+    assert (
+        "0 results" in capsys.readouterr().out and len(read_lines(tmp_path / "scaling.jsonl")) == 1
+    )
 
 
-def test_a_failure_is_reported_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(job: Job, *_: Any) -> dict[str, Any]:
         if job.method == "CS":
             raise ValueError("no memory")
@@ -136,12 +169,18 @@ def test_held_out_rows_choose_and_test_rows_do_not(tmp_path: Path) -> None:
         results.add(job, {"seconds": 1.0, "held": {"p@1": held}, "test": {"p@1": test}})
     assert results.best(choosing("mesh", "RE")) == (0.25, 0.0)
     assert results.best(choosing("mesh", "CS")) is None
-    finals = {job.scaling for job in plan(results) if job.stage == "final" and job.method == "RE" and job.set == "mesh"}
+    finals = {
+        job.scaling
+        for job in plan(results)
+        if job.stage == "final" and job.method == "RE" and job.set == "mesh"
+    }
     assert finals == {UNSCALED, (0.25, 0.0)}
 
 
 def test_rows_with_one_label_are_not_scaled() -> None:
-    assert {row for _, row in scalings("mesh")} == {0.0} and {row for _, row in scalings("bibtex")} == {0.0, 0.5}
+    assert {row for _, row in scalings("mesh")} == {0.0} and {
+        row for _, row in scalings("bibtex")
+    } == {0.0, 0.5}
 
 
 def test_a_cut_line_is_dropped_and_other_damage_is_refused(tmp_path: Path) -> None:
@@ -169,7 +208,9 @@ def test_prepared_data_is_read_as_it_was_saved(tmp_path: Path) -> None:
     assert sorted([*rows, *held]) == list(range(240)) and len(held) == 60
 
 
-@pytest.mark.parametrize(("stage", "parts"), [("final", {"test"}), ("stopping", {"test", "held", "stopping"})])
+@pytest.mark.parametrize(
+    ("stage", "parts"), [("final", {"test"}), ("stopping", {"test", "held", "stopping"})]
+)
 def test_a_fit_is_measured_on_the_rows_of_its_stage(stage: Any, parts: set[str]) -> None:
     found = measure(Job(stage, "mesh", "RE", k=20, decoder="logistic"), problem(), CPU)
     assert found.keys() == {"seconds", *parts} and found["test"]["n"] == 60
@@ -179,7 +220,9 @@ def test_a_fit_is_measured_on_the_rows_of_its_stage(stage: Any, parts: set[str])
 def test_stopping_rows_have_no_weight_in_the_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     embed, decode = scaling.embed_labels, scaling.fit_decoder
-    monkeypatch.setattr(scaling, "embed_labels", lambda data, *rest: seen.update(data=data) or embed(data, *rest))
+    monkeypatch.setattr(
+        scaling, "embed_labels", lambda data, *rest: seen.update(data=data) or embed(data, *rest)
+    )
     monkeypatch.setattr(scaling, "fit_decoder", lambda *a, **b: seen.update(b) or decode(*a, **b))
     data = problem()
     rows, _ = data.held_out()

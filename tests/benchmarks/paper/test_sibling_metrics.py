@@ -1,4 +1,6 @@
-"""Nearest neighbours that are siblings: by hand, against a direct computation, and on planted hierarchies."""
+"""Nearest neighbours that are siblings: by hand, against a direct computation, and on planted
+hierarchies.
+"""
 
 import math
 
@@ -23,7 +25,9 @@ TWO_PAIRS = sparse.csr_array([[1, 0], [1, 0], [0, 1], [0, 1]])
 
 @st.composite
 def problems(draw, max_labels=12):
-    """Small whole numbers as vectors, so that ties are many and exact, some zero; any graph of parents."""
+    """Small whole numbers as vectors, so that ties are many and exact, some zero; any graph of
+    parents.
+    """
     c, k, p = draw(st.integers(0, max_labels)), draw(st.integers(1, 4)), draw(st.integers(1, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     vectors = rng.integers(-2, 3, (c, k)).astype(draw(st.sampled_from([np.float32, np.float64])))
@@ -42,7 +46,9 @@ def direct(vectors, parents):
         for j in counted:
             v = [int(x) for x in vectors[j]]
             dot = sum(a * b for a, b in zip(u, v, strict=True))
-            squared = math.copysign(dot * dot, dot) / sum(b * b for b in v)  # in the order of the cosine
+            squared = math.copysign(dot * dot, dot) / sum(
+                b * b for b in v
+            )  # in the order of the cosine
             if j != i and (best is None or squared > best[0] + 1e-9):
                 best = (squared, j)
         hits += best is not None and bool(above[i] & above[best[1]])
@@ -90,7 +96,9 @@ def test_stored_zeros_and_repeated_entries_are_no_parents():
 def test_ties_go_to_the_lower_index():
     assert_array_equal(nearest_labels(np.ones((4, 3))), [1, 0, 0, 0])
     rng = np.random.default_rng(0)
-    same = np.tile(rng.normal(size=100), (3000, 1)) * rng.uniform(0.1, 10, (3000, 1))  # one direction, many lengths
+    same = np.tile(rng.normal(size=100), (3000, 1)) * rng.uniform(
+        0.1, 10, (3000, 1)
+    )  # one direction, many lengths
     for dtype in (np.float32, np.float64):
         assert_array_equal(nearest_labels(same.astype(dtype)), [1, *[0] * 2999])
 
@@ -149,17 +157,26 @@ def test_a_planted_hierarchy_is_recovered():
     near = sibling_fraction(centres[family] + 0.1 * rng.normal(size=(600, 20)), parents)
     assert near["fraction"] == 1.0
     random = sibling_fraction(rng.normal(size=(600, 20)), parents)
-    assert abs(random["fraction"] - random["chance"]) < 0.03 and random["chance"] == pytest.approx(1 / 30, rel=0.1)
+    assert abs(random["fraction"] - random["chance"]) < 0.03 and random["chance"] == pytest.approx(
+        1 / 30, rel=0.1
+    )
     assert near["chance"] < near["most_fraternal"] < 0.1
 
 
 def test_vectors_of_any_length():
     for length in (1e-300, 1e-30, 1e30, 1e300):
-        assert sibling_fraction(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]]) * length, TWO_PAIRS)["fraction"] == 1.0
+        assert (
+            sibling_fraction(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]]) * length, TWO_PAIRS)[
+                "fraction"
+            ]
+            == 1.0
+        )
 
 
 def test_vectors_that_are_wrong():
-    with pytest.raises(DataError, match=r"shape \(3, 2\); expected one row for each of the 4 labels"):
+    with pytest.raises(
+        DataError, match=r"shape \(3, 2\); expected one row for each of the 4 labels"
+    ):
         sibling_fraction(np.ones((3, 2)), TWO_PAIRS)
     with pytest.raises(DataError, match="label 1 is not finite"):
         sibling_fraction([[1.0], [np.nan], [1], [1]], TWO_PAIRS)

@@ -36,11 +36,15 @@ def test_it_learns(system: str, small: Path) -> None:
     assert found.passes <= vowpal.MOST_PASSES and found.nodes_per_class <= vowpal.MOST_NODES
 
 
-@pytest.mark.parametrize(("best", "at_edge"), [((0.25, 40, 4), False), ((4.0, 10, 1), False), ((1.0, 1000, 1), True)])
+@pytest.mark.parametrize(
+    ("best", "at_edge"), [((0.25, 40, 4), False), ((4.0, 10, 1), False), ((1.0, 1000, 1), True)]
+)
 def test_the_grid_is_widened_until_the_best_is_inside(
     best: tuple[float, int, int], at_edge: bool, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def error(model: Path, *_: object) -> float:  # smallest at the best setting, which is outside of the grid
+    def error(
+        model: Path, *_: object
+    ) -> float:  # smallest at the best setting, which is outside of the grid
         if model.name == "model":
             return 0.5
         (rate, nodes), passes = model.parent.name.split("-"), model.name.split(".")[1]
@@ -51,7 +55,9 @@ def test_the_grid_is_widened_until_the_best_is_inside(
     monkeypatch.setattr(vowpal, "_train", lambda *_: None)
     monkeypatch.setattr(vowpal, "_error", error)
     data = aloi.read(Request(small), aloi.QUICK)
-    found = vowpal.measure("LOMtree", data.train, data.test, vowpal.Grid((1.0, 2.0), (5, 10), nodes_per_class=(1, 2)))
+    found = vowpal.measure(
+        "LOMtree", data.train, data.test, vowpal.Grid((1.0, 2.0), (5, 10), nodes_per_class=(1, 2))
+    )
     assert found.at_edge == at_edge
     expected = (best[0], min(best[1], vowpal.MOST_PASSES), best[2])
     chosen = (found.rate, found.passes, found.nodes_per_class)
@@ -70,8 +76,12 @@ def test_a_limit_of_time_skips_it(small: Path, monkeypatch: pytest.MonkeyPatch) 
         step.run(silent)
 
 
-def test_a_limit_of_time_keeps_the_best_setting_so_far(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float) -> None:
+def test_a_limit_of_time_keeps_the_best_setting_so_far(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(
+        data: Path, model: Path, options: list[str], rate: float, passes: int, deadline: float
+    ) -> None:
         for number in range(1, 4):  # three passes are saved, then the time is over
             model.with_name(f"{model.name}.{number}").touch()
         if data.name == "fit":
@@ -81,13 +91,19 @@ def test_a_limit_of_time_keeps_the_best_setting_so_far(small: Path, monkeypatch:
     monkeypatch.setattr(vowpal, "_train", train)
     monkeypatch.setattr(vowpal, "_error", lambda model, *_: 1 / int(model.suffix[1:] or 1))
     data = aloi.read(Request(small), aloi.QUICK)
-    found = vowpal.measure("OAA", data.train, data.test, vowpal.Grid((0.5,), (1, 2, 3, 4)), limit=60)
+    found = vowpal.measure(
+        "OAA", data.train, data.test, vowpal.Grid((0.5,), (1, 2, 3, 4)), limit=60
+    )
     assert found.passes == 3 and found.at_edge
 
 
 def test_an_edge_that_gains_nothing_is_not_widened() -> None:
     grid = vowpal.Grid((1.0, 2.0), (5, 10))
-    tried = [vowpal.Setting(0.200, 1.0, 5, 1), vowpal.Setting(0.199, 1.0, 10, 1), vowpal.Setting(0.198, 2.0, 10, 1)]
+    tried = [
+        vowpal.Setting(0.200, 1.0, 5, 1),
+        vowpal.Setting(0.199, 1.0, 10, 1),
+        vowpal.Setting(0.198, 2.0, 10, 1),
+    ]
     assert grid.beyond(tried, 1000) is None  # the standard error is 0.013
     wider = grid.beyond(tried, 10**7)
     assert wider is not None and wider.passes == (10, 20) and wider.rates == (2.0, 4.0)

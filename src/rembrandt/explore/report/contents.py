@@ -1,4 +1,6 @@
-"""The contents of a report as JSON values: every number is computed here, the page only shows them."""
+"""The contents of a report as JSON values: every number is computed here, the page only shows
+them.
+"""
 
 import time
 from dataclasses import asdict, replace
@@ -91,7 +93,9 @@ def gather(
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),
         "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
-        "labels": _best_and_worst(quality | {"count": np.asarray(model.label_counts)}, names, model.labels),
+        "labels": _best_and_worst(
+            quality | {"count": np.asarray(model.label_counts)}, names, model.labels
+        ),
         "confusions": _confusions(known, labels[:, :1] if model.multiclass else labels, names),
         "explained": _explained(classifier, known, names, seed),
         "settings": used_settings(model),
@@ -102,9 +106,13 @@ def gather(
     }
 
 
-def _metrics(classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report) -> list[dict[str, Any]]:
+def _metrics(
+    classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report
+) -> list[dict[str, Any]]:
     known, counts, n_train = measured.data, classifier.label_counts_, classifier.n_train_
-    terms = row_terms(known.Y, measured.labels, counts, n_train, ks=KS, missing_labels=known.dropped_labels)
+    terms = row_terms(
+        known.Y, measured.labels, counts, n_train, ks=KS, missing_labels=known.dropped_labels
+    )
     intervals = bootstrap(terms, level=LEVEL, seed=seed, report=report)
     return [
         {"name": name, "value": value, "low": low, "high": high, "popular": measured.popular[name]}
@@ -128,7 +136,9 @@ def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
 
 
-def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str], labels: LabelIndex) -> dict[str, Any]:
+def _best_and_worst(
+    columns: dict[str, NDArray[Any]], names: list[str], labels: LabelIndex
+) -> dict[str, Any]:
     """Return the labels with the highest and the lowest F1 among those with enough test examples.
 
     No label is in both lists. Of labels with the same F1, the more frequent come first.
@@ -140,8 +150,14 @@ def _best_and_worst(columns: dict[str, NDArray[Any]], names: list[str], labels: 
 
     def rows(sign: int) -> list[dict[str, Any]]:
         order = frequent[np.lexsort((-true[frequent], sign * f1[frequent]))][:n]
-        texts = [{"name": names[i], "description": _cut(labels.detailed(i)["description"], QUOTE)} for i in order]
-        return [text | {name: v[i].item() for name, v in columns.items()} for text, i in zip(texts, order, strict=True)]
+        texts = [
+            {"name": names[i], "description": _cut(labels.detailed(i)["description"], QUOTE)}
+            for i in order
+        ]
+        return [
+            text | {name: v[i].item() for name, v in columns.items()}
+            for text, i in zip(texts, order, strict=True)
+        ]
 
     return {"min_count": min_count, "best": rows(-1), "worst": rows(1)}
 
@@ -150,14 +166,20 @@ def _confusions(data: Dataset, labels: NDArray[np.int64], names: list[str]) -> l
     found = [asdict(each) for each in confusions(data.Y, labels, N_PAIRS, 2)]
     for each in found:
         each["true"], each["predicted"] = names[each["true"]], names[each["predicted"]]
-        each["examples"] = [] if data.texts is None else [_cut(data.texts[row], QUOTE) for row in each["examples"]]
+        each["examples"] = (
+            [] if data.texts is None else [_cut(data.texts[row], QUOTE) for row in each["examples"]]
+        )
     return found
 
 
-def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int) -> list[dict[str, Any]]:
+def _explained(
+    classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int
+) -> list[dict[str, Any]]:
     """Explain the predictions of some random test examples."""
     lengths = np.array([len(text) for text in data.texts or [""] * data.n_examples])
-    candidates = np.flatnonzero(lengths >= np.median(lengths))  # the longer half: short texts have few words to show
+    candidates = np.flatnonzero(
+        lengths >= np.median(lengths)
+    )  # the longer half: short texts have few words to show
     part = data.rows(np.sort(np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]))
     part = replace(part, texts=part.texts and [text[:TEXT] for text in part.texts])
     rows = classifier.dataset_rows(part)
@@ -176,18 +198,28 @@ def _explained(classifier: RembrandtClassifier, data: Dataset, names: list[str],
                 "base": each.base,
                 "comparison": each.comparison,
                 "words": [[word, round(value, 5)] for word, value in each.top(12)],
-                "segments": [[start, stop, round(value, 5)] for start, stop, value in each.segments()],
+                "segments": [
+                    [start, stop, round(value, 5)] for start, stop, value in each.segments()
+                ],
             }
             for each, probability in zip(found, probabilities[row].tolist(), strict=False)
         ]
-        documents.append({"text": text, "true": [names[i] for i in true], "predictions": predictions})
+        documents.append(
+            {"text": text, "true": [names[i] for i in true], "predictions": predictions}
+        )
     return documents
 
 
 def _map(
-    classifier: RembrandtClassifier, recall: NDArray[Any], names: list[str], seed: int, report: Report
+    classifier: RembrandtClassifier,
+    recall: NDArray[Any],
+    names: list[str],
+    seed: int,
+    report: Report,
 ) -> dict[str, Any]:
-    """Return the positions of the most frequent labels, what is known about them, and their nearest labels."""
+    """Return the positions of the most frequent labels, what is known about them, and their nearest
+    labels.
+    """
     found = label_map(classifier, N_MAPPED, seed, report)
     x, y = np.round(found.positions.T.astype(np.float64), 2).tolist()
     near = nearest_labels(unit_vectors(classifier)[found.columns], N_NEIGHBOURS, report=report)[0]

@@ -1,7 +1,8 @@
-"""The HTML page of a report: one file made of a template, a style sheet, a script and the contents as JSON.
+"""The HTML page of a report: one file made of a template, a style sheet, a script and the contents
+as JSON.
 
-The script shows the contents as text only. The page's security policy allows this one script and this one style sheet,
-by their hashes, and no request.
+The script shows the contents as text only. The page's security policy allows this one script and
+this one style sheet, by their hashes, and no request.
 """
 
 import base64
@@ -33,14 +34,19 @@ def render(contents: dict[str, Any]) -> str:
     script = f"{module.replace('export ', '')}{script}"
     parts = {
         "title": html.escape(str(contents["title"])),
-        "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:",
+        "policy": (
+            f"default-src 'none'; style-src '{_digest(style)}'; "
+            f"script-src '{_digest(script)}'; img-src data:"
+        ),
         "style": style,
         "script": script,
         "data": as_data(contents),
     }
     # One pass over the template, so that a {{name}} in the contents is not replaced.
     pieces = template.split("{{")
-    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+    return pieces[0] + "".join(
+        parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:])
+    )
 
 
 def as_data(value: Any) -> str:
