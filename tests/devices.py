@@ -6,6 +6,8 @@ last digit times the length of the sum; on a GPU the decoder's products are in b
 digits.
 """
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,3 +44,36 @@ HALVES = [
         marks=needs_gpu,
     ),
 ]
+
+
+class HostTensor(torch.Tensor):
+    """A tensor that was copied to host memory on request."""
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make tensors on the processor refuse what tensors on a GPU refuse: NumPy may read them only
+    after `Tensor.cpu`.
+    """
+    copy_to_host = torch.Tensor.cpu
+    read_by_numpy = torch.Tensor.__array__
+    to_numpy = torch.Tensor.numpy
+
+    def cpu(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return copy_to_host(self, *args, **options).as_subclass(HostTensor)
+
+    def __array__(self: torch.Tensor, *args: Any, **options: Any) -> Any:
+        _check_on_host(self)
+        return read_by_numpy(self, *args, **options)
+
+    def numpy(self: torch.Tensor, *args: Any, **options: Any) -> Any:
+        _check_on_host(self)
+        return to_numpy(self, *args, **options)
+
+    for method in (cpu, __array__, numpy):
+        monkeypatch.setattr(torch.Tensor, method.__name__, method)
+
+
+def _check_on_host(tensor: torch.Tensor) -> None:
+    if not isinstance(tensor, HostTensor):
+        raise TypeError("can't convert a tensor of a device to numpy; use Tensor.cpu() first")

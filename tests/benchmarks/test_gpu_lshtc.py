@@ -8,7 +8,7 @@ import torch
 from benchmarks.gpu_data import generate
 
 from benchmarks import gpu_lshtc
-from tests import devices  # noqa: F401  one thread for torch
+from tests.devices import as_on_a_gpu  # noqa: F401  and one thread for torch
 
 
 def test_the_data_has_the_shape_of_lshtc_and_learnable_labels():
@@ -26,6 +26,7 @@ def test_the_data_has_the_shape_of_lshtc_and_learnable_labels():
     assert (again.X != data.X).nnz == 0 and (again.Y != data.Y).nnz == 0
 
 
+@pytest.mark.usefixtures("as_on_a_gpu")
 def test_every_part_runs(tmp_path):
     output = tmp_path / "results.json"
     parts = "embed,epoch,job,inference,precision"
