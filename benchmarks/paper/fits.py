@@ -25,6 +25,7 @@ from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
 from rembrandt.estimators.base import dataset_targets
 from rembrandt.evaluation import KS
 from rembrandt.fitting import fit_model
+from rembrandt.linalg.blocks import as_numpy
 from rembrandt.metrics import evaluate, precision_at_k
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
@@ -150,7 +151,7 @@ class Fitted:
 
     def scores(self, X: Any) -> NDArray[Any]:
         """Return the scores of all labels."""
-        return self.scorer.prepare(X).scores
+        return as_numpy(self.scorer.prepare(X).scores)
 
     @property
     def nbytes(self) -> int:
