@@ -5,7 +5,8 @@ python -m benchmarks.gpu_lshtc [--device cuda] [--only
 embed,epoch,job,inference,precision,aloi,pubmed] [--scale 1]
 
 Each time comes with the counted work and its share of the measured peak of the device: copies of
-its memory, and products in bfloat16. ``--scale 0.001 --device cpu,cpu`` runs the same code without
+its memory, and products in bfloat16. An epoch also comes with the share of its own products,
+measured in the same shapes and for as long that the clock of the device settles. ``--scale 0.001 --device cpu,cpu`` runs the same code without
 a GPU.
 """
 
@@ -35,12 +36,13 @@ from rembrandt.embeddings import embed
 from rembrandt.engines.descent import LogisticProblem
 from rembrandt.engines.place import place_for
 from rembrandt.engines.torch import TorchEngine
+from rembrandt.engines.torch_descent import ALIGNED, TorchDescent
 from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
 from rembrandt.fitting import fit_model
-from rembrandt.linalg.blocks import as_numpy
+from rembrandt.linalg.blocks import as_numpy, has_triton, spans
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.model.model import Model
 from rembrandt.recipe import EmbeddingSettings, Recipe
@@ -169,55 +171,83 @@ class Bench:
         """Measure one pass of the logistic fit over all labels, on 500 linear and 3,500 random
         features.
         """
-        H, fourier = self._mapped
-        w = np.ones(H.shape[0])
-        rates = np.clip(
-            np.bincount(self.data.Y.indices, minlength=self.data.Y.shape[1]) / len(w),
-            0.5 / len(w),
-            1,
-        )
-        rows, held = np.arange(len(w) // 100, len(w)), np.arange(min(5000, len(w) // 100))
-        results = {}
         with self.place.session():
-            for name, dropout in (("all features", 0.0), ("half dropped", 0.5)):
-                settings = LogisticSettings(multiclass=False, dropout=dropout)
-                whitening, whitening_seconds, _ = self.timed(
-                    lambda: Whitening.of(self.place.statistics(H, None, fourier, w), 1e-4, H.dtype)
-                )
-                problem = LogisticProblem(whitening, H, self.data.Y, w, rates, settings, len(rows))
-                descent, placing, _ = self.timed(self.place.descent, problem)
-                rng = np.random.default_rng(0)
-                steps = len(rows) // descent.batch
-                size = whitening.size
-                times = []
-                for _ in range(2):
-                    order = np.sort(
-                        rng.permutation(rows)[: steps * descent.batch].reshape(steps, -1), axis=1
-                    )
-                    kept = [
-                        np.sort(rng.permutation(size)[: size // 2]) if dropout else None
-                        for _ in order
-                    ]
-                    _, seconds, memory = self.timed(descent.epoch, order, kept, 1.0)
-                    times.append(seconds)
-                loss, loss_seconds, _ = self.timed(descent.loss, held)
-                width = (size if not dropout else size // 2) + 1
-                flops = 4.0 * steps * descent.batch * width * self.data.Y.shape[1]
-                results[name] = {
-                    "seconds": times[1],
-                    "first_seconds": times[0],
-                    "whitening_seconds": whitening_seconds,
-                    "placing_seconds": placing,
-                    "loss_seconds": loss_seconds,
-                    "loss": loss,
-                    "gigabytes": memory,
-                    "features": size,
-                    "batch": descent.batch,
-                    "flops": flops,
-                    "share_of_flops": flops / times[1] / self.roofline["flops_per_second"],
-                }
-                del descent
-        return results
+            return {
+                "all features": self._epoch(dropout=0.0),
+                "half dropped": self._epoch(dropout=0.5),
+            }
+
+    def _epoch(self, dropout: float) -> dict[str, Any]:
+        """Measure a second epoch, after one that loads kernels, and the products of its steps
+        alone.
+        """
+        H, fourier = self._mapped
+        n, c = self.data.Y.shape
+        w = np.ones(n)
+        counts = np.bincount(self.data.Y.indices, minlength=c)
+        rates = np.clip(counts / n, 0.5 / n, 1)
+        rows = np.arange(n // 100, n)
+        held = np.arange(min(5000, n // 100))
+        settings = LogisticSettings(multiclass=False, dropout=dropout)
+        whitening, whitening_seconds, _ = self.timed(
+            lambda: Whitening.of(self.place.statistics(H, None, fourier, w), 1e-4, H.dtype)
+        )
+        problem = LogisticProblem(whitening, H, self.data.Y, w, rates, settings, len(rows))
+        descent, placing, _ = self.timed(self.place.descent, problem)
+        rng = np.random.default_rng(0)
+        steps = len(rows) // descent.batch
+        size = whitening.size
+        times = []
+        for _ in range(2):
+            shuffled = rng.permutation(rows)[: steps * descent.batch]
+            order = np.sort(shuffled.reshape(steps, -1), axis=1)
+            kept = [np.sort(rng.permutation(size)[: size // 2]) if dropout else None for _ in order]
+            _, seconds, memory = self.timed(descent.epoch, order, kept, 1.0)
+            times.append(seconds)
+        loss, loss_seconds, _ = self.timed(descent.loss, held)
+        width = (size if not dropout else size // 2) + 1
+        flops = 4.0 * steps * descent.batch * width * c
+        products = steps * self._seconds_of_products(descent, width)
+        return {
+            "seconds": times[1],
+            "first_seconds": times[0],
+            "products_seconds": products,
+            "whitening_seconds": whitening_seconds,
+            "placing_seconds": placing,
+            "loss_seconds": loss_seconds,
+            "loss": loss,
+            "gigabytes": memory,
+            "features": size,
+            "batch": descent.batch,
+            "flops": flops,
+            "share_of_flops": flops / times[1] / self.roofline["flops_per_second"],
+            "share_of_products": products / times[1],
+        }
+
+    def _seconds_of_products(self, descent: TorchDescent, width: int, steps: int = 20) -> float:
+        """Return the seconds of the two products of a step, in its shapes and without its other
+        passes.
+
+        Many steps are timed together: a device lowers its clock when it multiplies for long, which
+        the short products of the measured peak do not show.
+        """
+        if descent.compute == torch.bfloat16:
+            width += -width % ALIGNED
+        operands = []
+        for shard in descent.shards:
+            options = {"dtype": descent.compute, "device": shard.device}
+            features = torch.randn(descent.batch, width, **options)
+            weights = torch.randn(width, shard.width, **options)
+            operands.append((features, weights, shard))
+
+        def multiply() -> None:
+            for _ in range(steps):
+                for features, weights, shard in operands:
+                    for labels in spans(shard.width, shard.chunk):
+                        logits = features @ weights[:, labels]
+                        features.T @ logits
+
+        return self.timed(multiply)[1] / steps
 
     @cached_property
     def _mapped(self) -> tuple[Any, Any]:
@@ -323,7 +353,10 @@ class Bench:
         train, test = self._known("aloi")
         examples = Examples(as_rows(train.X), train.Y, np.arange(train.Y.shape[1]), multiclass=True)
         settings = EmbeddingSettings(
-            tol=1e-3, kernel_scale=1.0, n_random_features=12_000, leave_out=0.0
+            tol=1e-3,
+            kernel_scale=1.0,
+            n_random_features=self.small(12_000),
+            leave_out=0.0,
         )
         recipe = Recipe(
             n_components=50,
@@ -438,7 +471,11 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
     cuda = bench.place.first.type == "cuda"
     results: dict[str, Any] = {
         "machine": machine()
-        | {"gpu": torch.cuda.get_device_name() if cuda else None, "torch": torch.__version__},
+        | {
+            "gpu": torch.cuda.get_device_name() if cuda else None,
+            "torch": torch.__version__,
+            "triton": has_triton(),  # without it every pass over the weights is several
+        },
         "scale": options.scale,
         "tol": options.tol,
         "roofline": bench.roofline,
