@@ -55,7 +55,7 @@ def main(commit: str, sets: list[str], presets: list[str], repeats: int) -> list
             about = {
                 "machine": machine(),
                 "commit": name,
-                "working_tree": _git("describe", "--always", "--dirty"),
+                "working_tree": git("describe", "--always", "--dirty"),
             }
             RESULTS.mkdir(exist_ok=True)
             write_json(
@@ -181,17 +181,18 @@ def _child(root: Path, job: Facts) -> Facts:
 @contextmanager
 def _worktree(commit: str) -> Iterator[tuple[str, Path]]:
     """Check out ``commit`` into a temporary worktree; yield its short name and the folder."""
-    name = _git("rev-parse", "--short", f"{commit}^{{commit}}")
+    name = git("rev-parse", "--short", f"{commit}^{{commit}}")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder).resolve() / "tree"
-        _git("worktree", "add", "--quiet", "--detach", str(tree), name)
+        git("worktree", "add", "--quiet", "--detach", str(tree), name)
         try:
             yield name, tree
         finally:
-            _git("worktree", "remove", "--force", str(tree))
+            git("worktree", "remove", "--force", str(tree))
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
+    """Return what a git command prints."""
     return subprocess.run(
         ["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
