@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rembrandt.linalg import Array, Indices
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.progress import Report, silent
@@ -53,14 +53,18 @@ def _sample(A: Array, size: int, rng: np.random.Generator) -> Array:
     """
     if len(A) <= size:
         return A
-    mean = A.mean(axis=0, dtype=np.float64)
-    centred = A - mean.astype(A.dtype)
-    squared_distances = row_sums_of_squares(centred)
+    squared_distances = _squared_distances_from_mean(A)
     uniform = UNIFORM_SHARE * squared_distances.mean()
     weights = squared_distances + uniform + 1e-300
     probabilities = weights / weights.sum()
     drawn = rng.choice(len(A), size, replace=False, p=probabilities)
     return A[np.sort(drawn)]
+
+
+def _squared_distances_from_mean(A: Array) -> Floats:
+    mean = A.mean(axis=0, dtype=np.float64)
+    centred = A - mean.astype(A.dtype)
+    return row_sums_of_squares(centred)
 
 
 def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> Array:
