@@ -116,13 +116,14 @@ def squared_hinge(
     threshold: float,
     all_features: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Fit labels; return where the weights of each end, their features, their values, and the
-    biases.
+    """Fit the labels of a pool.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``,
-    or when all gradients lie within ``tolerance``. Weights below ``threshold`` are dropped.
-    Features are those of the pool. A label has weights of the features of its own examples, or of
-    all.
+    or when all gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. A label
+    has weights of the features of its own examples, or of all.
+
+    Return where the weights of each label end, their features, which are those of the pool, their
+    values, and the biases.
     """
     starts, columns, _ = pool[0]
     label_starts, label_rows = positives

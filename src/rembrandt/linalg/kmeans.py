@@ -62,6 +62,7 @@ def _sample(A: Array, size: int, rng: np.random.Generator) -> Array:
 
 
 def _squared_distances_from_mean(A: Array) -> Floats:
+    """Return the squared distance of each row from the mean of all."""
     mean = A.mean(axis=0, dtype=np.float64)
     centred = A - mean.astype(A.dtype)
     return row_sums_of_squares(centred)
@@ -92,6 +93,6 @@ def _nearest(A: Array, centres: Array) -> Indices:
     nearest = np.empty(len(A), dtype=np.int64)
     for rows in spans(len(A), ASSIGNED_BLOCK_ROWS):
         products = A[rows] @ centres.T
-        nearness = products - half_squares
+        nearness = products - half_squares  # (‖a‖² − ‖a − c‖²) / 2
         nearest[rows] = np.argmax(nearness, axis=1)
     return nearest

@@ -133,6 +133,7 @@ class CholeskyRidge(_Solver):
         return xp.astype(Z64, B.dtype)
 
     def _solved(self, B: Block) -> Block:
+        """``(G + λI)⁻¹ B`` in float64."""
         scaled_B = self.scale * B
         if isinstance(B, np.ndarray):
             scaled_Z = cho_solve(self.factor, scaled_B, check_finite=False)
@@ -205,11 +206,10 @@ class ConjugateGradientRidge(_Solver):
     remedy: ClassVar[str] = "raise max_iter, or ridge"
 
     def degrees_of_freedom(self, probes: Block) -> float:
-        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate over
-        random signs.
+        """``trace(XᵀX (XᵀX + λI)⁻¹) = d − λ trace((XᵀX + λI)⁻¹)``, by Hutchinson's estimate.
 
-        ``residual`` and ``iterations`` are about the solutions that are used, so the probes do not
-        count in them.
+        ``probes`` are random signs. ``residual`` and ``iterations`` are about the solutions that
+        are used, so the probes do not count in them.
         """
         residual = self.residual
         iterations = self.iterations

@@ -44,7 +44,7 @@ def at_most(n: int) -> Iterator[None]:
 
 @lru_cache(maxsize=4)
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    # Keyed by the process: threads do not survive a fork.
+    """Return a pool of threads for this process: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
 
 
@@ -60,7 +60,7 @@ def own_threads() -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
-    # SciPy and NumPy each bring a BLAS; both must be loaded to be found.
+    """Return the BLAS libraries; SciPy and NumPy each bring one, which must be loaded."""
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()

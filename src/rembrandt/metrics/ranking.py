@@ -27,7 +27,8 @@ def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
     float
         A fraction between 0 and 1.
     """
-    return precision(hits(truth, labels), k)
+    is_hit = hits(truth, labels)
+    return precision(is_hit, k)
 
 
 def ndcg_at_k(
@@ -51,7 +52,8 @@ def ndcg_at_k(
     """
     Y = as_truth(truth)
     is_hit = hits(Y, labels)
-    n_true = np.diff(Y.indptr) + as_missing(missing_labels, Y.shape[0])
+    missing = as_missing(missing_labels, Y.shape[0])
+    n_true = np.diff(Y.indptr) + missing
     gains = ndcg(is_hit, n_true, k)
     n_rows = max(len(gains), 1)
     return float(gains.sum() / n_rows)
@@ -68,8 +70,9 @@ def ndcg(is_hit: Hits, n_true: Indices, k: int) -> Floats:
     """Return nDCG@k of each row from its hits and its number of true labels."""
     ranks = np.arange(1, k + 1)
     discounts = 1.0 / np.log2(ranks + 1)
-    n_ranks = is_hit.shape[1]
-    gains = first(is_hit, k) @ discounts[:n_ranks]
+    counted_hits = first(is_hit, k)
+    n_ranks = counted_hits.shape[1]
+    gains = counted_hits @ discounts[:n_ranks]
     ideal_gains = np.cumsum(discounts)  # of 1, 2, … hits
     n_ideal_hits = np.clip(n_true, 1, k)  # a row without labels has no gain in any case
     return gains / ideal_gains[n_ideal_hits - 1]

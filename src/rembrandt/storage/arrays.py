@@ -494,6 +494,7 @@ def _within(flat: NDArray[Any], least: float | None, below: float | None) -> boo
 
 
 def _is_ascending(values: NDArray[Any]) -> bool:
+    """Whether no value is smaller than the one before it."""
     return bool((values[1:] >= values[:-1]).all())
 
 
@@ -510,6 +511,7 @@ def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
 
 
 def _number(value: Any, kinds: Any, least: float, below: float) -> Any:
+    """Return a value after checking that it is a number of these kinds and within bounds."""
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not is_number or not least <= value < below:
         raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")

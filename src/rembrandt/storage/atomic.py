@@ -83,6 +83,7 @@ def _remove_folders(folders: Iterable[Path]) -> None:
 
 
 def _check_replaceable(path: Path, may_replace: Callable[[Path], str | None] | None) -> None:
+    """Raise an error if ``path`` exists and must be kept."""
     if not os.path.lexists(path):
         return
     if may_replace is None:
