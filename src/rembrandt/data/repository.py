@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from rembrandt.data import numeric
-from rembrandt.data.arrays import MOST_LABELS, Numbers
+from rembrandt.data.arrays import MAX_LABELS, Numbers
 from rembrandt.data.batches import Batch, Columns, Ids
 from rembrandt.data.compressed import Chunk, in_threads, line_chunks
 from rembrandt.errors import DataError, RembrandtWarning
@@ -45,7 +45,7 @@ def repository_batches(
     header, first = _take_header(next(chunks, Chunk(b"", path, 1)))
     names, feature_names = None if label_names is None else list(label_names), None
     most_labels, most_features = (
-        (header.n_labels, header.n_features) if header else (MOST_LABELS, MOST_FEATURES)
+        (header.n_labels, header.n_features) if header else (MAX_LABELS, MOST_FEATURES)
     )
     if header:
         if names is not None and len(names) < most_labels:
@@ -102,8 +102,8 @@ def _take_header(chunk: Chunk) -> tuple[Header | None, Chunk]:
     if not match:
         return None, after
     numbers = [int(number) for number in match.groups() if len(number) <= 18]
-    if len(numbers) < 3 or numbers[1] > MOST_FEATURES or numbers[2] > MOST_LABELS:
-        most = f"{MOST_FEATURES:,} features and {MOST_LABELS:,} labels"
+    if len(numbers) < 3 or numbers[1] > MOST_FEATURES or numbers[2] > MAX_LABELS:
+        most = f"{MOST_FEATURES:,} features and {MAX_LABELS:,} labels"
         raise chunk.error(
             f"the numbers of the header are too large; at most {most} can be read. Correct the "
             "header",
