@@ -104,11 +104,11 @@ def write_store(parts: Iterable[Dataset], output: str | Path) -> Store:
     return Store(folder)
 
 
-class _Part(NamedTuple):
-    """A part of an input, prepared to be written as a shard."""
+class _Prepared(NamedTuple):
+    """A part of an input that is ready to be written as a shard."""
 
     dataset: Dataset
-    shard: ShardData  # its X is None if texts have yet to be transformed
+    contents: ShardData  # its X is None if texts have yet to be transformed
     source: tuple[int, int]  # number of the input, and of the part of it
 
 
@@ -141,8 +141,8 @@ class _Writer:
             return
         if self.manifest.shards:
             return
-        first_part = next(parts(files[0]))
-        if first_part.texts is None:
+        has_texts = next(parts(files[0])).texts is not None
+        if not has_texts:
             if text_features is not None:
                 raise DataError(
                     "it has features; settings of text features are for texts", files[0]
@@ -152,7 +152,7 @@ class _Writer:
         if not hasattr(text, "n_features_out_"):
             text = TextFeatures(**text.get_params())  # the one given is not changed
             text.fit_parts(
-                part.texts or [] for path in files for part in parts(path, "Learning the words of")
+                data.texts or [] for path in files for data in parts(path, "Learning the words of")
             )
         self.text = text
         entry = write_text_features(self.folder, text)
@@ -164,16 +164,16 @@ class _Writer:
             return
         n_done = sum(entry.source[0] == number for entry in self.manifest.shards)
         remaining = islice(enumerate(parts), n_done, None)
-        prepared = (self._prepared(part, path, (number, i)) for i, part in remaining)
-        for part, entry in in_threads(prepared, self._written, N_WRITERS):
-            tasks = (part.dataset.task, self.manifest.task)
+        prepared = (self._prepared(data, path, (number, i)) for i, data in remaining)
+        for shard, entry in in_threads(prepared, self._written, N_WRITERS):
+            tasks = (shard.dataset.task, self.manifest.task)
             self._note(
                 task="multilabel" if "multilabel" in tasks else "multiclass",
                 shards=(*self.manifest.shards, entry),
                 n_features=max(self.manifest.n_features, entry.d),
                 n_labels=entry.c,
                 has_feature_names=self.features is not None,
-                notes=self.manifest.notes + part.dataset.notes,
+                notes=self.manifest.notes + shard.dataset.notes,
             )
             self.report("Writing shards", len(self.manifest.shards), None)
         inputs = list(self.manifest.inputs)
@@ -185,7 +185,7 @@ class _Writer:
         self.manifest.write(self.folder)
         (self.folder / PROGRESS).unlink()
 
-    def _prepared(self, data: Dataset, path: Path, source: tuple[int, int]) -> _Part:
+    def _prepared(self, data: Dataset, path: Path, source: tuple[int, int]) -> _Prepared:
         """A part over the labels and named features of the store, which grow.
 
         This is called in the order of the parts.
@@ -203,14 +203,14 @@ class _Writer:
             columns = self.features.add(data.feature_names)
             X = move_columns(X, columns, len(self.features))
             new_features = self.features.names[n_features:]
-        shard = ShardData(
+        contents = ShardData(
             X=X,
             Y=Y,
             weights=data.weights,
             label_names=self.labels.names[n_labels:],
             feature_names=new_features,
         )
-        return _Part(data, shard, source)
+        return _Prepared(data, contents, source)
 
     def _check_kind(self, data: Dataset, path: Path) -> None:
         """Refuse examples whose features are not of the kind that the store has."""
@@ -222,15 +222,15 @@ class _Writer:
             named = "the file" if self.features is None else "the store"
             raise DataError(f"only the features of {named} have names; make a store for it", path)
 
-    def _written(self, part: _Part) -> Entry:
+    def _written(self, shard: _Prepared) -> Entry:
         """Write a shard; called in threads."""
-        shard = part.shard
+        contents = shard.contents
         if self.text is not None:
-            X = self.text.transform(part.dataset.texts or [])
-            shard = replace(shard, X=X)
-        input_number, part_number = part.source
+            X = self.text.transform(shard.dataset.texts or [])
+            contents = replace(contents, X=X)
+        input_number, part_number = shard.source
         name = f"shard-{input_number:04d}-{part_number:06d}.safetensors"
-        return write_shard(self.folder, name, shard, part.source)
+        return write_shard(self.folder, name, contents, shard.source)
 
     def _note(self, **changes: Any) -> None:
         """Change the manifest of the unfinished conversion."""

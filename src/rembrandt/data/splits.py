@@ -29,7 +29,7 @@ def draw_rows(
 
     Returns
     -------
-    rest, held_out : ndarray
+    remaining, held_out : ndarray
         Indices of the rows, sorted.
     """
     limit = n if most is None else most
@@ -40,19 +40,22 @@ def draw_rows(
         if len(sizes) != 1:
             return _split_groups(groups, sizes, n_held, rng)
     order = rng.permutation(n)
-    return np.sort(order[n_held:]), np.sort(order[:n_held])
+    held_out = np.sort(order[:n_held])
+    remaining = np.sort(order[n_held:])
+    return remaining, held_out
 
 
 def _split_groups(
     groups: Rows, sizes: Rows, n_held: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Hold out whole groups with at most ``n_held`` rows together, but at least one group."""
-    order = rng.permutation(len(sizes))
-    is_small = sizes[order] <= max(n_held, sizes.min())
-    order = order[is_small]
+    n_groups = len(sizes)
+    order = rng.permutation(n_groups)
+    largest = max(n_held, sizes.min())
+    order = order[sizes[order] <= largest]
     fits = np.cumsum(sizes[order]) <= n_held
     fits[0] = True
-    is_drawn = np.zeros(len(sizes), dtype=bool)
+    is_drawn = np.zeros(n_groups, dtype=bool)
     is_drawn[order[fits]] = True
     is_held = is_drawn[groups]
     return np.flatnonzero(~is_held), np.flatnonzero(is_held)
@@ -79,7 +82,8 @@ def latest_rows(times: Rows, fraction: float, most: int) -> tuple[Rows, Rows]:
         Indices of the rows, sorted.
     """
     n = len(times)
-    n_held = max(1, min(most, round(fraction * n)))
+    n_held = min(most, round(fraction * n))
+    n_held = max(1, n_held)
     boundary = np.sort(times)[n - n_held]
     is_late = times >= boundary
     if is_late.all():

@@ -122,7 +122,8 @@ class StoredRows:
             begin = int(self._starts[number])
             end = int(self._starts[number + 1])
             if max(start, begin) < min(stop, end):
-                shard_rows.append((number, slice(max(0, start - begin), stop - begin)))
+                positions = slice(max(0, start - begin), stop - begin)
+                shard_rows.append((number, positions))
         return self._stacked(shard_rows)
 
     def _scattered(self, rows: NDArray[np.int64]) -> sp.csr_array:
@@ -132,10 +133,12 @@ class StoredRows:
         cuts = np.searchsorted(ascending, self._starts)
         shard_rows: list[tuple[int, Any]] = []
         for number in range(len(self.store.shards)):
-            positions = ascending[cuts[number] : cuts[number + 1]] - self._starts[number]
-            if len(positions):
+            rows_here = ascending[cuts[number] : cuts[number + 1]]
+            if len(rows_here):
+                positions = rows_here - self._starts[number]
                 shard_rows.append((number, positions))
-        return self._stacked(shard_rows)[np.argsort(order)]
+        X = self._stacked(shard_rows)
+        return X[np.argsort(order)]
 
     def _stacked(self, shard_rows: list[tuple[int, Any]]) -> sp.csr_array:
         """Rows of several shards, given by the numbers of the shards and positions in each."""

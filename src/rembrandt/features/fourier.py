@@ -39,7 +39,9 @@ class FourierMap:
 
     def moved(self, move: Callable[[Block], Block]) -> "FourierMap":
         """Apply ``move`` to the arrays, for instance to copy them to a device."""
-        return replace(self, frequencies=move(self.frequencies), offsets=move(self.offsets))
+        frequencies = move(self.frequencies)
+        offsets = move(self.offsets)
+        return replace(self, frequencies=frequencies, offsets=offsets)
 
     def __call__(self, H: Block) -> Block:
         xp = array_namespace(H)
@@ -107,7 +109,8 @@ def _directions(
 def _student(freedom: int, k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """``n`` vectors of length ``k`` with a multivariate t distribution."""
     normal = orthogonal_normal(k, n, rng)
-    return normal / np.sqrt(rng.chisquare(freedom, n) / freedom)
+    mean_squares = rng.chisquare(freedom, n) / freedom
+    return normal / np.sqrt(mean_squares)
 
 
 def mean_square(H: Block) -> float:
@@ -130,7 +133,8 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.fl
     n_groups = -(-n // k)
     groups = []
     for _ in range(n_groups):
-        orthogonal, _ = np.linalg.qr(rng.standard_normal((k, k)))
+        normal = rng.standard_normal((k, k))
+        orthogonal, _ = np.linalg.qr(normal)
         groups.append(orthogonal)
     lengths = np.sqrt(rng.chisquare(k, n))
     return np.hstack(groups)[:, :n] * lengths

@@ -200,13 +200,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_out_")
         documents = _as_texts(texts)
-        n_terms = self.n_features_out_ - self.n_encoded_
-        counts = []
-        for chunk in self._analyzer().chunks(documents, report):
-            columns = self._columns(chunk.terms.hashes)
-            chunk_counts, _ = counting.count(columns, chunk.terms.ends, n_terms)
-            counts.append(chunk_counts)
-        X = self._weigh(counting.as_matrix(counts, n_terms))
+        X = self._weigh(self._counts(documents, report))
         return self._with_vectors(X, documents)
 
     def locate(self, texts: Iterable[str]) -> spans.TermSpans:
@@ -390,10 +384,21 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         min_documents = 1 if isinstance(self.min_df, float) else self.min_df
         return TermLearner(self._analyzer(), min_documents)
 
+    def _counts(self, documents: list[str], report: Report) -> sparse.csr_array:
+        """How often the term of each column occurs in each document."""
+        n_terms = self.n_features_out_ - self.n_encoded_
+        counts = []
+        for chunk in self._analyzer().chunks(documents, report):
+            columns = self._columns(chunk.terms.hashes)
+            chunk_counts, _ = counting.count(columns, chunk.terms.ends, n_terms)
+            counts.append(chunk_counts)
+        return counting.as_matrix(counts, n_terms)
+
     def _columns(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The column of each term, -1 for unknown ones."""
         if self.weighting == "hashed":
-            return ((hashes >> np.uint64(32)) % np.uint64(self.n_features)).astype(np.int32)
+            upper_half = hashes >> np.uint64(32)
+            return (upper_half % np.uint64(self.n_features)).astype(np.int32)
         return self._vocabulary.numbers(hashes)
 
     def _weigh(self, X: sparse.csr_array) -> sparse.csr_array:
