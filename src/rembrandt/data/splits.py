@@ -38,27 +38,27 @@ def draw_rows(
     if groups is not None:
         sizes = np.bincount(groups)
         if len(sizes) != 1:
-            return _split_groups(groups, sizes, n_held, rng)
+            is_held = _drawn_groups(sizes, n_held, rng)[groups]
+            return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = rng.permutation(n)
     held_out = np.sort(order[:n_held])
     remaining = np.sort(order[n_held:])
     return remaining, held_out
 
 
-def _split_groups(
-    groups: Rows, sizes: Rows, n_held: int, rng: np.random.Generator
-) -> tuple[Rows, Rows]:
-    """Hold out whole groups with at most ``n_held`` rows together, but at least one group."""
+def _drawn_groups(sizes: Rows, n_held: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw groups with at most ``n_held`` rows together, but at least one; returns a mask."""
     n_groups = len(sizes)
     order = rng.permutation(n_groups)
     largest = max(n_held, sizes.min())
-    order = order[sizes[order] <= largest]
-    fits = np.cumsum(sizes[order]) <= n_held
+    is_small = sizes[order] <= largest
+    order = order[is_small]
+    total = np.cumsum(sizes[order])
+    fits = total <= n_held
     fits[0] = True
     is_drawn = np.zeros(n_groups, dtype=bool)
     is_drawn[order[fits]] = True
-    is_held = is_drawn[groups]
-    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    return is_drawn
 
 
 def latest_rows(times: Rows, fraction: float, most: int) -> tuple[Rows, Rows]:

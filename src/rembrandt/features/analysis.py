@@ -32,7 +32,7 @@ class AnalyzedChunk(NamedTuple):
         Documents are counted within the chunk, and starts and stops within their document.
         """
         documents = np.searchsorted(self.terms.ends, which, side="right")
-        lengths = np.fromiter(map(len, self.texts), dtype=np.int64, count=len(self.texts))
+        lengths = terms.text_lengths(self.texts)
         text_starts = np.cumsum(lengths) - lengths
         origins = text_starts[documents]
         starts = self.terms.starts[which] - origins

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.features.terms import text_lengths
+
 _INITIAL_SLOTS = 1 << 10  # of a vocabulary; a power of two, as slots are found with a bit mask
 
 # With more possible numbers than this for each term, an array over all numbers would cost more
@@ -192,8 +194,7 @@ def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
 
 def chunks(documents: list[str], size: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of runs of documents with about ``size`` characters each."""
-    lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
-    total = np.cumsum(lengths)
+    total = np.cumsum(text_lengths(documents))
     begin = 0
     n_before = 0
     while begin < len(documents):

@@ -51,9 +51,13 @@ def join(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the texts as one array of code points, and where each text ends in it."""
     encoded = "".join(texts).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    ends = np.cumsum(lengths, dtype=np.int64)
+    ends = np.cumsum(text_lengths(texts), dtype=np.int64)
     return points, ends
+
+
+def text_lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number of characters of each text."""
+    return np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
 
 
 def words(
