@@ -71,9 +71,9 @@ def confusions(
     is_hit = hits(Y, ranked)
     is_wrong = ~is_hit & (ranked >= 0)
     wrong = _entries(ranked, is_wrong, Y.shape)
-    predicted = _entries(ranked, is_hit, Y.shape)
+    correct = _entries(ranked, is_hit, Y.shape)
     true = sparse.csr_array((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape)
-    missed = true - predicted
+    missed = true - correct
     missed.eliminate_zeros()
 
     counts = sparse.csr_array(missed.T @ wrong)
