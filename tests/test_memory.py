@@ -56,13 +56,13 @@ def test_what_is_advised_are_parameters(decoder):
 
 
 def test_a_small_problem_needs_little():
-    assert estimate(SMALL)["total"] - memory.LIBRARIES < 10 * 2**20
+    assert estimate(SMALL)["total"] - memory.LIBRARY_BYTES < 10 * 2**20
     assert check(SMALL) == estimate(SMALL)["total"]
 
 
 def test_the_total_is_the_data_and_the_largest_stage():
     parts = estimate(ABSURD)
-    assert parts["total"] == memory.LIBRARIES + parts["data"] + max(
+    assert parts["total"] == memory.LIBRARY_BYTES + parts["data"] + max(
         parts["embedding"], parts["decoder"]
     )
 

@@ -11,7 +11,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "12")
 
 __version__ = "0.1.0"
 
-# Names are imported when first used, so that `import rembrandt` stays fast.
+# The module of each name: it is imported when first used, so that `import rembrandt` stays fast.
 _HOMES = {
     "LabelEmbedder": "rembrandt.estimators",
     "RembrandtClassifier": "rembrandt.estimators",
@@ -30,7 +30,8 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rembrandt' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module = importlib.import_module(_HOMES[name])
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -1,28 +1,46 @@
-"""Exceptions and warnings. Messages say what was found, where, what was expected, and what to
-do.
+"""Exceptions and warnings.
+
+Messages say what was found, where, what was expected, and what to do.
 """
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_LONGEST = 2_000  # characters of a message, which may quote its input
+# Characters of a message, which may quote its input.
+_MAX_MESSAGE_LENGTH = 2_000
+
 # Characters that terminals act on, and those that change the direction of the text around them.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
     """Return text with control characters escaped, as in ``\\x1b``."""
-    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    return CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    quoted = ascii(match[0])
+    return quoted[1:-1]
 
 
 def bounded(message: str) -> str:
-    """Return a message as one printable line; a long one keeps its beginning and its end, which has
-    the remedy.
+    """Return a message as one printable line.
+
+    A long message keeps its beginning and its end, which has the remedy.
     """
-    if len(message) > _LONGEST:
-        message = f"{message[: _LONGEST * 2 // 3]} … {message[-_LONGEST // 3 :]}"
+    if len(message) > _MAX_MESSAGE_LENGTH:
+        beginning = message[: _MAX_MESSAGE_LENGTH * 2 // 3]
+        end = message[-_MAX_MESSAGE_LENGTH // 3 :]
+        message = f"{beginning} … {end}"
     return printable(message)
+
+
+def _names(parameter: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of one parameter or of several."""
+    if isinstance(parameter, str):
+        return (parameter,)
+    return tuple(parameter)
 
 
 class RembrandtError(Exception):
@@ -34,7 +52,7 @@ class RembrandtError(Exception):
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
         super().__init__(bounded(message))
-        self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
+        self.parameters = _names(parameter)
 
 
 class DataError(RembrandtError, ValueError):
@@ -47,8 +65,11 @@ class DataError(RembrandtError, ValueError):
         line: int | None = None,
         parameter: str | Iterable[str] = (),
     ) -> None:
-        where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
-        super().__init__(where + message, parameter)
+        if path is not None and line is not None:
+            message = f"{path}, line {line}: {message}"
+        elif path is not None:
+            message = f"{path}: {message}"
+        super().__init__(message, parameter)
 
 
 class SettingsError(RembrandtError, ValueError):
@@ -76,10 +97,11 @@ class MemoryEstimateError(RembrandtError, MemoryError):
 
 
 class RembrandtWarning(UserWarning):
-    """A result that is poor, or a setting that was changed; ``parameters`` as in
-    `RembrandtError`.
+    """A result that is poor, or a setting that was changed.
+
+    ``parameters`` are those of `RembrandtError`.
     """
 
     def __init__(self, message: str = "", parameter: str | Iterable[str] = ()) -> None:
         super().__init__(bounded(message))
-        self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
+        self.parameters = _names(parameter)

@@ -15,7 +15,21 @@ try:
 except ModuleNotFoundError:  # Windows
     resource = None  # type: ignore[assignment]
 
-LIBRARIES = 5 << 26  # bytes that the process takes before any data is read, with compiled code
+# Bytes that the process takes before any data is read, with compiled code.
+LIBRARY_BYTES = 5 << 26
+
+# Bytes that the intermediate rows of a product take at most.
+MAX_PRODUCT_BYTES = 1 << 29
+
+# Rows of a block that are converted to float64 at a time when it is factored.
+FLOAT64_ROWS = 1 << 16
+
+# Rows that are mapped at a time for the statistics of a ridge decoder.
+MAPPED_BLOCK_ROWS = 1 << 13
+
+# Files of a control group: its limit, its use, and the field of memory.stat with cached files.
+_GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
+_OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 @dataclass(frozen=True)
@@ -31,9 +45,8 @@ class Shape:
     mapped: int  # input features of the decoder
     decoder: str
     itemsize: int = 4  # bytes per number of X
-    features: int | None = (
-        None  # limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped
-    )
+    # Limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped.
+    features: int | None = None
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
     n_trees: int = 1
@@ -41,31 +54,17 @@ class Shape:
 
 
 def estimate(shape: Shape) -> dict[str, int]:
-    """Return the bytes of each part, and in total; the stages follow each other, so the largest of
-    them counts.
+    """Return the bytes of each part, and in total.
+
+    The stages follow each other, so the largest of them counts.
     """
-    item = shape.itemsize
-    data = 2 * (4 + item) * shape.nonzeros  # both matrices, by rows and by columns
-    wide = (
-        8 * shape.width * min(max(shape.d, shape.c), 1 << 16)
-    )  # a float64 block during factorization
-    between = 2 * min(item * shape.n * shape.width, 1 << 29)  # intermediate rows of a product
-    embedding = item * shape.width * (5 * shape.d + 2 * shape.c) + wide + between
-    weights, gram = item * shape.mapped * shape.c, 3 * 8 * shape.mapped**2
-    mapped_rows = item * shape.n * shape.mapped if shape.features is None else shape.features
-    block = (
-        24 * min(shape.n, 1 << 13) * shape.mapped
-    )  # mapped rows at a time, with copies in double precision
-    solving = {
-        "transpose": weights,
-        "ridge": 3 * weights + gram + block,
-        "candidates": 4 * weights,
-        "logistic": shape.copies * weights + mapped_rows + gram,
-    }
-    decoder = item * shape.n * shape.k + solving[shape.decoder]
-    held = 8 * shape.n_trees * shape.together  # weights of the trees, which are fitted first
-    trees = held + 8 * shape.together  # those of the last tree also as they were found
-    total = LIBRARIES + data + shape.lists + max(trees, held + max(embedding, decoder))
+    data = 2 * (4 + shape.itemsize) * shape.nonzeros  # both matrices, by rows and by columns
+    embedding = _embedding_bytes(shape)
+    decoder = _decoder_bytes(shape)
+    held_trees = 8 * shape.n_trees * shape.together  # their weights; trees are fitted first
+    trees = held_trees + 8 * shape.together  # those of the last tree also as they are fitted
+    largest_stage = max(trees, held_trees + embedding, held_trees + decoder)
+    total = LIBRARY_BYTES + data + shape.lists + largest_stage
     return {
         "data": data,
         "embedding": embedding,
@@ -75,65 +74,111 @@ def estimate(shape: Shape) -> dict[str, int]:
     }
 
 
-def available(root: Path = Path("/")) -> int:
-    """Return the bytes that this process may still allocate: free memory within the limits on it
-    and its control group.
+def _embedding_bytes(shape: Shape) -> int:
+    """Bytes of the blocks of the eigensolver and of the ridge regression in it."""
+    blocks = shape.itemsize * shape.width * (5 * shape.d + 2 * shape.c)
+    float64_rows = min(max(shape.d, shape.c), FLOAT64_ROWS)
+    float64_block = 8 * shape.width * float64_rows  # during factorization
+    product_rows = shape.itemsize * shape.n * shape.width
+    intermediate_rows = 2 * min(product_rows, MAX_PRODUCT_BYTES)
+    return blocks + float64_block + intermediate_rows
 
-    Where the system reports only the physical memory that is returned, and where it reports nothing
-    no limit.
+
+def _decoder_bytes(shape: Shape) -> int:
+    """Bytes of the projected rows and of the fit of a decoder."""
+    projected_rows = shape.itemsize * shape.n * shape.k
+    weights = shape.itemsize * shape.mapped * shape.c
+    gram = 3 * 8 * shape.mapped**2
+    block_rows = min(shape.n, MAPPED_BLOCK_ROWS)
+    block = 24 * block_rows * shape.mapped  # with copies in double precision
+    mapped_rows = shape.features
+    if mapped_rows is None:
+        mapped_rows = shape.itemsize * shape.n * shape.mapped
+    solving = {
+        "transpose": weights,
+        "ridge": 3 * weights + gram + block,
+        "candidates": 4 * weights,
+        "logistic": shape.copies * weights + mapped_rows + gram,
+    }
+    return projected_rows + solving[shape.decoder]
+
+
+def available(root: Path = Path("/")) -> int:
+    """Return the bytes that this process may still allocate.
+
+    This is the free memory within the limits on the process and its control group. Where the system
+    reports only the physical memory, that is returned, and where it reports nothing, no limit.
     """
+    limits = [_free_memory(root), *_group_limits(root), *_process_limits(root)]
+    return max(0, min(limits))
+
+
+def _free_memory(root: Path) -> int:
+    """Bytes that are free in the whole system."""
     meminfo = root / "proc/meminfo"
     if meminfo.exists():
-        fields = dict(
-            line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line
-        )
-        free = int(fields["MemAvailable"].split()[0]) * 1024
-    elif hasattr(os, "sysconf"):  # macOS
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    else:  # Windows
-        free = sys.maxsize
-    return max(0, min([free, *_group_limits(root), *_process_limits(root)]))
+        lines = meminfo.read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        kibibytes = fields["MemAvailable"].split()[0]
+        return int(kibibytes) * 1024
+    if hasattr(os, "sysconf"):  # macOS
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return sys.maxsize  # Windows
 
 
 def _group_limits(root: Path) -> Iterator[int]:
-    """Bytes left in the control group of this process and in each group above it, in both versions
-    of the interface.
+    """Bytes left in the control group of this process and in each group above it.
+
+    Both versions of the interface are read. In the old one a line names the kinds of limits that
+    its group has.
     """
-    files = {
-        "": ("memory.max", "memory.current", "inactive_file"),
-        "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    }
     lines = _text(root / "proc/self/cgroup").splitlines() or ["0::/"]
-    for _, kinds, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
-        if kinds and "memory" not in kinds.split(","):
+    for line in lines:
+        if line.count(":") < 2:
             continue
-        maximum, used, cached = files["memory" if kinds else ""]
-        top = root / "sys/fs/cgroup" / ("memory" if kinds else "")
+        _, kinds, path = line.split(":", 2)
+        if not kinds:
+            top = root / "sys/fs/cgroup"
+            files = _GROUP_FILES
+        elif "memory" in kinds.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            files = _OLD_GROUP_FILES
+        else:
+            continue
         group = top / path.strip("/")
-        for folder in [group, *(parent for parent in group.parents if parent.is_relative_to(top))]:
-            limit, now = _text(folder / maximum), _text(folder / used)
-            if limit.isdigit() and now.isdigit():
-                fields = dict(
-                    line.split(None, 1) for line in _text(folder / "memory.stat").splitlines()
-                )
-                yield (
-                    int(limit) - int(now) + int(fields.get(cached, 0))
-                )  # cached files are given up when needed
+        for folder in (group, *group.parents):
+            if folder == group or folder.is_relative_to(top):
+                yield from _group_limit(folder, *files)
+
+
+def _group_limit(folder: Path, limit_file: str, usage_file: str, cached: str) -> Iterator[int]:
+    """Bytes left in a control group, if it has a limit."""
+    limit = _text(folder / limit_file)
+    usage = _text(folder / usage_file)
+    if not (limit.isdigit() and usage.isdigit()):
+        return
+    statistics = _text(folder / "memory.stat").splitlines()
+    fields = dict(line.split(None, 1) for line in statistics)
+    cached_bytes = int(fields.get(cached, 0))  # cached files are given up when needed
+    yield int(limit) - int(usage) + cached_bytes
 
 
 def _process_limits(root: Path) -> Iterator[int]:
     """Bytes left below the limit on the address space of this process."""
     if resource is None:
         return
-    limit, pages = (
-        resource.getrlimit(resource.RLIMIT_AS)[0],
-        _text(root / "proc/self/statm").split(),
-    )
-    if limit != resource.RLIM_INFINITY:
-        yield limit - (int(pages[0]) * resource.getpagesize() if pages else 0)
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return
+    pages = _text(root / "proc/self/statm").split()
+    used = 0
+    if pages:
+        used = int(pages[0]) * resource.getpagesize()
+    yield limit - used
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file, or nothing if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:  # not on this system
@@ -141,10 +186,13 @@ def _text(path: Path) -> str:
 
 
 def give_back() -> None:
-    """Return freed memory to the system. The C library of Linux keeps it for later, and models are
-    large.
+    """Return freed memory to the system.
+
+    The C library of Linux keeps it for later, and models are large.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         gc.collect()
         trim(0)
@@ -152,21 +200,35 @@ def give_back() -> None:
 
 def ran_out(error: MemoryError) -> str:
     """Describe a failed allocation, whose size NumPy names."""
+    reason = error or "an allocation failed"
     return (
-        f"memory ran out ({error or 'an allocation failed'}; {_gib(available())} is free); close "
-        "other programs, give "
-        "less data at a time, or convert large data to a store with rembrandt data convert"
+        f"memory ran out ({reason}; {_gib(available())} is free); close other programs, give less "
+        "data at a time, or convert large data to a store with rembrandt data convert"
     )
 
 
 def check(shape: Shape, free: int | None = None, where: str = "") -> int:
-    """Return the estimate in bytes; raise an error that names what lowers it if it is more than
-    ``free``.
+    """Return the estimate in bytes.
+
+    If it is more than ``free``, an error is raised that names what lowers it.
     """
-    parts = estimate(shape)
-    free = available() if free is None else free
-    if parts["total"] <= free:
-        return parts["total"]
+    sizes = estimate(shape)
+    total = sizes.pop("total")
+    if free is None:
+        free = available()
+    if total <= free:
+        return total
+    summands = ", ".join(f"{_gib(size)} {name}" for name, size in sizes.items() if size)
+    remedies = _remedies(shape)
+    raise MemoryEstimateError(
+        f"this fit needs about {_gib(total)} ({summands}) and {_gib(free)} is free{where}; "
+        f"to reduce it use {', '.join(remedies.values())}",
+        remedies,
+    )
+
+
+def _remedies(shape: Shape) -> dict[str, str]:
+    """What lowers the estimate, by the parameter that is to be changed."""
     remedies = {}
     if shape.k:
         remedies["n_components"] = f"a smaller n_components (now {shape.k})"
@@ -177,15 +239,7 @@ def check(shape: Shape, free: int | None = None, where: str = "") -> int:
         remedies["kernel"] = "kernel=None"
     if shape.together:
         remedies["scorers"] = "scorers=('embedding',)"
-    sizes = ", ".join(
-        f"{_gib(size)} {part}" for part, size in parts.items() if size and part != "total"
-    )
-    raise MemoryEstimateError(
-        f"this fit needs about {_gib(parts['total'])} ({sizes}) and {_gib(free)} is free{where}; "
-        "to reduce it use "
-        f"{', '.join(remedies.values())}",
-        remedies,
-    )
+    return remedies
 
 
 def _gib(size: int) -> str:

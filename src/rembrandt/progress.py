@@ -25,52 +25,61 @@ def silent(stage: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def bars(enabled: bool = True) -> Iterator[Report]:
-    """Draw a bar for each stage on standard error; if that is not a terminal, print a line when a
-    stage starts.
+    """Draw a bar for each stage on standard error.
+
+    If that is not a terminal, print a line when a stage starts. If bars are not enabled, log the
+    stages.
     """
-    if not enabled:
-        yield (
-            _on_start(lambda stage: logger.info("%s", stage))
-            if logger.isEnabledFor(logging.INFO)
-            else silent
-        )
-    elif sys.stderr.isatty():
+    if enabled and sys.stderr.isatty():
         with _drawn() as report:
             yield report
+    elif enabled:
+        yield _on_start(_print_stage)
+    elif logger.isEnabledFor(logging.INFO):
+        yield _on_start(_log_stage)
     else:
-        yield _on_start(lambda stage: print(f"{printable(stage)} ...", file=sys.stderr, flush=True))
+        yield silent
 
 
-def _on_start(say: Callable[[str], None]) -> Report:
-    """Say the name of each stage when it starts."""
+def _print_stage(stage: str) -> None:
+    print(f"{printable(stage)} ...", file=sys.stderr, flush=True)
+
+
+def _log_stage(stage: str) -> None:
+    logger.info("%s", stage)
+
+
+def _on_start(announce: Callable[[str], None]) -> Report:
+    """Announce each stage when it starts."""
     started: set[str] = set()
 
     def report(stage: str, done: int, total: int | None) -> None:
         if stage not in started:
             started.add(stage)
-            say(stage)
+            announce(stage)
 
     return report
 
 
 @contextmanager
 def _drawn() -> Iterator[Report]:
+    """Draw bars on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    # No markup: stages contain file names, which may contain square brackets.
-    columns = (
+    progress = Progress(
+        # No markup: stages contain file names, which may contain square brackets.
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        # Otherwise rich would send what is printed to standard output to standard error.
+        redirect_stdout=False,
     )
     tasks: dict[str, Any] = {}
-    # Without redirection, because rich would send what is printed to standard output to standard
-    # error.
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
-    ) as display:
+    with progress as display:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:

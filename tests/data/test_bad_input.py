@@ -277,9 +277,9 @@ def test_streams_of_xz_and_a_dictionary_of_4_gigabytes(tmp_path):
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_line_without_an_end(tmp_path, monkeypatch, ending):
-    monkeypatch.setattr(compressed, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 10_000)
     path = writing.write(tmp_path, "a.svm" + ending, b"0 1:1\n1 " + b"2:1 " * 5_000)
-    for chunk in (100, compressed.CHUNK):
+    for chunk in (100, compressed.CHUNK_BYTES):
         with pytest.raises(
             DataError, match=r"line 2: this line is longer than 10,000 bytes; expected"
         ):

@@ -11,7 +11,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.explore.report import gather, render
-from rembrandt.explore.report.contents import N_MAPPED, N_NEIGHBOURS, NAME, _cut
+from rembrandt.explore.report.contents import MAX_NAME_BYTES, N_MAPPED, N_NEIGHBOURS, _cut
 from rembrandt.explore.report.page import as_data
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -123,7 +123,9 @@ def test_the_page_of_many_labels_with_long_names_is_small(contents):
     n = N_MAPPED
     numbers = {"counts": [10**6] * n, "x": [-123.45] * n, "y": [-123.45] * n, "recall": [0.99] * n}
     near = {"neighbours": [[n - 1] * N_NEIGHBOURS] * n, "n_labels": 10**6}
-    page = render(contents | {"map": {"names": [_cut("ü" * 1000, NAME)] * n} | numbers | near})
+    page = render(
+        contents | {"map": {"names": [_cut("ü" * 1000, MAX_NAME_BYTES)] * n} | numbers | near}
+    )
     assert 2_000_000 < len(page.encode()) < 5_000_000
 
 

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from rembrandt.errors import DataError
-from rembrandt.features import counting, terms, text
+from rembrandt.features import analysis, counting, terms
 from rembrandt.features.text import TextFeatures
 
 TEXTS = [
@@ -105,7 +105,7 @@ def test_chunks_do_not_change_anything(monkeypatch, options):
     whole = TextFeatures(**options)
     expected = whole.fit_transform(texts)
     for chunk in (1, 7, 100):
-        monkeypatch.setattr(text, "_CHUNK", chunk)
+        monkeypatch.setattr(analysis, "CHUNK_CHARACTERS", chunk)
         features = TextFeatures(**options)
         assert_same_rows(features.fit_transform(texts), expected)
         assert_array_equal(features.get_feature_names_out(), whole.get_feature_names_out())

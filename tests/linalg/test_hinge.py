@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from rembrandt.linalg.hinge import IN_CACHE, compact_pool, squared_hinge
+from rembrandt.linalg.hinge import CACHED_ROWS, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import normalize_rows
 
 
@@ -41,7 +41,7 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
 
 
 @pytest.mark.parametrize("all_features", [False, True])
-@pytest.mark.parametrize(("n", "cost"), [(80, 0.3), (400, 3.0), (IN_CACHE + 900, 1.0)])
+@pytest.mark.parametrize(("n", "cost"), [(80, 0.3), (400, 3.0), (CACHED_ROWS + 900, 1.0)])
 def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, cost, all_features):
     X, positives = examples(n, 40, seed=n)
     pool = np.arange(n) if n < 400 else np.union1d(np.arange(0, n, 2), np.concatenate(positives))

@@ -26,14 +26,14 @@ from .strategies import DTYPES, assert_product, csr_matrices
 @given(csr_matrices(), st.integers(0, 5), st.sampled_from(DTYPES), st.integers(1, 9))
 def test_product_is_scipys_however_the_nonzeros_are_cut(A, width, dtype, piece):
     Z = np.random.default_rng(0).standard_normal((A.shape[1], width)).astype(dtype)
-    with mock.patch.object(module, "PIECE", piece):
+    with mock.patch.object(module, "PIECE_NONZEROS", piece):
         assert_product(csr_matmul(A, Z), A, Z)
 
 
 def head_word(dtype=np.float32):
     """One row far longer than a piece between short and empty ones."""
     rng = np.random.default_rng(1)
-    d = 3 * module.PIECE + 17
+    d = 3 * module.PIECE_NONZEROS + 17
     long = sparse.csr_array(rng.standard_normal((1, d)).astype(dtype))
     short = sparse.random_array((40, d), density=1e-3, rng=rng, dtype=dtype).tocsr()
     return sparse.vstack([short, sparse.csr_array((2, d), dtype=dtype), long, short], format="csr")
@@ -46,11 +46,11 @@ def test_a_row_longer_than_a_piece(dtype):
     assert_product(csr_matmul(A, Z), A, Z)
 
 
-@pytest.mark.parametrize("piece", [1, 5, module.PIECE])
+@pytest.mark.parametrize("piece", [1, 5, module.PIECE_NONZEROS])
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, piece):
     A = as_csr(head_word())[:, :5000] if piece < 100 else as_csr(head_word())
     Z = np.random.default_rng(3).standard_normal((A.shape[1], 4), dtype=np.float32)
-    monkeypatch.setattr(module, "PIECE", piece)
+    monkeypatch.setattr(module, "PIECE_NONZEROS", piece)
     results = []
     for threads in ("1", "4", "3"):
         monkeypatch.setenv("REMBRANDT_NUM_THREADS", threads)

@@ -27,7 +27,10 @@ from .strategies import DTYPES, assert_product, csr_matrices
 )
 def test_product_is_scipys(A, width, dtype, rows, slab):
     U = np.random.default_rng(0).standard_normal((A.shape[0], width)).astype(dtype)
-    with mock.patch.object(module, "ROWS", rows), mock.patch.object(module, "SLAB", slab):
+    with (
+        mock.patch.object(module, "BLOCK_ROWS", rows),
+        mock.patch.object(module, "SLAB_COLUMNS", slab),
+    ):
         assert_product(Transposed.of(A) @ U, A.T.tocsr(), U)
 
 

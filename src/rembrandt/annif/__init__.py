@@ -8,9 +8,12 @@ def register() -> None:
     """Add the backend ``rembrandt`` to Annif in this process; Annif has no plug-in interface."""
     import annif.backend
 
-    annif.backend._backend_fns["rembrandt"] = lambda: (
-        import_module("rembrandt.annif.backend").RembrandtBackend
-    )
+    annif.backend._backend_fns["rembrandt"] = _backend_class
+
+
+def _backend_class() -> Any:
+    """Return the class of the backend, which is imported when Annif asks for it."""
+    return import_module("rembrandt.annif.backend").RembrandtBackend
 
 
 def create_app(*arguments: Any, **options: Any) -> Any:

@@ -14,31 +14,33 @@ from rembrandt.storage.atomic import atomic_file
 
 Document = tuple[str, list[str]]  # the text and the URIs of its subjects
 
-_STEP = 1000  # documents between two progress reports
+_DOCUMENTS_PER_REPORT = 1000  # of progress
 
 
 def read_corpus(
     corpus: Any, vocab: Any, analyze: Callable[[str], str], report: Report
 ) -> tuple[list[Document], int]:
     """Return the documents that have subjects, and the number of those that have none."""
-    found: list[Document] = []
-    n_documents = 0
-    for n_documents, document in enumerate(corpus.documents, 1):
-        if document.subject_set:
-            found.append(
-                (analyze(document.text), [vocab[number].uri for number in document.subject_set])
-            )
-        if n_documents % _STEP == 0:
-            report("reading documents", n_documents, None)
-    report("reading documents", n_documents, n_documents)
-    return found, n_documents - len(found)
+    documents: list[Document] = []
+    n_read = 0
+    for annif_document in corpus.documents:
+        n_read += 1
+        if annif_document.subject_set:
+            text = analyze(annif_document.text)
+            uris = [vocab[number].uri for number in annif_document.subject_set]
+            documents.append((text, uris))
+        if n_read % _DOCUMENTS_PER_REPORT == 0:
+            report("reading documents", n_read, None)
+    report("reading documents", n_read, n_read)
+    n_without_subjects = n_read - len(documents)
+    return documents, n_without_subjects
 
 
 def as_dataset(documents: list[Document]) -> Dataset:
     """Return documents as a dataset whose labels are URIs."""
-    return Dataset.from_arrays(
-        texts=[text for text, _ in documents], Y=[uris for _, uris in documents]
-    )
+    texts = [text for text, _ in documents]
+    labels = [uris for _, uris in documents]
+    return Dataset.from_arrays(texts=texts, Y=labels)
 
 
 def save_documents(path: Path, documents: list[Document]) -> None:

@@ -24,31 +24,24 @@ from rembrandt.cli import (
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
+# In the order of the help.
 VERBS: dict[str, Callable[..., None]] = {
-    **{
-        "demo": demo.demo,
-        "fit": fit.fit,
-        "tune": tune.tune,
-        "update": update.update,
-        "predict": predict.predict,
-    },
-    **{
-        "evaluate": evaluate.evaluate,
-        "embed": embed.embed,
-        "explain": explore.explain,
-        "labels": labels.labels,
-    },
-    **{
-        "confusions": explore.confusions,
-        "neighbors": explore.neighbors,
-        "spectrum": explore.spectrum,
-    },
-    **{
-        "info": info.info,
-        "map": explore.map_labels,
-        "report": explore.write_report,
-        "serve": serve.serve,
-    },
+    "demo": demo.demo,
+    "fit": fit.fit,
+    "tune": tune.tune,
+    "update": update.update,
+    "predict": predict.predict,
+    "evaluate": evaluate.evaluate,
+    "embed": embed.embed,
+    "explain": explore.explain,
+    "labels": labels.labels,
+    "confusions": explore.confusions,
+    "neighbors": explore.neighbors,
+    "spectrum": explore.spectrum,
+    "info": info.info,
+    "map": explore.map_labels,
+    "report": explore.write_report,
+    "serve": serve.serve,
 }
 DATA_VERBS: dict[str, Callable[..., None]] = {
     "list": data.list_sets,

@@ -12,7 +12,7 @@ import typer
 from rembrandt.errors import printable
 from rembrandt.progress import Report, bars
 
-_UNLIMITED = 1 << 20  # columns; tables wrap on terminals only
+_UNLIMITED_WIDTH = 1 << 20  # characters; tables wrap on terminals only
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,11 @@ class Console:
         return bars(not self.quiet)
 
     def say(self, *lines: str) -> None:
-        if not self.json:
-            for line in lines:
-                typer.echo(printable(line))
+        """Print lines of text, unless the output is JSON."""
+        if self.json:
+            return
+        for line in lines:
+            typer.echo(printable(line))
 
     def table(
         self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[int] = (0,)
@@ -42,19 +44,25 @@ class Console:
         from rich.console import Console as Terminal
         from rich.table import Table
 
-        table, flush = Table(box=None, pad_edge=False, header_style="bold"), set(left)
+        left_columns = set(left)
+        table = Table(box=None, pad_edge=False, header_style="bold")
         for column, name in enumerate(header):
-            table.add_column(name, justify="left" if column in flush else "right", overflow="fold")
+            if column in left_columns:
+                table.add_column(name, justify="left", overflow="fold")
+            else:
+                table.add_column(name, justify="right", overflow="fold")
         for row in rows:
             table.add_row(*map(printable, row))
-        width = None if sys.stdout.isatty() else _UNLIMITED
-        Terminal(markup=False, highlight=False, emoji=False, width=width).print(table)
+        width = None if sys.stdout.isatty() else _UNLIMITED_WIDTH
+        terminal = Terminal(markup=False, highlight=False, emoji=False, width=width)
+        terminal.print(table)
 
     def result(self, document: Any) -> None:
         """Print a document with ``--json``: arrays become lists, and numbers that JSON cannot
         represent become null.
         """
-        if self.json:
-            from rembrandt.evaluation import finite
+        if not self.json:
+            return
+        from rembrandt.evaluation import finite
 
-            typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))
+        typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))

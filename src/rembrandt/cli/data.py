@@ -23,11 +23,14 @@ def list_sets(console: Console) -> None:
     from rembrandt.data import catalogue
 
     listings = catalogue.available()
-    rows = ([one.name, "present" if one.present else "-", one.what, one.source] for one in listings)
+    rows = []
+    for listing in listings:
+        presence = "present" if listing.present else "-"
+        rows.append([listing.name, presence, listing.what, listing.source])
     console.table(["name", "", "contents", "source"], rows, left=range(4))
-    if not all(one.present for one in listings):
+    if not all(listing.present for listing in listings):
         console.say("", f"Set {catalogue.VARIABLE} to the folder that contains the others.")
-    console.result([vars(one) for one in listings])
+    console.result([vars(listing) for listing in listings])
 
 
 def get(
@@ -75,25 +78,35 @@ def convert(
             )
     features = _text_features(texts, like)
     with console.progress() as report:
-        how = reading.arguments()
         store = converted(
-            files, output, rows=rows, text_features=features, append=append, report=report, **how
+            files,
+            output,
+            rows=rows,
+            text_features=features,
+            append=append,
+            report=report,
+            **reading.arguments(),
         )
-    size, notes, n_shards = folder_size(output), store.manifest.notes.sentences(), len(store.shards)
-    counted = (
+    size = folder_size(output)
+    notes = store.manifest.notes.sentences()
+    n_shards = len(store.shards)
+    counts = (
         f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {n_shards:,} "
         "shards"
     )
-    console.say(f"{output} contains {counted} ({decimal(size)}).", *notes)
+    console.say(f"{output} contains {counts} ({decimal(size)}).", *notes)
     console.say(f"Fit a model: {command('fit', output, '--output', 'MODEL')}")
-    counts = {
+    document = {
+        "store": str(output),
+        "bytes": size,
+        "task": store.manifest.task,
+        "notes": notes,
         "n_examples": store.n,
         "n_features": store.d,
         "n_labels": store.c,
         "n_shards": n_shards,
     }
-    facts = {"store": str(output), "bytes": size, "task": store.manifest.task, "notes": notes}
-    console.result(facts | counts)
+    console.result(document)
 
 
 def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | None":
@@ -102,12 +115,14 @@ def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | No
     from rembrandt.estimators import load
 
     if like is None:
-        return texts.features() if texts.parameters() else None
+        if not texts.parameters():
+            return None
+        return texts.features()
     if texts.parameters():
         raise typer.BadParameter(
             "cannot be combined with options of text features", param_hint="--like"
         )
-    found = Store(like).text if is_store(like) else load(like).text_
-    if found is None:
+    features = Store(like).text if is_store(like) else load(like).text_
+    if features is None:
         raise DataError("it has no text features; leave out --like", like)
-    return found
+    return features

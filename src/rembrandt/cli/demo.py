@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from rembrandt.data import Dataset
     from rembrandt.evaluation import Measured
 
-_SHOWN = 4  # articles
-_LONG = 300  # characters; shorter articles have no abstract
+_N_SHOWN = 4  # articles with their predictions
+_MIN_CHARACTERS = 300  # of a shown article; shorter ones have no abstract
+_SHOWN_CHARACTERS = 110  # of an article
+_QUERY_WORDS = 12  # of an article, in the command that is suggested next
 
 
 def demo(
@@ -46,13 +48,15 @@ def demo(
 
     with console.progress() as report:
         train, test, reading, why_generated = _articles(generated, report)
+    name = "PubMed-MeSH"
     if why_generated:
+        name = "generated documents"
         console.say(f"No real data: {why_generated}.", "Generated documents are used instead.", "")
-    name = "generated documents" if why_generated else "PubMed-MeSH"
     console.say(*data_lines(train, f"{name}, training part"))
     with console.progress() as report:
         start = time.perf_counter()
-        classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train, report)
+        classifier = RembrandtClassifier(preset=preset, random_state=0)
+        classifier.fit_dataset(train, report)
         seconds = time.perf_counter() - start
         measured = measure(classifier, test, report)
     console.say(*choice_lines(classifier), "", f"On {test.n_examples:,} other examples:", "")
@@ -61,20 +65,25 @@ def demo(
     texts = _show_examples(console, saved, measured)
     facts = fit_facts(reading, seconds) | {"metrics": measured.model, "examples": texts}
     classifier.save(output, force=force, extra=facts)
+    query = " ".join(texts[0].split()[:_QUERY_WORDS])
+    predicted_label = saved.labels.title(measured.labels[0, 0])
     steps = [
-        f"echo {shlex.quote(' '.join(texts[0].split()[:12]))} | {command('predict', output, '-')}"
+        f"echo {shlex.quote(query)} | {command('predict', output, '-')}",
+        command("neighbors", output, predicted_label),
     ]
-    steps.append(command("neighbors", output, saved.labels.title(measured.labels[0, 0])))
-    steps += [] if why_generated else [command("evaluate", output, "pubmed-mesh")]
+    if not why_generated:
+        steps.append(command("evaluate", output, "pubmed-mesh"))
     steps.append(command("spectrum", output))
-    console.say("", saved_line(output, seconds), "", "Next:", *(f"  {step}" for step in steps))
-    facts = {
+    console.say("", saved_line(output, seconds), "", "Next:")
+    console.say(*[f"  {step}" for step in steps])
+    document = {
         "model": str(output),
         "data": name,
         "generated": why_generated is not None,
         "seconds": seconds,
+        "settings": classifier.settings_,
     }
-    console.result(facts | {"settings": classifier.settings_} | measured.document())
+    console.result(document | measured.document())
 
 
 def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Reading, str | None]:
@@ -85,26 +94,32 @@ def _articles(n_generated: int, report: Report) -> tuple[Dataset, Dataset, Readi
 
     try:
         pubmed.get(report)
-        train, test = (
-            catalogue.load("pubmed-mesh", part, report=report) for part in ("train", "test")
-        )
+        train = catalogue.load("pubmed-mesh", "train", report=report)
+        test = catalogue.load("pubmed-mesh", "test", report=report)
         return train, test, data_set_reading("pubmed-mesh"), None
     except (DataError, OSError) as error:
-        return *generated.labelled_documents(n_generated), Reading(), str(error).rstrip(".")
+        train, test = generated.labelled_documents(n_generated)
+        return train, test, Reading(), str(error).rstrip(".")
 
 
 def _show_examples(console: Console, saved: SavedModel, measured: Measured) -> list[str]:
     """Print a few examples with their predicted labels; return their texts."""
-    texts, Y = measured.data.texts or [], measured.data.Y
-    long = [row for row, text in enumerate(texts) if len(text) > _LONG] or range(len(texts))
-    shown = long[:: max(1, len(long) // _SHOWN)][:_SHOWN]
+    texts = measured.data.texts or []
+    Y = measured.data.Y
+    candidates = [row for row, text in enumerate(texts) if len(text) > _MIN_CHARACTERS]
+    if not candidates:
+        candidates = list(range(len(texts)))
+    step = max(1, len(candidates) // _N_SHOWN)
+    shown = candidates[::step][:_N_SHOWN]
     console.say("", "Some of them with their predicted labels (* is correct):")
     for row in shown:
-        true = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
-        found = [
-            f"    {'*' if i in true else ' '} {saved.labels.shown(i)}"
-            for i in measured.labels[row].tolist()
-            if i >= 0
-        ]
-        console.say("", f"  {texts[row][:110]}{'...' if len(texts[row]) > 110 else ''}", *found)
+        beginning = texts[row][:_SHOWN_CHARACTERS]
+        if len(texts[row]) > _SHOWN_CHARACTERS:
+            beginning += "..."
+        console.say("", f"  {beginning}")
+        true = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()
+        for label in measured.labels[row].tolist():
+            if label >= 0:
+                star = "*" if label in true else " "
+                console.say(f"    {star} {saved.labels.shown(label)}")
     return [texts[row] for row in shown]

@@ -23,36 +23,39 @@ def command(*words: str | Path) -> str:
     """Return a command that can be pasted into a shell, also where the program is not on its
     path.
     """
+    program = "rembrandt"
     started = Path(sys.argv[0])
-    program = (
-        str(started)
-        if started.name == "rembrandt" and shutil.which("rembrandt") is None
-        else "rembrandt"
-    )
+    if started.name == "rembrandt" and shutil.which("rembrandt") is None:
+        program = str(started)
     return shlex.join([program, *map(str, words)])
 
 
 def data_lines(data: Dataset, source: str) -> list[str]:
-    what = "texts" if data.X is None else f"examples of {data.X.shape[1]:,} features"
-    what += "" if data.vectors is None else f" with vectors of {data.vectors.shape[1]:,} dimensions"
-    each = data.Y.nnz / max(1, data.n_examples)
-    counted = f"{data.n_examples:,} {what}, {data.n_labels:,} labels, {each:.1f} per example"
-    return [f"Read {source}: {counted} ({data.task}).", *data.notes.sentences()]
+    """Return what was read, and what the reader noted."""
+    what = "texts"
+    if data.X is not None:
+        what = f"examples of {data.X.shape[1]:,} features"
+    if data.vectors is not None:
+        what += f" with vectors of {data.vectors.shape[1]:,} dimensions"
+    per_example = data.Y.nnz / max(1, data.n_examples)
+    counts = f"{data.n_examples:,} {what}, {data.n_labels:,} labels, {per_example:.1f} per example"
+    return [f"Read {source}: {counts} ({data.task}).", *data.notes.sentences()]
 
 
 def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
-    return f"{what} in {seconds:.1f} s and saved as {path} ({decimal(folder_size(path))})."
+    """Return where a model was saved, and its size."""
+    size = decimal(folder_size(path))
+    return f"{what} in {seconds:.1f} s and saved as {path} ({size})."
 
 
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
     chosen = classifier.describe()["chosen"]
-    rank = (
-        [f"Rank {classifier.settings_['rank']:,}: {chosen['rank_reason']}."]
-        if chosen["rank_reason"]
-        else []
-    )
-    return [f"Scorers: {chosen['words']}.", *rank, *chosen["why"]]
+    lines = [f"Scorers: {chosen['words']}."]
+    if chosen["rank_reason"]:
+        rank = classifier.settings_["rank"]
+        lines.append(f"Rank {rank:,}: {chosen['rank_reason']}.")
+    return [*lines, *chosen["why"]]
 
 
 def show_measures(console: Console, measured: Measured) -> None:
@@ -63,26 +66,28 @@ def show_measures(console: Console, measured: Measured) -> None:
     rows = []
     names = {"p": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k", "r": "R@k", "f1": "F1@k"}
     for name, title in names.items():
-        for who, values in (
-            ("this model", measured.model),
-            ("most popular labels", measured.popular),
-        ):
-            rows.append([title, who, *(percent(values[f"{name}@{k}"], 2, "") for k in KS)])
-            title = ""
-    console.table(["%", "", *(f"k = {k}" for k in KS)], rows, left=(0, 1))
-    f1 = ", macro ".join(percent(measured.model[name], 2, "") for name in ("micro_f1", "macro_f1"))
-    console.say(f"F1 of the labels that reach the threshold: micro {f1}.")
-    k, most = max(KS), measured.largest[f"p@{max(KS)}"]
-    if most < 1:
-        each = (measured.data.Y.nnz + measured.data.notes.unseen_label_uses) / max(
-            1, measured.data.n_examples
-        )
+        of_model = [percent(measured.model[f"{name}@{k}"], 2, "") for k in KS]
+        of_popular = [percent(measured.popular[f"{name}@{k}"], 2, "") for k in KS]
+        rows.append([title, "this model", *of_model])
+        rows.append(["", "most popular labels", *of_popular])
+    cutoffs = [f"k = {k}" for k in KS]
+    console.table(["%", "", *cutoffs], rows, left=(0, 1))
+    micro = percent(measured.model["micro_f1"], 2, "")
+    macro = percent(measured.model["macro_f1"], 2, "")
+    console.say(f"F1 of the labels that reach the threshold: micro {micro}, macro {macro}.")
+    k = max(KS)
+    largest = measured.largest[f"p@{k}"]
+    if largest < 1:
+        data = measured.data
+        n_uses = data.Y.nnz + data.notes.unseen_label_uses
+        per_example = n_uses / max(1, data.n_examples)
         console.say(
-            f"P@{k} can be {percent(most, 2)} at most here: examples have {each:.1f} labels on "
-            "average."
+            f"P@{k} can be {percent(largest, 2)} at most here: "
+            f"examples have {per_example:.1f} labels on average."
         )
+    error = percent(measured.model["error"], 2)
     speed = f"{measured.examples_per_second:,.0f} examples per second"
-    console.say(f"Error (1 - P@1) {percent(measured.model['error'], 2)}; {speed}.")
+    console.say(f"Error (1 - P@1) {error}; {speed}.")
 
 
 def show_deciles(console: Console, deciles: list[Decile]) -> None:
@@ -99,12 +104,12 @@ def show_deciles(console: Console, deciles: list[Decile]) -> None:
     ]
     rows = []
     for number, tenth in enumerate(deciles, 1):
-        recall, covered = (
-            percent(share if tenth.n_true else None) for share in (tenth.recall, tenth.covered)
-        )
+        recall = percent(tenth.recall if tenth.n_true else None)
+        covered = percent(tenth.covered if tenth.n_true else None)
         precision = percent(tenth.precision if tenth.n_predicted else None)
-        seen = f"{tenth.rarest:,} to {tenth.commonest:,}"
-        rows.append([f"tenth {number}", seen, f"{tenth.n_true:,}", recall, precision, covered])
+        in_training = f"{tenth.rarest:,} to {tenth.commonest:,}"
+        true = f"{tenth.n_true:,}"
+        rows.append([f"tenth {number}", in_training, true, recall, precision, covered])
     console.table(header, rows)
 
 
@@ -114,11 +119,11 @@ def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
     """
     from rembrandt.metrics.percent import percent
 
-    rows = [
-        ["*" if each["chosen"] else "", " + ".join(each["scorers"])]
-        + [percent(each[name], 2, "") for name in ("p@1", "p@3", "p@5", "quality")]
-        for each in sorted(blends, key=lambda each: -each["quality"])
-    ]
+    rows = []
+    for blend in sorted(blends, key=lambda blend: -blend["quality"]):
+        star = _star(blend["chosen"])
+        measures = [percent(blend[name], 2, "") for name in ("p@1", "p@3", "p@5", "quality")]
+        rows.append([star, " + ".join(blend["scorers"]), *measures])
     console.table(["", "scorers", "P@1", "P@3", "P@5", "compared by"], rows, left=(0, 1))
 
 
@@ -127,34 +132,35 @@ def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
     from rembrandt.metrics.percent import percent
     from rembrandt.model.description import recipe_words
 
-    rows, timed = (
-        [],
-        any("seconds" in trial for trial in trials),
-    )  # only a search with a budget measures times
-    for trial in sorted(
-        trials, key=lambda trial: (trial["rung"], trial["outcome"] == "chosen", trial["quality"])
-    ):
-        count = (
-            f"{trial['rows']:,}" if trial["cuts"] == 1 else f"{trial['cuts']} × {trial['rows']:,}"
-        )
+    # Only a search with a budget measures times.
+    is_timed = any("seconds" in trial for trial in trials)
+    header = ["", "rung", "rows", "candidate", "P@1", "P@3", "P@5", "outcome"]
+    if is_timed:
+        header.append("s")
+    rows = []
+    for trial in sorted(trials, key=_best_last):
+        n_rows = f"{trial['rows']:,}"
+        if trial["cuts"] != 1:
+            n_rows = f"{trial['cuts']} × {n_rows}"
         precisions = [percent(trial[name], 2, "") for name in ("p@1", "p@3", "p@5")]
-        where = [
-            "*" if trial["outcome"] == "chosen" else "",
+        row = [
+            _star(trial["outcome"] == "chosen"),
             str(trial["rung"]),
-            count,
+            n_rows,
             recipe_words(trial),
+            *precisions,
+            trial["outcome"],
         ]
-        took = [f"{trial['seconds']:.1f}"] if timed else []
-        rows.append([*where, *precisions, trial["outcome"], *took])
-    header = [
-        "",
-        "rung",
-        "rows",
-        "candidate",
-        "P@1",
-        "P@3",
-        "P@5",
-        "outcome",
-        *(["s"] if timed else []),
-    ]
+        if is_timed:
+            row.append(f"{trial['seconds']:.1f}")
+        rows.append(row)
     console.table(header, rows, left=(0, 1, 3, 7))
+
+
+def _best_last(trial: Mapping[str, Any]) -> tuple[int, bool, float]:
+    """Return a key that sorts trials by rung and quality, the chosen one last."""
+    return trial["rung"], trial["outcome"] == "chosen", trial["quality"]
+
+
+def _star(is_chosen: bool) -> str:
+    return "*" if is_chosen else ""

@@ -1,7 +1,8 @@
 """``rembrandt embed``: label vectors in a file, of a saved model or of labelled examples."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
@@ -39,47 +40,54 @@ def embed(
     of the singular values.
     """
     check_file_target(output, force, (".npz", ".tsv"))
-    import numpy as np
-
     from rembrandt.data.store import is_store
     from rembrandt.estimators import LabelEmbedder
 
     if Path(source).is_dir() and not is_store(source):
         saved = open_model(Path(source))
-        names, embedded = list(map(str, saved.labels.names)), saved.classifier
+        fitted: Any = saved.classifier
+        names = [str(name) for name in saved.labels.names]
     else:
         device = options.checked_device(device, scheduler, source)
         with console.progress() as report:
             data, _ = read_training(source, reading, report)
-            X = (
-                texts.features(reading.encoder).fit_transform(data.texts or [])
-                if data.X is None
-                else data.X
-            )
-        given: dict[str, Any] = {
-            "method": method,
-            "ridge": ridge,
-            "n_iter": n_iter,
-            "random_state": seed,
-        }
-        embedder = LabelEmbedder(
-            n_components, **given, device=device, verbose=int(not console.quiet)
+            X = data.X
+            if X is None:
+                X = texts.features(reading.encoder).fit_transform(data.texts or [])
+        fitted = LabelEmbedder(
+            n_components,
+            method=method,
+            ridge=ridge,
+            n_iter=n_iter,
+            random_state=seed,
+            device=device,
+            verbose=int(not console.quiet),
         )
-        names, embedded = data.label_names, embedder.fit(X, data.Y, data.weights)
-    vectors, values = embedded.embedding_, embedded.singular_values_
+        fitted.fit(X, data.Y, data.weights)
+        names = data.label_names
+    vectors = fitted.embedding_
+    values = fitted.singular_values_
     with atomic_file(output) as file:
         if output.suffix == ".npz":
-            np.savez(
-                file, names=np.array(names, dtype=str), vectors=vectors, singular_values=values
-            )
+            _write_npz(file, names, vectors, values)
         else:
-            lines = (
-                "\t".join([name, *(f"{x:.7g}" for x in row)])
-                for name, row in zip(names, vectors, strict=True)
-            )
-            file.writelines(f"{line}\n".encode() for line in lines)
+            _write_tsv(file, names, vectors)
     n, k = vectors.shape
     console.say(f"Wrote {n:,} label vectors of {k:,} dimensions to {output}.")
     console.result(
         {"output": str(output), "n_labels": n, "n_components": k, "singular_values": values}
     )
+
+
+def _write_npz(file: BinaryIO, names: Sequence[str], vectors: Any, values: Any) -> None:
+    import numpy as np
+
+    name_array = np.array(names, dtype=str)
+    np.savez(file, names=name_array, vectors=vectors, singular_values=values)
+
+
+def _write_tsv(file: BinaryIO, names: Sequence[str], vectors: Any) -> None:
+    for name, vector in zip(names, vectors, strict=True):
+        numbers = [f"{value:.7g}" for value in vector]
+        line = "\t".join([name, *numbers])
+        file.write(f"{line}\n".encode())

@@ -27,12 +27,17 @@ def evaluate(
     """
     from rembrandt.evaluation import measure
 
-    constants = ranking.propensity_a, ranking.propensity_b
     with console.progress() as report:
         saved = open_model(model, ranking.device)
         data = saved.read(file, reading, report)
         measured = measure(
-            saved.classifier, data, report, *constants, ranking.tail, ranking.shortlist
+            saved.classifier,
+            data,
+            report,
+            A=ranking.propensity_a,
+            B=ranking.propensity_b,
+            tail=ranking.tail,
+            shortlist=ranking.shortlist,
         )
     notes = measured.data.notes
     console.say(*data_lines(data, file))

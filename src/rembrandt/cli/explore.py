@@ -2,10 +2,13 @@
 report.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,11 +17,14 @@ from rembrandt.cli.console import Console
 from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target, decimal
 from rembrandt.cli.reading import Reading, TextReading
-from rembrandt.cli.saved import open_model
+from rembrandt.cli.saved import SavedModel, open_model
 
-_TEXT = 110  # characters of a text that are shown
-_BAR = 50  # characters of the longest bar
-_PER_DECADE = 6  # ranks shown for each factor of ten
+if TYPE_CHECKING:
+    from rembrandt.explore.confusions import Confusion
+
+_SHOWN_CHARACTERS = 110  # of a text
+_BAR_CHARACTERS = 50  # of the longest bar
+_RANKS_PER_DECADE = 6  # shown for each factor of ten
 
 
 def explain(
@@ -47,22 +53,34 @@ def explain(
         chosen = saved.find_all(label)
         data = saved.read(file, reading, report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
-        found = explain_examples(saved.classifier, data.inputs, chosen, top_k)
+        explanations = explain_examples(saved.classifier, data.inputs, chosen, top_k)
     documents = []
-    for row, explanations in enumerate(found):
-        console.say("", f"example {row + 1}" if data.texts is None else data.texts[row][:_TEXT])
-        explained = [
-            saved.labels.named(each.column) | each.document(words) for each in explanations
-        ]
-        documents.append(explained)
-        for column, entry in zip((each.column for each in explanations), explained, strict=True):
-            parts = [f"{word['word']} {word['contribution']:+.3f}" for word in entry["words"]]
-            sum_of = ", ".join(
-                [f"base {entry['base']:.3f}", *parts, f"the rest {entry['rest']:+.3f}"]
-            )
-            sum_of += f", comparison {entry['comparison']:+.3f}"
-            console.say(f"  {saved.labels.shown(column)}: {entry['score']:.3f} = {sum_of}")
+    for row, row_explanations in enumerate(explanations):
+        heading = f"example {row + 1}"
+        if data.texts is not None:
+            heading = data.texts[row][:_SHOWN_CHARACTERS]
+        console.say("", heading)
+        row_documents = []
+        for explanation in row_explanations:
+            column = explanation.column
+            document = saved.labels.named(column) | explanation.document(words)
+            row_documents.append(document)
+            shown = saved.labels.shown(column)
+            console.say(f"  {shown}: {document['score']:.3f} = {_terms(document)}")
+        documents.append(row_documents)
     console.result({"model": str(model), "file": file, "explanations": documents})
+
+
+def _terms(explanation: Mapping[str, Any]) -> str:
+    """Return the terms of the sum that an explanation is."""
+    words = [f"{word['word']} {word['contribution']:+.3f}" for word in explanation["words"]]
+    terms = [
+        f"base {explanation['base']:.3f}",
+        *words,
+        f"the rest {explanation['rest']:+.3f}",
+        f"comparison {explanation['comparison']:+.3f}",
+    ]
+    return ", ".join(terms)
 
 
 def confusions(
@@ -89,35 +107,46 @@ def confusions(
     with console.progress() as report:
         saved = open_model(model)
         classifier = saved.classifier
-        known = saved.read(file, reading, report).align_labels(list(map(str, saved.labels.names)))
-        k = top_k or (1 if classifier.model_.multiclass else 5)
-        ranked = classifier.model_.top_k(classifier.dataset_rows(known, report), k, report=report)[
-            0
-        ]
-        found = find_confusions(known.Y, ranked, pairs, examples)
-    rows, lines, documents = [], [], []
-    for c in found:
-        (true, predicted), texts = map(saved.labels.shown, (c.true, c.predicted)), None
-        rows.append([true, predicted, f"{c.count:,}", percent(c.rate, 0), f"{c.reverse:,}"])
-        if known.texts is not None:
-            texts = [known.texts[row] for row in c.examples]
-            lines += [
-                "",
-                f"{true}, predicted as {predicted}:",
-                *(f"  {text[:_TEXT]}" for text in texts),
-            ]
-        entries = {"true": saved.labels.named(c.true), "predicted": saved.labels.named(c.predicted)}
-        labels = {name: entry["label"] for name, entry in entries.items()}
-        titles = {f"{name}_name": entry["name"] for name, entry in entries.items()}
-        documents.append(asdict(c) | labels | titles | {"texts": texts})
-    console.say(f"{known.n_examples:,} examples, {k} predictions each.", "")
-    console.table(
-        ["true and missed", "predicted instead", "times", "of its examples", "reverse"],
-        rows,
-        left=(0, 1),
-    )
-    console.say(*(lines if examples else []))
+        label_names = [str(name) for name in saved.labels.names]
+        data = saved.read(file, reading, report).align_labels(label_names)
+        default_k = 1 if classifier.model_.multiclass else 5
+        k = top_k or default_k
+        rows = classifier.dataset_rows(data, report)
+        ranked, _ = classifier.model_.top_k(rows, k, report=report)
+        confused = find_confusions(data.Y, ranked, pairs, examples)
+    cells = []
+    quotes = []
+    documents = []
+    for confusion in confused:
+        true = saved.labels.shown(confusion.true)
+        predicted = saved.labels.shown(confusion.predicted)
+        count = f"{confusion.count:,}"
+        reverse = f"{confusion.reverse:,}"
+        cells.append([true, predicted, count, percent(confusion.rate, 0), reverse])
+        texts = None
+        if data.texts is not None:
+            texts = [data.texts[row] for row in confusion.examples]
+            quotes += ["", f"{true}, predicted as {predicted}:"]
+            quotes += [f"  {text[:_SHOWN_CHARACTERS]}" for text in texts]
+        documents.append(_confusion_document(saved, confusion) | {"texts": texts})
+    console.say(f"{data.n_examples:,} examples, {k} predictions each.", "")
+    header = ["true and missed", "predicted instead", "times", "of its examples", "reverse"]
+    console.table(header, cells, left=(0, 1))
+    if examples:
+        console.say(*quotes)
     console.result({"model": str(model), "file": file, "top_k": k, "confusions": documents})
+
+
+def _confusion_document(saved: SavedModel, confusion: Confusion) -> dict[str, Any]:
+    """Return a confusion as JSON, with its labels by name."""
+    true = saved.labels.named(confusion.true)
+    predicted = saved.labels.named(confusion.predicted)
+    return asdict(confusion) | {
+        "true": true["label"],
+        "predicted": predicted["label"],
+        "true_name": true["name"],
+        "predicted_name": predicted["name"],
+    }
 
 
 def neighbors(
@@ -132,24 +161,25 @@ def neighbors(
     from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
     saved = open_model(model)
-    column, counts = saved.find(label), saved.classifier.label_counts_
-    columns, cosines = nearest_labels(
-        unit_vectors(saved.classifier), k, [column], counts >= min_count
-    )
-    found = [
-        (i, cosine)
-        for i, cosine in zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
-        if i >= 0
-    ]
-    about = saved.labels.detailed(column)
-    console.say(*([f"{about['name']}: {about['description']}", ""] if about["description"] else []))
-    console.say(f"Nearest to {saved.labels.shown(column)}, {counts[column]:,} times in training:")
-    rows = ([saved.labels.shown(i), f"{cosine:.3f}", f"{counts[i]:,}"] for i, cosine in found)
+    labels = saved.labels
+    column = saved.find(label)
+    counts = saved.classifier.label_counts_
+    unit = unit_vectors(saved.classifier)
+    nearest, cosines = nearest_labels(unit, k, [column], counts >= min_count)
+    rows = []
+    documents = []
+    for other, cosine in zip(nearest[0].tolist(), cosines[0].tolist(), strict=True):
+        if other < 0:  # there are fewer neighbours
+            continue
+        count = int(counts[other])
+        rows.append([labels.shown(other), f"{cosine:.3f}", f"{count:,}"])
+        documents.append(labels.named(other) | {"cosine": cosine, "count": count})
+    about = labels.detailed(column)
+    if about["description"]:
+        console.say(f"{about['name']}: {about['description']}", "")
+    console.say(f"Nearest to {labels.shown(column)}, {counts[column]:,} times in training:")
     console.table(["label", "cosine", "in training"], rows)
-    nearest = [
-        saved.labels.named(i) | {"cosine": cosine, "count": int(counts[i])} for i, cosine in found
-    ]
-    console.result(about | {"neighbors": nearest})
+    console.result(about | {"neighbors": documents})
 
 
 def spectrum(model: options.ModelFolder, console: Console) -> None:
@@ -158,37 +188,45 @@ def spectrum(model: options.ModelFolder, console: Console) -> None:
     """
     classifier = open_model(model).classifier
     values = [float(value) for value in classifier.singular_values_]
-    settings, rank = classifier.settings_, len(values)
+    rank = len(values)
+    settings = classifier.settings_
     if classifier.model_.embedding is None:
-        method, reason = "Derived", f"from the label weights of {settings['scorers'][0]}"
+        method = "Derived"
+        reason = f"from the label weights of {settings['scorers'][0]}"
     else:
-        method, reason = settings["method"], settings["rank_reason"] or "as requested"
+        method = settings["method"]
+        reason = settings["rank_reason"] or "as requested"
     console.say(f"{method} embedding, rank {rank:,}: {reason}.", "")
-    console.say(
-        f"{'rank':>7}  {'value':>9}", *(_bar(r, values) for r in _plotted_ranks(len(values)))
-    )
+    console.say(f"{'rank':>7}  {'value':>9}")
+    for plotted in _plotted_ranks(rank):
+        value = values[plotted - 1]
+        console.say(f"{plotted:>7,}  {value:>9.3g}  {_bar(value, values)}")
     console.result(
         {"model": str(model), "rank": rank, "rank_reason": reason, "singular_values": values}
     )
 
 
-def _plotted_ranks(most: int) -> list[int]:
-    """Return ranks from 1 to ``most``, about equally spaced on a logarithmic axis."""
-    steps = int(math.log10(most) * _PER_DECADE) if most else 0
-    return sorted(
-        {round(10 ** (step / _PER_DECADE)) for step in range(steps + 1)}
-        | ({most} if most else set())
-    )
+def _plotted_ranks(max_rank: int) -> list[int]:
+    """Return ranks from 1 to ``max_rank``, about equally spaced on a logarithmic axis."""
+    if max_rank == 0:
+        return []
+    n_steps = int(math.log10(max_rank) * _RANKS_PER_DECADE)
+    ranks = {round(10 ** (step / _RANKS_PER_DECADE)) for step in range(n_steps + 1)}
+    ranks.add(max_rank)
+    return sorted(ranks)
 
 
-def _bar(rank: int, values: list[float]) -> str:
-    """Return a rank, its value, and a bar with the length of the value's logarithm."""
-    value, positive = values[rank - 1], [v for v in values if v > 0]
-    low, high = (math.log(min(positive)), math.log(max(positive))) if positive else (0.0, 0.0)
-    share = (math.log(value) - low) / (high - low) if value > 0 and high > low else float(value > 0)
-    return (
-        f"{rank:>7,}  {value:>9.3g}  {'█' * (1 + round(share * (_BAR - 1))) if value > 0 else ''}"
-    )
+def _bar(value: float, values: list[float]) -> str:
+    """Return a bar with the length of the logarithm of a value among others; none for zero."""
+    if not value > 0:
+        return ""
+    positive = [other for other in values if other > 0]
+    low = math.log(min(positive))
+    high = math.log(max(positive))
+    share = 1.0
+    if high > low:
+        share = (math.log(value) - low) / (high - low)
+    return "█" * (1 + round(share * (_BAR_CHARACTERS - 1)))
 
 
 def map_labels(
@@ -217,20 +255,17 @@ def map_labels(
         check_file_target(path, force, WRITERS)
     check_installed()
     with console.progress() as report:
-        found = label_map(open_model(model).classifier, labels, seed, report)
+        classifier = open_model(model).classifier
+        laid_out = label_map(classifier, labels, seed, report)
         for path in output:
+            write = WRITERS[path.suffix]
             with atomic_file(path) as target:
-                WRITERS[path.suffix](found, target)
-    console.say(
-        *(f"Wrote the positions of {len(found.names):,} labels to {path}." for path in output)
-    )
-    console.result(
-        {
-            "model": str(model),
-            "n_labels": len(found.names),
-            "outputs": [str(path) for path in output],
-        }
-    )
+                write(laid_out, target)
+    n_labels = len(laid_out.names)
+    for path in output:
+        console.say(f"Wrote the positions of {n_labels:,} labels to {path}.")
+    outputs = [str(path) for path in output]
+    console.result({"model": str(model), "n_labels": n_labels, "outputs": outputs})
 
 
 def write_report(
@@ -263,13 +298,13 @@ def write_report(
     with console.progress() as report:
         saved = open_model(model)
         data = saved.read(file, reading, report)
-        contents = gather(
-            saved.classifier, data, title or model.resolve().name, not no_map, seed, report
-        )
+        page_title = title or model.resolve().name
+        contents = gather(saved.classifier, data, page_title, not no_map, seed, report)
         page = render(contents).encode()
     with atomic_file(output) as target:
         target.write(page)
     console.say(f"Wrote {output} ({decimal(len(page))}); open it in a browser.")
-    kept = ("metrics", "calibration", "deciles", "spectrum", "labels")
-    facts = {"model": str(model), "file": file, "output": str(output), "bytes": len(page)}
-    console.result(facts | {part: contents[part] for part in kept})
+    document = {"model": str(model), "file": file, "output": str(output), "bytes": len(page)}
+    for section in ("metrics", "calibration", "deciles", "spectrum", "labels"):
+        document[section] = contents[section]
+    console.result(document)

@@ -18,15 +18,14 @@ from rembrandt import memory
 from rembrandt.cli.settings import TREES
 from rembrandt.errors import RembrandtError, RembrandtWarning
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+# Exit codes.
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
 # Parameters of the library whose options have another name.
 ALIASES = {"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"} | TREES
-LOWERING = (
-    "n_components",
-    "n_random_features",
-    "rows",
-    "max_features",
-)  # parameters that lower the use of memory
+# Parameters that lower the use of memory.
+LOWERING = ("n_components", "n_random_features", "rows", "max_features")
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass
 
 
@@ -36,7 +35,8 @@ class _PlainFlags:
     def get_params(self, ctx: Any) -> Any:
         params = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
-            if getattr(param, "is_flag", False) and param.metavar is None:
+            is_flag = getattr(param, "is_flag", False)
+            if is_flag and param.metavar is None:
                 param.metavar = ""
         return params
 
@@ -45,8 +45,8 @@ class Verb(_PlainFlags, TyperCommand):
     """A command whose errors and warnings name its own options, or those of ``fit``."""
 
     def invoke(self, ctx: Any) -> Any:
-        fit = options_of(ctx.find_root().command.commands["fit"])
-        elsewhere = {name: f"{option} of rembrandt fit" for name, option in fit.items()}
+        fit_options = options_of(ctx.find_root().command.commands["fit"])
+        elsewhere = {name: f"{option} of rembrandt fit" for name, option in fit_options.items()}
         with explained(elsewhere | options_of(self)):
             return super().invoke(ctx)
 
@@ -54,9 +54,9 @@ class Verb(_PlainFlags, TyperCommand):
 class Verbs(_PlainFlags, TyperGroup):
     """A group of commands whose usage errors are one line, however wide the terminal is."""
 
-    def make_context(self, *given: Any, **more: Any) -> Any:
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _usage_errors():
-            return super().make_context(*given, **more)
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         with _usage_errors():
@@ -69,35 +69,34 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
-        message, where = (
-            error.format_message(),
-            error.ctx.command_path if error.ctx else "rembrandt",
-        )
+        message = error.format_message()
+        command = error.ctx.command_path if error.ctx else "rembrandt"
         if message:  # else it was no command at all, and the help was printed
-            typer.echo(f"error: {RembrandtError(message)}\nSee {where} --help.", err=True)
+            typer.echo(f"error: {RembrandtError(message)}\nSee {command} --help.", err=True)
         raise typer.Exit(MISUSED) from error
 
 
 def options_of(command: Any) -> dict[str, str]:
     """Return the options of a command by the names of the library's parameters."""
-    options = {
-        param.name: param.opts[0] for param in command.params if param.param_type_name == "option"
-    }
-    return options | {name: options[alias] for name, alias in ALIASES.items() if alias in options}
+    options = {}
+    for param in command.params:
+        if param.param_type_name == "option":
+            options[param.name] = param.opts[0]
+    aliased = {name: options[alias] for name, alias in ALIASES.items() if alias in options}
+    return options | aliased
 
 
 @contextmanager
 def explained(options: Mapping[str, str]) -> Iterator[None]:
     """Print errors and warnings as one line each. Unexpected errors keep their traceback."""
-    otherwise: Any = warnings.showwarning
+    show_otherwise: Any = warnings.showwarning
 
-    def show(message: Warning | str, *rest: Any, **more: Any) -> None:
+    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
         if isinstance(message, RembrandtWarning):
-            typer.echo(
-                f"warning: {with_options(str(message), message.parameters, options)}", err=True
-            )
+            line = with_options(str(message), message.parameters, options)
+            typer.echo(f"warning: {line}", err=True)
         else:
-            otherwise(message, *rest, **more)
+            show_otherwise(message, *args, **kwargs)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", RembrandtWarning)
@@ -106,28 +105,32 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
             yield
             sys.stdout.flush()
         except RembrandtError as error:
-            raise _exit(
-                f"error: {with_options(str(error), error.parameters, options)}", FAILED
-            ) from error
+            line = with_options(str(error), error.parameters, options)
+            raise _exit(f"error: {line}", FAILED) from error
         except KeyboardInterrupt as error:
             raise _exit("interrupted; no incomplete output was left", INTERRUPTED) from error
         except BrokenPipeError as error:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from error
         except MemoryError as error:
-            lower = [
-                name
-                for name in LOWERING
-                if options.get(name, "").startswith("--") and " " not in options[name]
-            ]
-            raise _exit(
-                f"error: {with_options(memory.ran_out(error), lower, options)}", FAILED
-            ) from error
+            line = with_options(memory.ran_out(error), _lowering(options), options)
+            raise _exit(f"error: {line}", FAILED) from error
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            raise _exit(
-                f"error: {RembrandtError(f'{where}{error.strerror or error}')}", FAILED
-            ) from error
+            file = f"{error.filename}: " if error.filename else ""
+            line = str(RembrandtError(f"{file}{error.strerror or error}"))
+            raise _exit(f"error: {line}", FAILED) from error
+
+
+def _lowering(options: Mapping[str, str]) -> list[str]:
+    """Return the parameters that lower the use of memory and are options of this command, not of
+    another.
+    """
+    names = []
+    for name in LOWERING:
+        option = options.get(name, "")
+        if option.startswith("--") and " " not in option:
+            names.append(name)
+    return names
 
 
 @contextmanager
@@ -151,14 +154,14 @@ def needs(extra: str) -> Iterator[None]:
 
 def with_options(message: str, parameters: Iterable[str], options: Mapping[str, str]) -> str:
     """Append the options that set the parameters of a message, where this command has them."""
-    found = [options[name] for name in parameters if name in options]
-    return (
-        f"{message} ({'options' if len(found) > 1 else 'option'} {', '.join(found)})"
-        if found
-        else message
-    )
+    named = [options[name] for name in parameters if name in options]
+    if not named:
+        return message
+    noun = "option" if len(named) == 1 else "options"
+    return f"{message} ({noun} {', '.join(named)})"
 
 
 def _exit(message: str, code: int) -> typer.Exit:
+    """Print a message; return the exception that ends the program."""
     typer.echo(message, err=True)
     return typer.Exit(code)

@@ -75,57 +75,76 @@ def fit(
     from rembrandt.storage.checkpoints import checkpoints_in
 
     with checkpoints_in(checkpoint) as checkpoints:
-        if (groups and time) or ((groups or time) and label_text):
+        exclusive = [groups, time, label_text]
+        if sum(map(bool, exclusive)) > 1:
             raise SettingsError(
                 "only one of --groups, --time and --label-text can be used", ("groups", "time")
             )
-        classifier, data, known = prepare(
+        classifier, data, used_reading = prepare(
             console, train, reading, settings, texts, scheduler, groups or time
         )
-        held: dict[str, Any] = {"groups" if groups else "times": data.ids} if groups or time else {}
-        data = data if label_text is None else described(console, data, label_text)
-        data = data if label_names is None else named(console, data, label_names)
+        held_out: dict[str, Any] = {}
+        if groups:
+            held_out["groups"] = data.ids
+        elif time:
+            held_out["times"] = data.ids
+        if label_text is not None:
+            data = described(console, data, label_text)
+        if label_names is not None:
+            data = named(console, data, label_names)
         console.say(*checkpoints.lines())
         with console.progress() as report:
             start = perf_counter()
             with about(f"cannot fit {train}"):
-                classifier.fit_dataset(data, report, checkpoints, **held)
+                classifier.fit_dataset(data, report, checkpoints, **held_out)
             if shortlist:
                 classifier.build_shortlist(report)
             seconds = perf_counter() - start
-            facts = fit_facts(known, seconds) | (
-                {"examples": list((data.texts or ())[:examples])} if examples else {}
-            )
+            facts = fit_facts(used_reading, seconds)
+            if examples:
+                facts["examples"] = list((data.texts or ())[:examples])
             classifier.save(output, force=force, extra=facts)
             checkpoints.clear()
-    costs = [
-        f"The {stage} took {tally.sentence()}"
-        for stage, tally in classifier.tallies_.items()
-        if tally.passes
-    ]
-    frequent = classifier.model_.labels.title(int(classifier.label_counts_.argmax()))
-    encoder = () if reading.encoder is None else ("--encoder", reading.encoder)
-    uses = ((name, output, "FILE", *encoder) for name in ("predict", "evaluate"))
-    next_steps = (*uses, ("neighbors", output, frequent))
-    console.say(*choice_lines(classifier), *costs, saved_line(output, seconds), "")
-    console.say("Next:", *(f"  {command(*words)}" for words in next_steps))
-    counts = {
-        "n_examples": data.n_examples,
-        "n_features": classifier.n_features_in_,
-        "n_labels": data.n_labels,
-    }
-    facts = {
+    console.say(*choice_lines(classifier), *_cost_lines(classifier))
+    console.say(saved_line(output, seconds), "")
+    console.say("Next:", *_next_steps(classifier, output, reading))
+    document = {
         "model": str(output),
         "bytes": folder_size(output),
         "seconds": seconds,
         "task": data.task,
-    }
-    found = {
+        "n_examples": data.n_examples,
+        "n_features": classifier.n_features_in_,
+        "n_labels": data.n_labels,
         "settings": classifier.settings_,
         "selection": classifier.selection_,
         "notes": data.notes.sentences(),
     }
-    console.result(facts | counts | found)
+    console.result(document)
+
+
+def _cost_lines(classifier: RembrandtClassifier) -> list[str]:
+    """Return how often the stages of a fit have read data on disk."""
+    lines = []
+    for stage, tally in classifier.tallies_.items():
+        if tally.passes:
+            lines.append(f"The {stage} took {tally.sentence()}")
+    return lines
+
+
+def _next_steps(classifier: RembrandtClassifier, output: Path, reading: Reading) -> list[str]:
+    """Return commands that use the model."""
+    encoder = []
+    if reading.encoder is not None:
+        encoder = ["--encoder", reading.encoder]
+    most_frequent = int(classifier.label_counts_.argmax())
+    label = classifier.model_.labels.title(most_frequent)
+    steps = [
+        command("predict", output, "FILE", *encoder),
+        command("evaluate", output, "FILE", *encoder),
+        command("neighbors", output, label),
+    ]
+    return [f"  {step}" for step in steps]
 
 
 def described(console: Console, data: Dataset, file: Path) -> Dataset:
@@ -134,7 +153,8 @@ def described(console: Console, data: Dataset, file: Path) -> Dataset:
     from rembrandt.data.label_text import with_label_texts
 
     joined = with_label_texts(data, read_label_names(file))
-    n_texts, n_new = joined.n_examples - data.n_examples, joined.n_labels - data.n_labels
+    n_texts = joined.n_examples - data.n_examples
+    n_new = joined.n_labels - data.n_labels
     console.say(
         f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example."
     )
@@ -170,11 +190,14 @@ def prepare(
 
     device = options.checked_device(settings.device, scheduler, train)
     text = texts.features(reading.encoder)
-    classifier = RembrandtClassifier(**settings.parameters() | {"device": device}, text=text)
+    parameters = settings.parameters() | {"device": device, "text": text}
+    classifier = RembrandtClassifier(**parameters)
     with console.progress() as report:
-        data, known = read_training(train, reading, report, column)
-    given = [*texts.parameters(), *(["encoder"] if reading.encoder else [])]
-    if given and data.texts is None:
-        raise DataError("it has features, not texts", train, parameter=given)
+        data, used_reading = read_training(train, reading, report, column)
+    for_texts = list(texts.parameters())
+    if reading.encoder:
+        for_texts.append("encoder")
+    if for_texts and data.texts is None:
+        raise DataError("it has features, not texts", train, parameter=for_texts)
     console.say(*data_lines(data, train))
-    return classifier, data, known
+    return classifier, data, used_reading

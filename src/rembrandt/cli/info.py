@@ -14,32 +14,31 @@ def info(model: options.ModelFolder, console: Console) -> None:
     and use.
     """
     saved = open_model(model)
-    found, size = saved.classifier.describe(), folder_size(model)
-    versions, chosen = found["versions"], found["chosen"]
-    console.say(f"{model} ({decimal(size)})", "", f"Trained on: {found['trained_on']['words']}")
-    if found["fit_seconds"] is not None:
-        console.say(f"The fit took {found['fit_seconds']:.0f} s.")
+    facts = saved.classifier.describe()
+    size = folder_size(model)
+    console.say(f"{model} ({decimal(size)})", "", f"Trained on: {facts['trained_on']['words']}")
+    if facts["fit_seconds"] is not None:
+        console.say(f"The fit took {facts['fit_seconds']:.0f} s.")
+    chosen = facts["chosen"]
     console.say("", f"Chosen: {chosen['words']}.", *chosen["why"])
     if chosen["rank_reason"]:
         console.say(f"Rank: {chosen['rank_reason']}.")
-    if found["quality"] is not None:
-        console.say("", f"Quality: {found['quality']['words']}")
-    console.say(f"Threshold: {found['threshold']['words']}")
-    console.say(f"New files: {found['reading']['words']}")
-    console.say(
-        f"Version: fitted with {versions['fitted_with'] or 'an earlier version'}; this is "
-        f"{versions['this']}.",
-        "",
-    )
-    rows = (
-        [part["name"], "-" if part["bytes"] is None else decimal(part["bytes"])]
-        for part in found["parts"]
-    )
+    if facts["quality"] is not None:
+        console.say("", f"Quality: {facts['quality']['words']}")
+    console.say(f"Threshold: {facts['threshold']['words']}")
+    console.say(f"New files: {facts['reading']['words']}")
+    fitted_with = facts["versions"]["fitted_with"] or "an earlier version"
+    this_version = facts["versions"]["this"]
+    console.say(f"Version: fitted with {fitted_with}; this is {this_version}.", "")
+    rows = []
+    for component in facts["parts"]:
+        n_bytes = component["bytes"]
+        rows.append([component["name"], "-" if n_bytes is None else decimal(n_bytes)])
     console.table(["part", "size"], rows)
-    if len(found["blends"]) > 1:
+    if len(facts["blends"]) > 1:
         console.say("")
-        show_blends(console, found["blends"])
-    if len(found["candidates"]) > 1:
+        show_blends(console, facts["blends"])
+    if len(facts["candidates"]) > 1:
         console.say("")
         show_trials(console, saved.classifier.selection_)
-    console.result({"model": str(model), "bytes": size, **found})
+    console.result({"model": str(model), "bytes": size, **facts})

@@ -36,18 +36,28 @@ def labels(
 
         saved.classifier.set_label_names(read_label_names(set_names))
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
-    index, counts = saved.labels, saved.classifier.label_counts_
-    n_named, n_described = (
-        sum(map(bool, texts or ())) for texts in (index.titles, index.descriptions)
-    )
+    index = saved.labels
+    counts = saved.classifier.label_counts_
+    n_named = sum(map(bool, index.titles or ()))
+    n_described = sum(map(bool, index.descriptions or ()))
     console.say(
         f"{model} has {len(index):,} labels, {n_named:,} with a name "
         f"and {n_described:,} described.",
         "",
     )
-    best = np.argsort(-counts, kind="stable")[:rows].tolist()
-    shown = [index.detailed(i) | {"count": int(counts[i])} for i in best]
-    cells = ([index.spelled(i), index.title(i), f"{counts[i]:,}"] for i in best)
+    most_frequent = np.argsort(-counts, kind="stable")[:rows]
+    cells = []
+    documents = []
+    for column in most_frequent.tolist():
+        count = int(counts[column])
+        cells.append([index.spelled(column), index.title(column), f"{count:,}"])
+        documents.append(index.detailed(column) | {"count": count})
     console.table(["label", "name", "in training"], cells, left=(0, 1))
-    facts = {"n_labels": len(index), "n_named": n_named, "n_described": n_described}
-    console.result({"model": str(model), **facts, "labels": shown})
+    document = {
+        "model": str(model),
+        "n_labels": len(index),
+        "n_named": n_named,
+        "n_described": n_described,
+        "labels": documents,
+    }
+    console.result(document)

@@ -15,74 +15,104 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
-PANELS = DATA, MODEL, TEXT, ADVANCED = "Data", "Model", "Text", "Advanced"
+# Panels of options in the help, in their order.
+DATA = "Data"
+MODEL = "Model"
+TEXT = "Text"
+ADVANCED = "Advanced"
+PANELS = (DATA, MODEL, TEXT, ADVANCED)
+
+_SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes the fields of its groups as options and passes the groups on."""
     signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        n: p.annotation for n, p in signature.parameters.items() if is_dataclass(p.annotation)
-    }
-    shown = []
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        if name not in groups:
-            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        hints = get_type_hints(groups[name], include_extras=True)
-        for field in fields(groups[name]):
-            keyword = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default
-            )
-            shown.append(keyword.replace(annotation=hints[field.name]))
-    shown.sort(key=_panel)
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += _field_parameters(parameter.annotation)
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters.sort(key=_panel)
 
     @functools.wraps(command)
-    def call(**given: Any) -> None:
-        made = {
-            name: group(**{f.name: given.pop(f.name) for f in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**given, **made)
+    def call(**values: Any) -> None:
+        made = {}
+        for name, group in groups.items():
+            field_values = {field.name: values.pop(field.name) for field in fields(group)}
+            made[name] = group(**field_values)
+        command(**values, **made)
 
-    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    # Each paragraph becomes one line, which the help wraps at the width of the terminal.
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     call.__doc__ = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
     return call
+
+
+def _field_parameters(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a group as keyword parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    parameters = []
+    for field in fields(group):
+        parameter = inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        parameters.append(parameter)
+    return parameters
 
 
 def _panel(parameter: inspect.Parameter) -> int:
     """Return the position of a parameter's panel in the help; options without a panel come
     first.
     """
-    panels = [getattr(each, "rich_help_panel", None) for each in get_args(parameter.annotation)]
-    return max((PANELS.index(panel) for panel in panels if panel in PANELS), default=-1)
+    position = -1
+    for metadata in get_args(parameter.annotation):
+        panel = getattr(metadata, "rich_help_panel", None)
+        if panel in PANELS:
+            position = max(position, PANELS.index(panel))
+    return position
 
 
 def as_words(group: Any) -> list[str]:
     """Return the options of a group that differ from their defaults, as words of a command."""
     words: list[str] = []
     for field in fields(group):
-        given, name = getattr(group, field.name), f"--{field.name.replace('_', '-')}"
-        if given != field.default:
-            words += [name] if given is True else [name, _word(given)]
+        setting = getattr(group, field.name)
+        if setting == field.default:
+            continue
+        words.append(f"--{field.name.replace('_', '-')}")
+        if setting is not True:  # a flag has no value
+            words.append(_word(setting))
     return words
 
 
-def _word(given: Any) -> str:
-    if isinstance(given, list | tuple):
-        return ("-" if isinstance(given[0], int) else ",").join(map(str, given))
-    return f"{given:g}" if isinstance(given, float) and float(f"{given:g}") == given else str(given)
+def _word(setting: Any) -> str:
+    """Return the value of an option as it is typed: a range, a list, a number or a word."""
+    if isinstance(setting, list | tuple):
+        separator = "-" if isinstance(setting[0], int) else ","
+        return separator.join(map(str, setting))
+    if isinstance(setting, float):
+        short = f"{setting:g}"
+        if float(short) == setting:
+            return short
+    return str(setting)
 
 
 def argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
-def option(help: str, panel: str | None = None, **more: Any) -> Any:
+def option(help: str, panel: str | None = None, **settings: Any) -> Any:
     """Return an option that has the name of its parameter."""
-    return typer.Option(help=help, rich_help_panel=panel, **more)
+    return typer.Option(help=help, rich_help_panel=panel, **settings)
 
 
 def output_option(metavar: str, help: str) -> Any:
@@ -94,10 +124,10 @@ def top_k_option(help: str) -> Any:
 
 
 def parsed(
-    help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **more: Any
+    help: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None, **settings: Any
 ) -> Any:
     """Return an option whose value is parsed by a function, or else as a number or a word."""
-    return option(help, panel, metavar=metavar, parser=parser or value, **more)
+    return option(help, panel, metavar=metavar, parser=parser or value, **settings)
 
 
 def flag(name: str, help: str, panel: str | None = None) -> Any:
@@ -116,20 +146,28 @@ def value(text: Any) -> Any:
 
 def scorer_names(text: str) -> Any:
     """Parse ``auto`` or ``trees,embedding``."""
-    return text if text == "auto" else tuple(part.strip() for part in text.split(","))
+    if text == "auto":
+        return text
+    return tuple(name.strip() for name in text.split(","))
 
 
 def candidates(text: str) -> Any:
     """Parse a number of candidate labels; ``all`` is False, and ``auto`` is True: the library
     chooses.
     """
-    return {"all": False, "auto": True}.get(text, value(text))
+    if text == "all":
+        return False
+    if text == "auto":
+        return True
+    return value(text)
 
 
 def seconds(text: str) -> float:
     """Parse a time such as ``90s``, ``5m`` or ``1.5h``; a number alone is in seconds."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
-    duration = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    duration = 0.0
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
+    if match:
+        duration = float(match[1]) * _SECONDS_PER_UNIT[match[2]]
     if duration <= 0:
         raise typer.BadParameter(f"{text!r} is not a time; write 90s, 5m or 1h")
     return duration
@@ -139,7 +177,8 @@ def ngram_range(text: str) -> tuple[int, int]:
     """Parse ``2`` as (2, 2) and ``1-2`` as (1, 2)."""
     first, _, last = text.partition("-")
     last = last or first
-    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+    are_numbers = first.isdecimal() and last.isdecimal()
+    if not are_numbers or not 1 <= int(first) <= int(last):
         raise typer.BadParameter(f"{text!r} is neither a number nor a range such as 1-2")
     return int(first), int(last)
 
@@ -201,6 +240,7 @@ def checked_device(device: str, scheduler: str | None, source: str) -> str:
     from rembrandt.data.store import is_store
     from rembrandt.engines.place import check_device
 
-    device = device if scheduler is None else f"dask:{scheduler}"
+    if scheduler is not None:
+        device = f"dask:{scheduler}"
     check_device(device, on_disk=is_store(source))
     return device

@@ -18,7 +18,10 @@ def check_model_target(path: Path, force: bool) -> None:
     from rembrandt.model.folder import why_not_a_model
 
     _check_free(path, force)
-    if path.exists() and (objection := why_not_a_model(path)):
+    if not path.exists():
+        return
+    objection = why_not_a_model(path)
+    if objection:
         raise OutputExistsError(
             f"{path} cannot be replaced: {objection}; choose another name, or move it away"
         )
@@ -42,6 +45,7 @@ def check_file_target(path: Path, force: bool, suffixes: Iterable[str] = ()) -> 
 
 
 def _check_free(path: Path, force: bool) -> None:
+    """Refuse a path that exists, or that cannot be written."""
     if os.path.lexists(path) and not force:
         raise OutputExistsError(
             f"{path} already exists; choose another name, or replace it with --force"

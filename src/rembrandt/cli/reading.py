@@ -38,10 +38,12 @@ Format = Literal[
 FORMATS = get_args(Format)[1:]
 
 
-def _columns(given: list[str] | None) -> list[str] | None:
-    return [
-        name.strip() for part in given or () for name in part.split(",") if name.strip()
-    ] or None
+def _columns(arguments: list[str] | None) -> list[str] | None:
+    """Return the names in lists that are separated by commas; None if there is none."""
+    names = []
+    for argument in arguments or ():
+        names += [name.strip() for name in argument.split(",") if name.strip()]
+    return names or None
 
 
 def _tabs(separator: str | None) -> str | None:
@@ -109,27 +111,27 @@ class Reading(TextReading):
 
     def to_json(self) -> dict[str, Any]:
         """Return what holds for other files too: the labels of an npz file are another file."""
-        one_file = self.format == "npz" or (self.labels or "").endswith(".npz")
-        return (
-            asdict(self)
-            | {"vectors": None, "encoder": None}
-            | ({"labels": None} if one_file else {})
-        )
+        facts = asdict(self)
+        facts["vectors"] = None
+        facts["encoder"] = None
+        has_file_of_labels = self.format == "npz" or (self.labels or "").endswith(".npz")
+        if has_file_of_labels:
+            facts["labels"] = None
+        return facts
 
-    def overridden_by(self, given: TextReading) -> Reading:
-        return replace(
-            self, **{name: value for name, value in vars(given).items() if value is not None}
-        )
+    def overridden_by(self, reading: TextReading) -> Reading:
+        """Return these options with those that ``reading`` sets in their place."""
+        changes = {name: value for name, value in vars(reading).items() if value is not None}
+        return replace(self, **changes)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `rembrandt.read`."""
-        known = {
-            name: value for name, value in vars(self).items() if name not in ("vectors", "encoder")
-        }
-        return known | {
-            "format": self.format or "auto",
-            "verbatim_labels": bool(self.verbatim_labels),
-        }
+        arguments = dict(vars(self))
+        del arguments["vectors"]
+        del arguments["encoder"]
+        arguments["format"] = self.format or "auto"
+        arguments["verbatim_labels"] = bool(self.verbatim_labels)
+        return arguments
 
 
 def read_training(
@@ -142,17 +144,13 @@ def read_training(
 
     if is_data_set(source):
         if id is not None:
-            raise DataError(
-                f"the data set {source} has no column {id!r}; name a file",
-                parameter=["groups", "time"],
-            )
-        return _with_vectors(
-            catalogue.load(source, "train", report=report), reading
-        ), data_set_reading(source)
+            message = f"the data set {source} has no column {id!r}; name a file"
+            raise DataError(message, parameter=["groups", "time"])
+        data = catalogue.load(source, "train", report=report)
+        return _with_vectors(data, reading), data_set_reading(source)
     with _as_file(source) as path:
-        return _with_vectors(
-            read(path, **reading.arguments(), id=id, report=report), reading
-        ), reading
+        data = read(path, **reading.arguments(), id=id, report=report)
+        return _with_vectors(data, reading), reading
 
 
 def read_examples(
@@ -167,22 +165,25 @@ def read_examples(
     from rembrandt.data import catalogue, read
 
     if is_data_set(source):
-        return _with_vectors(catalogue.load(source, "test", report=report), reading)
+        data = catalogue.load(source, "test", report=report)
+        return _with_vectors(data, reading)
     with _as_file(source) as path:
-        format = reading.format or _detected(
-            path, lines_are_texts=unlabelled and n_features is None
-        )
-        found = reading.arguments() | {
-            "format": format,
-            "labels": None if unlabelled else reading.labels,
-        }
-        found |= {"id": id} | ({} if format == "csv" else {"delimiter": None})
-        width = n_features if format in ("repository", "svmlight") else None
-        data = read(path, **found, unlabelled=unlabelled, n_features=width, report=report)
+        lines_are_texts = unlabelled and n_features is None
+        format = reading.format or _detected(path, lines_are_texts)
+        arguments = reading.arguments()
+        arguments["format"] = format
+        if unlabelled:
+            arguments["labels"] = None
+        if format != "csv":
+            arguments["delimiter"] = None
+        if format in ("repository", "svmlight"):
+            arguments["n_features"] = n_features
+        data = read(path, **arguments, id=id, unlabelled=unlabelled, report=report)
         return _with_vectors(data, reading)
 
 
 def _with_vectors(data: Dataset, reading: TextReading) -> Dataset:
+    """Return the data with the dense vectors that the options name."""
     if reading.vectors is None:
         return data
     from rembrandt.data.vectors import with_vectors
@@ -216,9 +217,11 @@ def _detected(path: Path, lines_are_texts: bool) -> str:
         if not lines_are_texts:
             raise
         return "lines"
-    sparse = {".vw", ".svm", ".svmlight", ".libsvm"}
-    ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in sparse
-    return "lines" if lines_are_texts and ambiguous and not is_sparse_text(path) else format
+    sparse_suffixes = (".vw", ".svm", ".svmlight", ".libsvm")
+    is_ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in sparse_suffixes
+    if lines_are_texts and is_ambiguous and not is_sparse_text(path):
+        return "lines"
+    return format
 
 
 @contextmanager

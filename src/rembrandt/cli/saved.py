@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 
+_N_SIMILAR = 5  # labels that an error suggests
+
+
 @dataclass(frozen=True)
 class SavedModel:
     """A fitted classifier, its folder, and how its training data was read."""
@@ -37,32 +40,45 @@ class SavedModel:
         """Return the column of the label with this name or title; the error for another lists
         similar ones.
         """
-        found = self.labels.find(label)
-        if found is not None:
-            return found
-        both = (self.labels.title, self.labels.spelled)
-        spelled = {text(i).casefold(): i for text in both for i in range(len(self.labels))}
-        near = difflib.get_close_matches(label.casefold(), spelled, n=5)
-        similar = "; ".join(self.labels.shown(spelled[name]) for name in near)
-        hint = f"similar labels: {similar}" if near else "none is similar"
+        column = self.labels.find(label)
+        if column is not None:
+            return column
+        hint = "none is similar"
+        similar = self._similar(label)
+        if similar:
+            hint = f"similar labels: {'; '.join(similar)}"
         raise DataError(f"{self.path} has no label {label!r}; {hint}")
 
-    def find_all(self, given: Sequence[str] | None) -> list[Any] | None:
+    def _similar(self, label: str) -> list[str]:
+        """Return labels whose name or title is spelled like this one."""
+        columns = range(len(self.labels))
+        by_title = {self.labels.title(column).casefold(): column for column in columns}
+        by_name = {self.labels.spelled(column).casefold(): column for column in columns}
+        by_spelling = by_title | by_name
+        matches = difflib.get_close_matches(label.casefold(), by_spelling, n=_N_SIMILAR)
+        return [self.labels.shown(by_spelling[spelling]) for spelling in matches]
+
+    def find_all(self, arguments: Sequence[str] | None) -> list[Any] | None:
         """Return classes; each string is a label, several separated by commas, or ``@FILE`` with
         one per line.
         """
-        found = []
-        for part in given or ():
-            if part.startswith("@"):
-                labels = Path(part[1:]).read_text(encoding="utf-8").splitlines()
-            else:
-                labels = part.split(",") if self.labels.find(part) is None else [part]
-            found += [
-                self.classifier.classes_[self.find(label.strip())]
-                for label in labels
-                if label.strip()
-            ]
-        return found if given else None
+        if not arguments:
+            return None
+        classes = []
+        for argument in arguments:
+            for label in self._listed(argument):
+                if label.strip():
+                    column = self.find(label.strip())
+                    classes.append(self.classifier.classes_[column])
+        return classes
+
+    def _listed(self, argument: str) -> list[str]:
+        """Return the labels that one argument names."""
+        if argument.startswith("@"):
+            return Path(argument[1:]).read_text(encoding="utf-8").splitlines()
+        if self.labels.find(argument) is not None:  # a label may contain a comma
+            return [argument]
+        return argument.split(",")
 
     def read(
         self,
@@ -75,36 +91,39 @@ class SavedModel:
         """Read examples as the training data was read, except where ``reading`` says otherwise."""
         from rembrandt.data.store import is_store
 
-        classifier, n_features = self.classifier, self.classifier.n_features_in_
+        classifier = self.classifier
+        takes_texts = classifier.text_ is not None
         if reading.encoder is not None and classifier.text_ is not None:
             from rembrandt.features.encoder import load_encoder
 
             classifier.text_.set_encoder(load_encoder(reading.encoder))
-        wanted, other = ("features", "texts") if classifier.text_ is None else ("texts", "features")
-        known = self.reading.overridden_by(reading)
-        if (
-            source == STANDARD_INPUT and unlabelled
-        ):  # plain lines, even if the training data was a table
-            known = replace(known, format=reading.format)
-        data = read_examples(
-            source, known, report, n_features if wanted == "features" else None, unlabelled, id
-        )
+        merged = self.reading.overridden_by(reading)
+        if source == STANDARD_INPUT and unlabelled:
+            # Plain lines, even if the training data was a table.
+            merged = replace(merged, format=reading.format)
+        n_features = None if takes_texts else classifier.n_features_in_
+        data = read_examples(source, merged, report, n_features, unlabelled, id)
         if is_store(source):
             data = self._aligned_store(data, source)
-        elif (data.texts is None) == (wanted == "texts"):
-            raise DataError(
-                f"{self.path} was fitted on {wanted}; give a file of {wanted}, not of {other}",
-                source,
-            )
+        elif takes_texts != (data.texts is not None):
+            wanted = "texts" if takes_texts else "features"
+            other = "features" if takes_texts else "texts"
+            message = f"{self.path} was fitted on {wanted}; give a file of {wanted}, not of {other}"
+            raise DataError(message, source)
         if classifier.feature_names_ is not None and data.feature_names is not None:
             data = data.align_features(classifier.feature_names_)
-        if data.X is not None and data.X.shape[1] != n_features:
-            found = (
-                f"there are {data.X.shape[1]:,} features, and {self.path} was fitted on "
-                f"{n_features:,}"
-            )
-            raise DataError(f"{found}; give data made in the same way", source)
+        self._check_width(data, source)
         return data
+
+    def _check_width(self, data: Dataset, source: str) -> None:
+        """Refuse another number of features than the model has."""
+        n_fitted = self.classifier.n_features_in_
+        if data.X is None or data.X.shape[1] == n_fitted:
+            return
+        counts = (
+            f"there are {data.X.shape[1]:,} features, and {self.path} was fitted on {n_fitted:,}"
+        )
+        raise DataError(f"{counts}; give data made in the same way", source)
 
     def _aligned_store(self, data: Dataset, source: str) -> Dataset:
         """Add numbered features that no row has; refuse a store whose text features differ from
@@ -113,22 +132,28 @@ class SavedModel:
         import numpy as np
 
         rows: Any = data.X
-        if self.classifier.text_ is not None and not _same_terms(rows.text, self.classifier.text_):
+        text = self.classifier.text_
+        if text is not None and not _same_terms(rows.text, text):
             remedy = f"convert it with --like {self.path}"
             raise DataError(f"its text features are not those of {self.path}; {remedy}", source)
-        if data.feature_names is not None or rows.shape[1] >= self.classifier.n_features_in_:
+        n_stored = rows.shape[1]
+        n_fitted = self.classifier.n_features_in_
+        if data.feature_names is not None or n_stored >= n_fitted:
             return data
-        columns = np.arange(self.classifier.n_features_in_)
-        return replace(data, X=rows.select(np.where(columns < rows.shape[1], columns, -1)))
+        columns = np.arange(n_fitted)
+        columns[n_stored:] = -1  # no row has these features
+        return replace(data, X=rows.select(columns))
 
 
-def _same_terms(made: TextFeatures | None, own: TextFeatures) -> bool:
+def _same_terms(stored: TextFeatures | None, fitted: TextFeatures) -> bool:
+    """Return whether a store and a model have the same text features."""
     import numpy as np
 
-    if made is None or made.to_config() != own.to_config():
+    if stored is None or stored.to_config() != fitted.to_config():
         return False
-    theirs, ours = made.to_arrays(), own.to_arrays()
-    return all(np.array_equal(theirs[name], ours[name]) for name in ours)
+    stored_arrays = stored.to_arrays()
+    fitted_arrays = fitted.to_arrays()
+    return all(np.array_equal(stored_arrays[name], fitted_arrays[name]) for name in fitted_arrays)
 
 
 def open_model(path: Path, device: str = "cpu") -> SavedModel:
@@ -136,7 +161,8 @@ def open_model(path: Path, device: str = "cpu") -> SavedModel:
     from rembrandt.estimators import load
 
     classifier = load(path, device=device)
-    return SavedModel(path, classifier, Reading.from_json(classifier.extra_.get("reading", {})))
+    reading = Reading.from_json(classifier.extra_.get("reading", {}))
+    return SavedModel(path, classifier, reading)
 
 
 def fit_facts(reading: Reading, seconds: float) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from typing import Annotated
 
 import typer
 
+from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.failure import needs
-from rembrandt.cli.options import ADVANCED, argument, option
+from rembrandt.cli.options import ADVANCED, option
 
 
 def serve(
     console: Console,
     model: Annotated[
-        Path | None, argument("MODEL", "Folder of a model; its name is that of the folder.")
+        Path | None, options.argument("MODEL", "Folder of a model; its name is that of the folder.")
     ] = None,
     models: Annotated[
         list[str] | None,
@@ -60,21 +61,25 @@ def serve(
 
     token = running.read_token(token_file)
     running.check_address(host, token, no_token)
-    sizes = {
-        "body": max_body,
-        "texts": max_texts,
-        "characters": max_characters,
-        "batch": max_batch,
-        "queue": max_queue,
-    }
+    limits = Limits(
+        body=max_body,
+        texts=max_texts,
+        characters=max_characters,
+        batch=max_batch,
+        queue=max_queue,
+        timeout=timeout,
+    )
     with console.progress() as report:
         report("loading models", 0, None)
-        given = None if encoder is None else load_encoder(encoder)
-        limits, any_host = Limits(**sizes, timeout=timeout), not running.is_loopback(host)
-        app = create_app(paths, limits, token, any_host, encoder=given)
+        loaded_encoder = None if encoder is None else load_encoder(encoder)
+        any_host = not running.is_loopback(host)
+        app = create_app(paths, limits, token, any_host, encoder=loaded_encoder)
     listening = running.listen(host, port)
-    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    url = f"http://{shown}:{listening.getsockname()[1]}"
+    url_host = host
+    if ":" in host and not host.startswith("["):  # an IPv6 address
+        url_host = f"[{host}]"
+    used_port = listening.getsockname()[1]
+    url = f"http://{url_host}:{used_port}"
     console.say(f"Serving {', '.join(paths)} at {url} (Ctrl-C to stop)")
     running.run(app, listening)
     console.say("Finished.")
@@ -82,12 +87,15 @@ def serve(
 
 def _paths(model: Path | None, others: list[str]) -> dict[str, Path]:
     """Return folders by name, the default first."""
-    paths = {} if model is None else {model.resolve().name: model}
-    for each in others:
-        name, equals, path = each.partition("=")
-        if not (name and equals and path) or "/" in name:
+    paths = {}
+    if model is not None:
+        paths[model.resolve().name] = model
+    for argument in others:
+        name, _, path = argument.partition("=")
+        if not name or not path or "/" in name:
             raise typer.BadParameter(
-                f"{each!r} is not NAME=MODEL, with a name without slashes", param_hint="--model"
+                f"{argument!r} is not NAME=MODEL, with a name without slashes",
+                param_hint="--model",
             )
         if name in paths:
             raise typer.BadParameter(f"two models have the name {name!r}", param_hint="--model")

@@ -102,20 +102,19 @@ class Settings:
         """Return the parameters of the classifier; refuse values that are out of range."""
         from rembrandt.recipe import EmbeddingSettings, TreeSettings, check
 
-        found = dict(vars(self))
-        embedding = EmbeddingSettings(**{name: found.pop(name) for name in EMBEDDING})
-        trees = TreeSettings(**{name: found.pop(option) for name, option in TREES.items()})
-        found |= {
-            "random_state": found.pop("seed"),
+        parameters = dict(vars(self))
+        embedding = EmbeddingSettings(**{name: parameters.pop(name) for name in EMBEDDING})
+        trees = TreeSettings(**{name: parameters.pop(option) for name, option in TREES.items()})
+        default_embedding = EmbeddingSettings(label_power="auto", row_power="auto")
+        parameters |= {
+            "random_state": parameters.pop("seed"),
             "kernel": None if self.kernel == "none" else self.kernel,
             "normalize": {"auto": "auto", "yes": True, "no": False}[self.normalize],
-            "embedding": None
-            if embedding == EmbeddingSettings(label_power="auto", row_power="auto")
-            else embedding,
+            "embedding": None if embedding == default_embedding else embedding,
             "trees": None if trees == TreeSettings() else trees,
         }
-        check(found)
-        return found
+        check(parameters)
+        return parameters
 
     def with_recipe(self, recipe: Recipe) -> Settings:
         """Return the options that fit this recipe."""
@@ -164,22 +163,24 @@ class TextSettings:
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `TextFeatures` that were given."""
-        given = {
+        stop_words: Any = self.stop_words
+        if stop_words not in (None, "english"):
+            stop_words = Path(stop_words).read_text(encoding="utf-8").split()
+        parameters = {
             "analyzer": self.analyzer,
             "ngram_range": self.ngrams,
             "weighting": "hashed" if self.hashed else None,
+            "min_df": self.min_df,
+            "max_df": self.max_df,
+            "max_features": self.max_features,
+            "stop_words": stop_words,
         }
-        given |= {"min_df": self.min_df, "max_df": self.max_df, "max_features": self.max_features}
-        given["stop_words"] = self.stop_words
-        if self.stop_words not in (None, "english"):
-            given["stop_words"] = Path(str(self.stop_words)).read_text(encoding="utf-8").split()
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
     def features(self, encoder: str | None = None) -> TextFeatures:
         """Return text features with these parameters and the encoder with this name."""
         from rembrandt.features.encoder import load_encoder
         from rembrandt.features.text import TextFeatures
 
-        return TextFeatures(
-            **self.parameters(), encoder=None if encoder is None else load_encoder(encoder)
-        )
+        loaded_encoder = None if encoder is None else load_encoder(encoder)
+        return TextFeatures(**self.parameters(), encoder=loaded_encoder)

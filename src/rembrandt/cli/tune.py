@@ -21,7 +21,7 @@ from rembrandt.cli.settings import Settings, TextSettings
 if TYPE_CHECKING:
     from rembrandt.selection import Progress
 
-_BUDGET = 300.0  # seconds
+_DEFAULT_SECONDS = 300.0  # of a search
 
 
 def tune(
@@ -46,48 +46,48 @@ def tune(
         check_model_target(output, force)
     from rembrandt.recipe import Recipe
 
-    settings = replace(settings, budget=settings.budget or _BUDGET)
-    classifier, data, known = prepare(console, train, reading, settings, texts, None)
-    watcher, start = Watcher(console.quiet), time.perf_counter()
+    settings = replace(settings, budget=settings.budget or _DEFAULT_SECONDS)
+    classifier, data, used_reading = prepare(console, train, reading, settings, texts, None)
+    watcher = Watcher(console.quiet)
+    start = time.perf_counter()
     with console.progress() as report, about(f"cannot search on {train}"):
         if output is None:
             choice = classifier.search_dataset(data, report, watcher)
-            recipe, trials = choice.recipe, choice.trials
+            recipe = choice.recipe
+            trials = choice.trials
         else:
             classifier.fit_dataset(data, report, watch=watcher)
-            recipe, trials = Recipe.from_json(classifier.settings_), classifier.selection_
+            recipe = Recipe.from_json(classifier.settings_)
+            trials = classifier.selection_
     seconds = time.perf_counter() - start
-    words = [
-        word
-        for group in (reading, settings.with_recipe(recipe), texts)
-        for word in options.as_words(group)
-    ]
-    fitting = command("fit", train, "--output", output or "MODEL", *words)
+    words: list[str] = []
+    for group in (reading, settings.with_recipe(recipe), texts):
+        words += options.as_words(group)
+    fit_command = command("fit", train, "--output", output or "MODEL", *words)
     document = {
         "budget": settings.budget,
         "chosen": recipe.to_json(),
         "trials": trials,
-        "command": fitting,
+        "command": fit_command,
     }
     if watcher.last is None:
         console.say(
             "There was nothing to choose: all settings are given, or there are too few examples."
         )
     else:
-        document |= {name: getattr(watcher.last, name) for name in ("seconds", "ended")}
+        document["seconds"] = watcher.last.seconds
+        document["ended"] = watcher.last.ended
         console.say("")
         show_trials(console, trials)
         console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}.")
         console.say(f"Chosen: {_best(watcher.last)}.")
     if output is not None:
-        classifier.save(output, force=force, extra=fit_facts(known, seconds))
+        classifier.save(output, force=force, extra=fit_facts(used_reading, seconds))
         console.say(saved_line(output, seconds))
-        document |= {
-            "model": str(output),
-            "bytes": folder_size(output),
-            "settings": classifier.settings_,
-        }
-    console.say("", "The same model without a search:", f"  {fitting}")
+        document["model"] = str(output)
+        document["bytes"] = folder_size(output)
+        document["settings"] = classifier.settings_
+    console.say("", "The same model without a search:", f"  {fit_command}")
     console.result(document)
 
 
@@ -99,8 +99,10 @@ class Watcher:
         self.last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        before, self.last = self.last, progress
-        if self.quiet or progress.ended or (before is not None and before.rung == progress.rung):
+        before = self.last
+        self.last = progress
+        is_same_rung = before is not None and before.rung == progress.rung
+        if self.quiet or progress.ended or is_same_rung:
             return
         if before is not None and before.best is not None:
             print(f"Best so far: {_best(before)}", file=sys.stderr)
@@ -112,6 +114,7 @@ class Watcher:
 
 
 def _best(progress: Progress) -> str:
+    """Return the measures and the settings of the best candidate so far."""
     from rembrandt.metrics.percent import percent
     from rembrandt.model.description import recipe_words
 

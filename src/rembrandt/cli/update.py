@@ -43,8 +43,9 @@ def update(
     what was left as it was. The model is replaced when the update is complete. A note says when it
     is time for --refit, which learns everything again.
     """
-    target, replaced = (model, True) if output is None else (output, force)
-    check_model_target(target, replaced)
+    target = output or model
+    may_replace = output is None or force
+    check_model_target(target, may_replace)
     if refit and history is not None:
         raise SettingsError(
             "--refit has all examples in FILE, and --history the old ones; give one of the two"
@@ -54,38 +55,52 @@ def update(
 
     with console.progress() as report:
         saved = open_model(model)
-        classifier, extra, known = (
-            saved.classifier,
-            saved.classifier.extra_,
-            {*map(str, saved.labels.names)},
-        )
+        classifier = saved.classifier
+        extra = classifier.extra_
+        old_labels = set(map(str, saved.labels.names))
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
         else:
             data = saved.read(file, reading, report)
-        old = None if history is None else saved.read(history, reading, report)
+        old_data = None
+        if history is not None:
+            old_data = saved.read(history, reading, report)
     console.say(*data_lines(data, file))
     with console.progress() as report:
         start = time.perf_counter()
         with about(f"cannot learn from {file}"):
             if refit:
-                classifier.fit_dataset(data, report, recipe=Recipe.from_json(classifier.settings_))
+                recipe = Recipe.from_json(classifier.settings_)
+                classifier.fit_dataset(data, report, recipe=recipe)
             else:
-                classifier.update_dataset(data, report, old)
+                classifier.update_dataset(data, report, old_data)
         seconds = time.perf_counter() - start
-        classifier.save(target, force=replaced, extra=extra)
-    added = [name for name in map(str, classifier.classes_) if name not in known]
-    n_train, n_labels = classifier.n_train_, len(classifier.classes_)
+        classifier.save(target, force=may_replace, extra=extra)
+    added = [name for name in map(str, classifier.classes_) if name not in old_labels]
+    n_train = classifier.n_train_
+    n_labels = len(classifier.classes_)
     updates = classifier.settings_.get("updates", [])
-    left = [] if refit else updates[-1]["left"]
-    console.say(*(choice_lines(classifier) if refit else []))
+    left = []  # what the update could not learn
+    if refit:
+        console.say(*choice_lines(classifier))
+    else:
+        left = updates[-1]["left"]
     console.say(
         f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} "
         "of them new."
     )
-    console.say(*(f"Left: {each}." for each in left), saved_line(target, seconds, "Updated"))
-    console.result(
-        {"model": str(target), "seconds": seconds, "n_examples": data.n_examples}
-        | {"n_train": n_train, "n_labels": n_labels, "added": added}
-        | {"updates": updates, "left": left, "refit_due": refit_due(classifier.model_)}
-    )
+    for sentence in left:
+        console.say(f"Left: {sentence}.")
+    console.say(saved_line(target, seconds, "Updated"))
+    document = {
+        "model": str(target),
+        "seconds": seconds,
+        "n_examples": data.n_examples,
+        "n_train": n_train,
+        "n_labels": n_labels,
+        "added": added,
+        "updates": updates,
+        "left": left,
+        "refit_due": refit_due(classifier.model_),
+    }
+    console.result(document)

@@ -1,6 +1,4 @@
-"""Matrices and lists that are in memory, checked and brought into the form that the package
-uses.
-"""
+"""Matrices and lists in memory, checked and brought into the form that the package uses."""
 
 import operator
 import warnings
@@ -15,15 +13,17 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.linalg.sparse import Matrix, is_sparse
 
-MOST_LABELS = (
-    1 << 24
-)  # every label has a name in memory, so a wrong header, id or shape must not ask for more
-SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # types that hold the labels of one example
+# Every label has a name in memory, so a wrong header, id or shape must not ask for more.
+MAX_LABELS = 1 << 24
+
+# Types that hold several labels of one example.
+LABEL_CONTAINERS = (list, tuple, set, frozenset, np.ndarray)
 
 
 class Numbers(Sequence[str]):
-    """The names "0", "1", … of columns that only have numbers; they take no memory, however many
-    there are.
+    """The names "0", "1", … of columns that only have numbers.
+
+    They take no memory, however many there are.
     """
 
     def __init__(self, n: int) -> None:
@@ -33,15 +33,15 @@ class Numbers(Sequence[str]):
         return len(self._numbers)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._numbers[index]
-        return [str(i) for i in found] if isinstance(found, range) else str(found)
+        selected = self._numbers[index]
+        if isinstance(selected, range):
+            return [str(number) for number in selected]
+        return str(selected)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Sequence)
-            and len(self) == len(other)
-            and all(map(operator.eq, self, other))
-        )
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(map(operator.eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -55,8 +55,9 @@ def check_names(names: Sequence[str], expected: int, what: str) -> None:
 
 
 def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
-    """Any two-dimensional matrix of finite numbers as canonical CSR float32; the one given is not
-    changed.
+    """Any two-dimensional matrix of finite numbers as canonical CSR float32.
+
+    The matrix ``X`` is not changed; ``what`` names it in messages.
     """
     try:
         if np.iscomplexobj(X):
@@ -72,10 +73,11 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
         )
     not_finite = np.flatnonzero(~np.isfinite(result.data))
     if not_finite.size:
-        at = int(not_finite[0])
-        row = int(np.searchsorted(result.indptr, at, side="right")) - 1
+        entry = int(not_finite[0])
+        row = int(np.searchsorted(result.indptr, entry, side="right")) - 1
+        column = result.indices[entry]
         raise DataError(
-            f"{what} has {result.data[at]} at row {row}, column {result.indices[at]}; only finite "
+            f"{what} has {result.data[entry]} at row {row}, column {column}; only finite "
             "numbers are allowed"
         )
     if not result.has_canonical_format:
@@ -94,9 +96,9 @@ def label_matrix(Y: Any, what: str = "Y") -> sp.csr_array:
     if (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.eliminate_zeros()
-    if matrix.shape[1] > MOST_LABELS:
+    if matrix.shape[1] > MAX_LABELS:
         raise DataError(
-            f"{what} has {matrix.shape[1]:,} columns; at most {MOST_LABELS:,} labels can be read"
+            f"{what} has {matrix.shape[1]:,} columns; at most {MAX_LABELS:,} labels can be read"
         )
     return matrix
 
@@ -110,77 +112,118 @@ def is_missing(label: Any) -> bool:
 
 def warn_missing(n_missing: int, n_rows: int) -> None:
     """Report labels that are missing."""
-    found = f"{n_missing:,} labels in {n_rows:,} rows are missing (None or NaN)"
-    warnings.warn(RembrandtWarning(f"{found}; they count as no label"), stacklevel=3)
+    message = (
+        f"{n_missing:,} labels in {n_rows:,} rows are missing (None or NaN); they count as no label"
+    )
+    warnings.warn(RembrandtWarning(message), stacklevel=3)
+
+
+def as_label_list(entry: Any) -> list[Any]:
+    """The labels of one example, which are given as a label or as several."""
+    if isinstance(entry, LABEL_CONTAINERS):
+        return list(entry)
+    return [entry]
 
 
 def label_lists(Y: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """All labels of a label or list of labels for each example, without missing ones; and how many
-    each has.
+    """Join the labels of examples, each given as a label or as a list of labels.
+
+    Returns
+    -------
+    labels : list
+        The labels of all examples, one after the other, without missing ones.
+    counts : ndarray of shape (n_examples,)
+        How many labels each example has.
     """
-    rows = [list(entry) if isinstance(entry, SEVERAL) else [entry] for entry in Y]
-    if not {type(label) for row in rows for label in row} <= {str, int}:
+    rows = [as_label_list(entry) for entry in Y]
+    types = {type(label) for row in rows for label in row}
+    if not types <= {str, int}:  # only values of other types can be missing
         present = [[label for label in row if not is_missing(label)] for row in rows]
         n_missing = sum(map(len, rows)) - sum(map(len, present))
         if n_missing:
             warn_missing(n_missing, len(rows))
         rows = present
-    return [label for row in rows for label in row], np.array([len(row) for row in rows], np.int64)
+    labels = [label for row in rows for label in row]
+    counts = np.array([len(row) for row in rows], np.int64)
+    return labels, counts
 
 
 def named_labels(
     Y: Any, names: Sequence[str] | None, what: str = "Y"
 ) -> tuple[sp.csr_array, list[str], int]:
-    """The 0/1 matrix of labels in any form, the names of its columns, and how many labels were
-    repeated in a row.
+    """Read labels in any form.
+
+    Parameters
+    ----------
+    Y : sparse matrix, 2-D array or sequence
+        A 0/1 matrix, or for each example its label or list of labels.
+    names : sequence of str or None
+        Names of the columns of a matrix, or all labels in the wanted order. None numbers the
+        columns of a matrix, and sorts labels.
+    what : str, default="Y"
+        What ``Y`` is called in messages.
+
+    Returns
+    -------
+    matrix : csr_array of shape (n_examples, n_labels)
+        The 0/1 matrix.
+    names : sequence of str
+        The names of its columns.
+    repeated : int
+        How many labels were repeated within a row.
     """
     if Y is None:
         raise DataError(
             f"there is no {what}; give a 0/1 matrix, or for each example its label or list of "
             "labels"
         )
-    if is_sparse(Y) or np.ndim(Y if isinstance(Y, np.ndarray) else ()) == 2:
+    if is_sparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
         matrix = label_matrix(Y, what)
-        chosen: Any = Numbers(matrix.shape[1]) if names is None else list(names)
-        if names is not None:
-            check_names(chosen, matrix.shape[1], "label")
-        return matrix, chosen, 0
+        if names is None:
+            columns: Any = Numbers(matrix.shape[1])
+        else:
+            columns = list(names)
+            check_names(columns, matrix.shape[1], "label")
+        return matrix, columns, 0
     labels, counts = label_lists(Y)
-    spelled = list(map(str, labels))
+    spelled = [str(label) for label in labels]
     if names is None:
         index = LabelIndex()
         ids = index.add(spelled)
-        chosen, position = index.in_order()
+        columns, position = index.in_order()
         ids = position[ids]
     else:
         check_names(names, len(names), "label")
-        chosen = list(names)
-        ids = LabelIndex(chosen).columns(spelled)
+        columns = list(names)
+        ids = LabelIndex(columns).columns(spelled)
         if (ids < 0).any():
             unknown = spelled[int(np.argmin(ids))]
             raise DataError(
                 f"label {unknown!r} is not among label_names; add it, or leave label_names out"
             )
-    matrix, repeated = label_rows(counts, ids, len(chosen))
-    return matrix, chosen, repeated
+    matrix, repeated = label_rows(counts, ids, len(columns))
+    return matrix, columns, repeated
 
 
 def csr_rows(
     counts: NDArray[Any], ids: NDArray[Any], values: NDArray[Any], n_columns: int
 ) -> tuple[sp.csr_array, int]:
-    """A matrix from the ids and values of each row, and how many ids were repeated within a row;
-    these are added.
+    """A matrix from the ids and values of each row, and how many ids were repeated within a row.
+
+    Values of ids that are repeated are added.
     """
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-    matrix = sp.csr_array((values, ids, starts), shape=(len(counts), n_columns))
-    before = matrix.nnz
+    ends = np.cumsum(counts, dtype=np.int64)
+    indptr = np.concatenate([np.zeros(1, np.int64), ends])
+    matrix = sp.csr_array((values, ids, indptr), shape=(len(counts), n_columns))
+    n_entries = matrix.nnz
     matrix.sum_duplicates()
-    return matrix, before - matrix.nnz
+    return matrix, n_entries - matrix.nnz
 
 
 def label_rows(counts: NDArray[Any], ids: NDArray[Any], n_columns: int) -> tuple[sp.csr_array, int]:
     """A 0/1 matrix from the ids of each row, and how many ids were repeated within a row."""
-    matrix, repeated = csr_rows(counts, ids, np.ones(len(ids), np.float32), n_columns)
+    ones = np.ones(len(ids), np.float32)
+    matrix, repeated = csr_rows(counts, ids, ones, n_columns)
     matrix.data[:] = 1.0
     return matrix, repeated
 
@@ -188,22 +231,23 @@ def label_rows(counts: NDArray[Any], ids: NDArray[Any], n_columns: int) -> tuple
 def move_columns(matrix: sp.csr_array, columns: NDArray[np.int64], n_columns: int) -> sp.csr_array:
     """Move column ``j`` to ``columns[j]``, or drop it where that is negative."""
     moved = columns[matrix.indices]
-    kept = moved >= 0
-    starts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
-    result = sp.csr_array(
-        (matrix.data[kept], moved[kept], starts), shape=(matrix.shape[0], n_columns)
-    )
+    is_kept = moved >= 0
+    kept_so_far = np.concatenate([[0], np.cumsum(is_kept)])
+    indptr = kept_so_far[matrix.indptr]
+    entries = (matrix.data[is_kept], moved[is_kept], indptr)
+    result = sp.csr_array(entries, shape=(matrix.shape[0], n_columns))
     result.sort_indices()
     return result
 
 
 def select_columns(X: Matrix, columns: NDArray[np.int64]) -> Matrix:
     """``X[:, columns]`` for distinct columns, where -1 stands for a column of zeros."""
-    known = columns >= 0
-    if known.all():
+    is_present = columns >= 0
+    if is_present.all():
         return X[:, columns]
     if is_sparse(X):
         target = np.full(X.shape[1], -1, np.int64)
-        target[columns[known]] = np.flatnonzero(known)
+        target[columns[is_present]] = np.flatnonzero(is_present)
         return move_columns(X, target, len(columns))
-    return np.where(known, X[:, columns], X.dtype.type(0))
+    zero = X.dtype.type(0)
+    return np.where(is_present, X[:, columns], zero)

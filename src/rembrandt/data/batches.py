@@ -21,23 +21,25 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Ids:
-    """Labels or features of consecutive rows: how many each row has, and their ids, into ``names``
-    where given.
-    """
+    """Labels or features of consecutive rows."""
 
-    counts: Array
+    counts: Array  # how many each row has
     ids: Array
-    names: Sequence[str] | None = None
+    names: Sequence[str] | None = None  # names by id; None if ids are columns
 
     @classmethod
     def of_lists(cls, lists: list[list[str]]) -> Ids:
         """From the names of each row."""
-        names = [name for each in lists for name in each]
-        return cls(np.array([len(each) for each in lists], np.int64), np.arange(len(names)), names)
+        counts = np.array([len(row) for row in lists], np.int64)
+        names = [name for row in lists for name in row]
+        return cls(counts, np.arange(len(names)), names)
 
     def over(self, index: LabelIndex) -> Ids:
         """The same labels or features with ids into the names of ``index``, which grows."""
-        return self if self.names is None else Ids(self.counts, index.add(self.names)[self.ids], ())
+        if self.names is None:
+            return self
+        columns = index.add(self.names)
+        return Ids(self.counts, columns[self.ids], ())
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,28 @@ class Columns:
 
 
 def datasets(
-    path: Path, batches: Iterable[Batch], rows: float, expected: str, columns: Columns | None = None
+    path: Path,
+    batches: Iterable[Batch],
+    rows: float,
+    expected: str,
+    columns: Columns | None = None,
 ) -> Iterator[Dataset]:
-    """Datasets of about ``rows`` rows each, every one with its own names and width unless
-    ``columns`` has them.
+    """Join batches to datasets of about ``rows`` rows each.
+
+    Every dataset has its own names and width, unless ``columns`` has them. ``expected`` says what
+    a file without examples should have.
     """
-    collected, is_empty = _Collected(), True
+    columns = columns or Columns()
+    collected = _Collected()
+    is_empty = True
     for batch in batches:
         collected.add(batch)
         if collected.n_rows >= rows:
-            yield collected.dataset(columns or Columns())
-            collected, is_empty = _Collected(), False
+            yield collected.dataset(columns)
+            collected = _Collected()
+            is_empty = False
     if collected.n_rows:
-        yield collected.dataset(columns or Columns())
+        yield collected.dataset(columns)
     elif is_empty:
         raise DataError(f"there are no examples in this file; expected {expected}", path)
 
@@ -85,64 +96,95 @@ class _Collected:
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
-        self.labels, self.features = LabelIndex(), LabelIndex()
+        self.labels = LabelIndex()
+        self.features = LabelIndex()
         self.n_rows = 0
 
     def add(self, batch: Batch) -> None:
         self.n_rows += len(batch.labels.counts)
-        features = None if batch.features is None else batch.features.over(self.features)
-        self.batches.append(
-            replace(batch, labels=batch.labels.over(self.labels), features=features)
-        )
+        labels = batch.labels.over(self.labels)
+        features = batch.features
+        if features is not None:
+            features = features.over(self.features)
+        self.batches.append(replace(batch, labels=labels, features=features))
 
     def dataset(self, columns: Columns) -> Dataset:
-        texts = [text for batch in self.batches for text in batch.texts or ()]
-        weights = [batch.weights for batch in self.batches if batch.weights is not None]
-        ids = [name for batch in self.batches for name in batch.names or ()]
-        tasks = {batch.task for batch in self.batches}
+        texts: list[str] = []
+        ids: list[str] = []
+        weights: list[Array] = []
+        features: list[Ids] = []
+        values: list[Any] = []
+        for batch in self.batches:
+            texts.extend(batch.texts or ())
+            ids.extend(batch.names or ())
+            if batch.weights is not None:
+                weights.append(batch.weights)
+            if batch.features is not None:
+                features.append(batch.features)
+                values.append(batch.values)
         labels = [batch.labels for batch in self.batches]
-        features = [batch.features for batch in self.batches if batch.features]
-        values = [batch.values for batch in self.batches if batch.features]
+        tasks = {batch.task for batch in self.batches}
         self.batches.clear()  # the pieces are as large as the whole
-        Y, names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
+
+        Y, label_names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
         Y.data[:] = 1.0
-        X, feature_names, repeated = None, None, 0
+        names: Any = label_names
+        if names is None:
+            names = Numbers(Y.shape[1])
+        X = None
+        feature_names = None
+        repeated_features = 0
         if features:
-            known = columns.feature_names, columns.n_features
-            X, feature_names, repeated = _assembled(features, self.features, *known, values)
+            X, feature_names, repeated_features = _assembled(
+                features, self.features, columns.feature_names, columns.n_features, values
+            )
         return Dataset.build(
             Y,
             X,
             texts if X is None else None,
-            label_names=Numbers(Y.shape[1]) if names is None else names,  # type: ignore[arg-type]
+            label_names=names,
             feature_names=feature_names,
-            task="multilabel" if "multilabel" in tasks else tasks.pop(),
-            weights=np.concatenate(weights) if any((each != 1).any() for each in weights) else None,
-            notes=Notes(duplicate_features=repeated, duplicate_labels=repeated_labels),
+            task=_joint_task(tasks),
+            weights=_joined_weights(weights),
+            notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
             ids=ids or None,
         )
 
 
+def _joint_task(tasks: set[Task | None]) -> Task | None:
+    """The task of examples that come from batches of these tasks."""
+    if "multilabel" in tasks:
+        return "multilabel"
+    return tasks.pop()
+
+
+def _joined_weights(weights: list[Array]) -> Array | None:
+    """The weights of all rows, or None if all are 1."""
+    if any((batch_weights != 1).any() for batch_weights in weights):
+        return np.concatenate(weights)
+    return None
+
+
 def _assembled(
-    found: list[Ids],
+    pieces: list[Ids],
     index: LabelIndex,
     names: list[str] | None,
     width: int,
     values: list[Any] | None = None,
 ) -> tuple[sparse.csr_array, list[str] | None, int]:
-    """A matrix of at least ``width`` columns, the names of its columns, and how many ids were
-    repeated within a row.
+    """Join the ids of batches to a matrix of at least ``width`` columns.
+
+    Returns the matrix, the names of its columns, and how many ids were repeated within a row. The
+    list of pieces is emptied, because they are as large as the matrix.
     """
-    counts, ids = (
-        np.concatenate([each.counts for each in found]),
-        np.concatenate([each.ids for each in found]),
-    )
-    if found[0].names is not None:
+    counts = np.concatenate([piece.counts for piece in pieces])
+    ids = np.concatenate([piece.ids for piece in pieces])
+    if pieces[0].names is not None:
         names, position = index.in_order()
         ids = position[ids]
-    found.clear()
-    width = max(width, len(names or ()), int(ids.max(initial=-1)) + 1)
-    matrix, repeated = csr_rows(
-        counts, ids, np.concatenate(values) if values else np.ones(len(ids), np.float32), width
-    )
+    pieces.clear()
+    largest_id = int(ids.max(initial=-1))
+    width = max(width, len(names or ()), largest_id + 1)
+    entries = np.concatenate(values) if values else np.ones(len(ids), np.float32)
+    matrix, repeated = csr_rows(counts, ids, entries, width)
     return matrix, names, repeated

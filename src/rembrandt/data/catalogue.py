@@ -18,25 +18,22 @@ from rembrandt.data.reader import read
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
-VARIABLE = "REMBRANDT_DATA"
+VARIABLE = "REMBRANDT_DATA"  # environment variable with the folder of all sets
 
 Part = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A named data set; its files are relative to the folder of all sets, "{}" stands for the
-    part.
-    """
+    """A named data set."""
 
     name: str
     what: str
     source: str
-    files: str
-    options: Mapping[str, Any]
-    titles: list[str] = field(
-        default_factory=list
-    )  # tables of the titles of labels, in order of preference
+    files: str  # relative to the folder of all sets; "{}" stands for the part
+    options: Mapping[str, Any]  # of `read`
+    # Tables of the titles of labels, in order of preference.
+    titles: list[str] = field(default_factory=list)
     present: bool = False
 
     @property
@@ -54,24 +51,30 @@ ENTRIES = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
 
 def available(folder: str | Path | None = None) -> list[Entry]:
     """Every named set, with ``present`` set if its files are here."""
-    return [
-        replace(entry, present=folder_of(entry, folder) is not None) for entry in ENTRIES.values()
-    ]
+    entries = []
+    for entry in ENTRIES.values():
+        is_present = folder_of(entry, folder) is not None
+        entries.append(replace(entry, present=is_present))
+    return entries
 
 
 def load(
     name: str, part: Part = "train", folder: str | Path | None = None, report: Report = silent
 ) -> Dataset:
-    """Read one part of a named set from ``folder``, or else from the folder that ``REMBRANDT_DATA``
-    names.
+    """Read one part of a named set.
+
+    Its files are in ``folder``, or else in the folder that ``REMBRANDT_DATA`` names.
     """
     entry = _entry(name)
     if part not in ("train", "test"):
         raise DataError(f"{name} has no part {part!r}; choose train or test")
-    found = require_folder(entry, folder)
-    titles = next((found / table for table in entry.titles if (found / table).is_file()), None)
-    data = read(found / entry.files.format(part), report=report, **entry.options)
-    return data if titles is None else replace(data, label_titles=read_label_names(titles))
+    root = require_folder(entry, folder)
+    data = read(root / entry.files.format(part), report=report, **entry.options)
+    for table in entry.titles:
+        path = root / table
+        if path.is_file():
+            return replace(data, label_titles=read_label_names(path))
+    return data
 
 
 def get(name: str, report: Report = silent) -> Path:
@@ -79,35 +82,37 @@ def get(name: str, report: Report = silent) -> Path:
     entry = _entry(name)
     if name == "pubmed-mesh":
         return pubmed.get(report)
-    return (require_folder(entry, None) / entry.train).parent
+    root = require_folder(entry, None)
+    return (root / entry.train).parent
 
 
 def folder_of(entry: Entry, folder: str | Path | None) -> Path | None:
-    """The folder that has both parts of a set: the one named, else the cache; None if they are
-    absent.
+    """The folder that has both parts of a set: the one named, else the cache.
+
+    It is None if they are absent.
     """
     root = folder or os.environ.get(VARIABLE)
-    candidates = [Path(root)] if root else []
+    candidates = []
+    if root:
+        candidates.append(Path(root))
     if entry.name == "pubmed-mesh" and folder is None:
         candidates.append(pubmed.cache_folder().parent)
-    return next(
-        (c for c in candidates if (c / entry.train).is_file() and (c / entry.test).is_file()), None
-    )
+    for candidate in candidates:
+        if (candidate / entry.train).is_file() and (candidate / entry.test).is_file():
+            return candidate
+    return None
 
 
 def require_folder(entry: Entry, folder: str | Path | None) -> Path:
     """The folder that has both parts of a set; an error says where the set comes from."""
-    found = folder_of(entry, folder)
-    if found is None:
-        root = folder or os.environ.get(VARIABLE)
-        where = (
-            f"put {entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}"
-        )
+    root = folder_of(entry, folder)
+    if root is None:
         raise DataError(
-            f"{entry.name} is not here; it comes from {entry.source}. Once you have it, {where}",
-            root,
+            f"{entry.name} is not here; it comes from {entry.source}. Once you have it, put "
+            f"{entry.train} and {entry.test} into a folder and name that folder in {VARIABLE}",
+            folder or os.environ.get(VARIABLE),
         )
-    return found
+    return root
 
 
 def _entry(name: str) -> Entry:

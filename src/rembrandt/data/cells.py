@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from rembrandt.data.compressed import line_chunks, open_bytes
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
-_ROWS = 10_000  # in a batch
-_DELIMITERS = ",;\t"
+_BATCH_ROWS = 10_000  # few enough that the cells of a batch take little memory
+_DELIMITERS = ",;\t"  # in order of preference
+_LONGEST_CELL = 2**31 - 1  # characters; the limit of the csv module is 131,072 by default
 
 Cell = str | list[str | None] | None
 Cells = dict[str, list[Cell]]
@@ -48,20 +49,27 @@ class Table:
             with open_parquet(self.path) as file:
                 return list(file.schema_arrow.names)
         if self.format == "jsonl":
-            return list(dict.fromkeys(name for _, row in _json_rows(self.path) for name in row))
-        return next(iter(_take(filter(None, self.rows()), 1)), [])
+            names: dict[str, None] = {}  # a set that keeps the order
+            for _, row in _json_rows(self.path):
+                names.update(dict.fromkeys(row))
+            return list(names)
+        rows = filter(None, self.rows())  # without empty lines
+        first_rows = _take(rows, 1)
+        return first_rows[0] if first_rows else []
 
     def batches(self, wanted: list[str], report: Report = silent) -> Iterator[Cells]:
         """The wanted columns of batches of rows."""
         if self.format == "jsonl":
             return _json_cells(self.path, wanted, report)
-        found = self.columns()
+        columns = self.columns()
         for name in wanted:
-            if name not in found:
+            if name not in columns:
                 raise DataError(
-                    f"there is no column {name!r}; the columns are {', '.join(found)}", self.path, 1
+                    f"there is no column {name!r}; the columns are {', '.join(columns)}",
+                    self.path,
+                    1,
                 )
-            if found.count(name) > 1:
+            if columns.count(name) > 1:
                 raise DataError(
                     f"two columns are called {name!r}; rename one of them", self.path, 1
                 )
@@ -72,51 +80,64 @@ class Table:
     def _delimited_cells(self, wanted: list[str], report: Report) -> Iterator[Cells]:
         rows = filter(None, self.rows(report))  # without empty lines
         [names] = _take(rows, 1)
-        while batch := _take(rows, _ROWS):
-            if {*map(len, batch)} != {len(names)}:
+        while batch := _take(rows, _BATCH_ROWS):
+            if any(len(row) != len(names) for row in batch):
                 raise self._uneven(len(names))
-            yield {
-                name: [row[i] for row in batch] for i, name in enumerate(names) if name in wanted
-            }
+            cells: Cells = {}
+            for i, name in enumerate(names):
+                if name in wanted:
+                    cells[name] = [row[i] for row in batch]
+            yield cells
 
     def rows(self, report: Report = silent) -> Any:
-        """An iterator over the rows of a CSV or TSV file. TSV has no quoting: a quote is part of
-        the text.
+        """An iterator over the rows of a CSV or TSV file.
+
+        TSV has no quoting: a quote is part of the text.
         """
+        lines = _lines(self.path, report)
         if self.format == "tsv":
-            return csv.reader(_lines(self.path, report), delimiter="\t", quoting=csv.QUOTE_NONE)
-        return csv.reader(
-            _lines(self.path, report), delimiter=self.delimiter or self._detected_delimiter()
-        )
+            return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        delimiter = self.delimiter or self._detected_delimiter()
+        return csv.reader(lines, delimiter=delimiter)
 
     def _detected_delimiter(self) -> str:
         """The delimiter that gives the first line the most columns, a comma if several do."""
-        first = list(islice((line for line in _lines(self.path) if line.strip()), 1))
-        return max(
-            _DELIMITERS,
-            key=lambda each: len(next(iter(_take(csv.reader(first, delimiter=each), 1)), [])),
-        )
+        lines = (line for line in _lines(self.path) if line.strip())
+        first_line = list(islice(lines, 1))
+
+        def n_columns(delimiter: str) -> int:
+            rows = _take(csv.reader(first_line, delimiter=delimiter), 1)
+            return len(rows[0]) if rows else 0
+
+        return max(_DELIMITERS, key=n_columns)
 
     def _uneven(self, expected: int) -> DataError:
         """The error for the first row that does not have a cell for each column name."""
-        reader, line = self.rows(), 1
-        while len(cells := _take(reader, 1)[0]) in (0, expected):
+        reader = self.rows()
+        while True:
             line = reader.line_num + 1
-        found = f"expected {expected} columns, found {len(cells)}"
-        return DataError(f"{found}; every row needs one cell for each column name", self.path, line)
+            [cells] = _take(reader, 1)
+            if len(cells) not in (0, expected):
+                break
+        return DataError(
+            f"expected {expected} columns, found {len(cells)}; every row needs one cell for each "
+            "column name",
+            self.path,
+            line,
+        )
 
 
 def _lines(path: Path, report: Report = silent) -> Iterator[str]:
-    return chain.from_iterable(
-        StringIO(chunk.text(), newline="") for chunk in line_chunks(path, report)
-    )
+    """The lines of a file, with their ends."""
+    for chunk in line_chunks(path, report):
+        yield from StringIO(chunk.text(), newline="")
 
 
 def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
     """The next rows of a csv reader, with texts of any length; the csv module allows 128 KB by
     default.
     """
-    limit = csv.field_size_limit(2**31 - 1)
+    limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         return list(islice(rows, n))
     finally:
@@ -124,18 +145,22 @@ def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
 
 
 def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
-    """Columns of batches. A name that some rows lack is a missing value; one that no row has is an
-    error.
+    """Columns of batches.
+
+    A name that some rows lack is a missing value; one that no row has is an error.
     """
-    rows, names, missing = _json_rows(path, report), dict[str, None](), {*wanted}
-    while batch := list(islice(rows, _ROWS)):
+    rows = _json_rows(path, report)
+    names: dict[str, None] = {}  # a set that keeps the order
+    missing = set(wanted)
+    while batch := list(islice(rows, _BATCH_ROWS)):
         if missing:
-            names.update((name, None) for _, row in batch for name in row)
+            for _, row in batch:
+                names.update(dict.fromkeys(row))
             missing -= names.keys()
-        yield {
-            name: [_json_cell(path, line, name, row.get(name)) for line, row in batch]
-            for name in wanted
-        }
+        cells: Cells = {}
+        for name in wanted:
+            cells[name] = [_json_cell(path, line, name, row.get(name)) for line, row in batch]
+        yield cells
     for name in wanted:
         if names and name in missing:
             raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
@@ -161,16 +186,21 @@ def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[
 
 
 def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:
-    if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
-        return [_printable(path, line, name, item) for item in value if not is_missing(item)]
-    if isinstance(value, list | dict):
+    """A value of an object as text, or as a list of texts."""
+    is_nested = isinstance(value, list) and any(isinstance(item, list | dict) for item in value)
+    if is_nested or isinstance(value, dict):
         raise DataError(
             f"{name!r} holds a structure; expected a text, a number or a list of them", path, line
         )
-    return None if is_missing(value) else _printable(path, line, name, value)
+    if isinstance(value, list):
+        return [_printable(path, line, name, item) for item in value if not is_missing(item)]
+    if is_missing(value):
+        return None
+    return _printable(path, line, name, value)
 
 
 def _printable(path: Path, line: int, name: str, value: Any) -> str:
+    """A value as text, which must be valid Unicode."""
     text = value if isinstance(value, str) else json.dumps(value)
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise DataError(
@@ -193,25 +223,28 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
     with open_parquet(path) as file:
-        done, total = 0, file.metadata.num_rows
-        for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(wanted))):
+        distinct = list(dict.fromkeys(wanted))
+        done = 0
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=distinct):
             done += batch.num_rows
-            report(f"Reading {path.name}", done, total)
+            report(f"Reading {path.name}", done, file.metadata.num_rows)
             yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
 
 
 def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
-    kind = pa.large_string()
-    if pa.types.is_floating(column.type):
+    """A column of Arrow as texts or lists of texts; NaN is missing."""
+    types = pa.types
+    if types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
+    target = pa.large_string()
     if (
-        pa.types.is_list(column.type)
-        or pa.types.is_large_list(column.type)
-        or pa.types.is_fixed_size_list(column.type)
+        types.is_list(column.type)
+        or types.is_large_list(column.type)
+        or types.is_fixed_size_list(column.type)
     ):
-        kind = pa.list_(kind)
+        target = pa.list_(target)
     try:
-        return pc.cast(column, kind).to_pylist()
+        return pc.cast(column, target).to_pylist()
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(
             f"column {name!r} cannot be read as text ({error}); choose another column", path

@@ -18,12 +18,18 @@ from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
 SUFFIXES = (".gz", ".xz", ".zst")
-CHUNK = 8 << 20
-THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
-LONGEST_LINE = 1 << 26  # bytes
-INPUT = 1 << 11  # bytes decompressed at a time: four of them can expand to 128 KB
-XZ_MEMORY = 1 << 28  # bytes; xz -9 needs a quarter of it, and a file can ask for 4 GB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+CHUNK_BYTES = 8 << 20  # read at a time: enough for compiled parsers, and little memory
+HEAD_BYTES = 1 << 16  # from which a format is detected
+MAX_LINE_BYTES = 1 << 26  # a longer line is another format, such as a binary one
+INPUT_BYTES = 1 << 11  # decompressed at a time: four bytes can expand to 128 KB
+XZ_MEMORY_BYTES = 1 << 28  # xz -9 needs a quarter of it, and a file can ask for 4 GB
+N_THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,13 +57,20 @@ class Chunk(NamedTuple):
     def word(self, position: int, longest: int = 40) -> str:
         """The word at a byte of the chunk, quoted for a message."""
         words = self.data[position : position + 4 * longest].split(maxsplit=1)
-        word = words[0].decode("utf-8", "replace") if words else ""
-        return repr(word if len(word) <= longest else word[:longest] + "…")
+        word = ""
+        if words:
+            word = words[0].decode("utf-8", "replace")
+        if len(word) > longest:
+            word = word[:longest] + "…"
+        return repr(word)
 
 
 def plain_suffix(path: Path) -> str:
     """The suffix that tells the format: ``.tsv`` for ``train.tsv.gz``."""
-    return (Path(path.stem) if path.suffix.lower() in SUFFIXES else path).suffix.lower()
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        suffix = Path(path.stem).suffix.lower()
+    return suffix
 
 
 @contextmanager
@@ -79,51 +92,53 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             f"the compressed data is damaged or cut short ({error}); fetch the file again", path
         ) from error
     except MemoryError as error:
-        raise DataError(f"{memory.ran_out(error)}", path) from error
+        raise DataError(memory.ran_out(error), path) from error
     except OSError as error:
         raise DataError(
             f"the file cannot be read ({error}); check its permissions and the disk", path
         ) from error
 
 
-def line_chunks(path: Path, report: Report = silent, size: int = CHUNK) -> Iterator[Chunk]:
-    """The file in chunks of whole lines; a line longer than ``size`` makes its chunk longer, up to
-    a limit.
+def line_chunks(path: Path, report: Report = silent, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """The file in chunks of whole lines.
+
+    A line longer than ``size`` bytes makes its chunk longer, up to a limit.
     """
     total = path.stat().st_size if path.exists() else 0
     line = 1
     with open_bytes(path) as (content, raw):
-        rest = content.read(len(BYTE_ORDER_MARK)).removeprefix(
-            BYTE_ORDER_MARK
-        )  # the beginning of a line
+        line_start = content.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
         while block := content.read(size):
             report(f"Reading {path.name}", raw.tell(), total)
-            block = rest + block
+            block = line_start + block
             cut = block.rfind(b"\n") + 1
             if cut:
                 yield Chunk(block[:cut], path, line)
                 line += block.count(b"\n", 0, cut)
-            rest = block[cut:]
-            if len(rest) > LONGEST_LINE:
-                found = f"this line is longer than {LONGEST_LINE:,} bytes"
+            line_start = block[cut:]
+            if len(line_start) > MAX_LINE_BYTES:
                 raise DataError(
-                    f"{found}; expected one example per line. Check the format", path, line
+                    f"this line is longer than {MAX_LINE_BYTES:,} bytes; expected one example per "
+                    "line. Check the format",
+                    path,
+                    line,
                 )
-        if rest:
-            yield Chunk(rest, path, line)
+        if line_start:
+            yield Chunk(line_start, path, line)
 
 
-def head(path: Path, size: int = 1 << 16) -> bytes:
+def head(path: Path, size: int = HEAD_BYTES) -> bytes:
     """The first decompressed bytes, to detect the format from."""
     with open_bytes(path) as (content, _):
         return content.read(size).removeprefix(BYTE_ORDER_MARK)
 
 
 def in_threads(
-    items: Iterable[Item], work: Callable[[Item], Result], threads: int = THREADS
+    items: Iterable[Item], work: Callable[[Item], Result], threads: int = N_THREADS
 ) -> Iterator[tuple[Item, Result]]:
-    """Apply ``work`` to items in threads and yield item and result in order, with few of them in
-    memory at a time.
+    """Apply ``work`` to items in threads, and yield items and results in order.
+
+    Few of them are in memory at a time.
     """
     waiting: deque[tuple[Item, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -137,24 +152,28 @@ def in_threads(
 
 
 def _decompressed(raw: BinaryIO) -> BinaryIO:
-    magic = raw.read(6)
+    """The content of a file, which is the file itself if it is not compressed."""
+    magic = raw.read(len(_XZ_MAGIC))
     raw.seek(0)
-    if magic.startswith(b"\x1f\x8b"):
+    if magic.startswith(_GZIP_MAGIC):
         return gzip.open(raw)  # type: ignore[return-value]
-    if magic == b"\xfd7zXZ\x00":
-        xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-        return io.BufferedReader(_Frames(raw, xz, lzma.LZMAError, b"\0"), CHUNK)
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+    if magic == _XZ_MAGIC:
+        start_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+        frames = _Frames(raw, start_xz, lzma.LZMAError, padding=b"\0")
+        return io.BufferedReader(frames, CHUNK_BYTES)
+    if magic.startswith(_ZSTD_MAGIC):
         import zstandard  # other files do not need it
 
-        zst = zstandard.ZstdDecompressor().decompressobj
-        return io.BufferedReader(_Frames(raw, zst, zstandard.ZstdError), CHUNK)
+        start_zstd = zstandard.ZstdDecompressor().decompressobj
+        frames = _Frames(raw, start_zstd, zstandard.ZstdError)
+        return io.BufferedReader(frames, CHUNK_BYTES)
     return raw
 
 
 class _Frames(io.RawIOBase):
-    """All frames of a file, in bounded memory. The libraries' own readers are unbounded, or miss a
-    truncated file.
+    """All frames of a file, in bounded memory.
+
+    The libraries' own readers are unbounded, or miss a truncated file.
     """
 
     def __init__(
@@ -165,30 +184,37 @@ class _Frames(io.RawIOBase):
         padding: bytes = b"",
     ) -> None:
         """``start()`` decompresses a frame; ``padding`` may be between frames."""
-        self._raw, self._start, self._failure, self._padding = raw, start, failure, padding
-        self._frame: Any = None
-        self._input = self._output = b""
+        self._raw = raw
+        self._start = start
+        self._failure = failure
+        self._padding = padding
+        self._frame: Any = None  # the decompressor of the present frame
+        self._input = b""
+        self._output = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._output:
-            self._input = self._input or self._raw.read(INPUT)
+            if not self._input:
+                self._input = self._raw.read(INPUT_BYTES)
             if not self._input:
                 if self._frame is not None:
                     raise EOFError("the last frame does not end")
                 return 0
             if self._frame is None:
                 self._input = self._input.lstrip(self._padding)
-                self._frame = self._start() if self._input else None
+                if self._input:
+                    self._frame = self._start()
                 continue
             try:
                 self._output = self._frame.decompress(self._input)
             except self._failure as error:
                 raise EOFError(str(error)) from error
             self._input = self._frame.unused_data  # empty within a frame
-            self._frame = None if self._frame.eof else self._frame
+            if self._frame.eof:
+                self._frame = None
         count = min(len(buffer), len(self._output))
         buffer[:count] = self._output[:count]
         self._output = self._output[count:]

@@ -32,18 +32,22 @@ class Notes:
     unseen_features: int = 0
 
     def __add__(self, other: Notes) -> Notes:
-        return Notes(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        totals = {}
+        for count in fields(self):
+            totals[count.name] = getattr(self, count.name) + getattr(other, count.name)
+        return Notes(**totals)
 
     def sentences(self) -> list[str]:
         """The counts that are not zero, each as a sentence."""
-        return [
-            _NOTES[f.name].format(getattr(self, f.name))
-            for f in fields(self)
-            if getattr(self, f.name)
-        ]
+        sentences = []
+        for count in fields(self):
+            value = getattr(self, count.name)
+            if value:
+                sentences.append(_SENTENCES[count.name].format(value))
+        return sentences
 
 
-_NOTES = {
+_SENTENCES = {
     "rows_without_features": "{:,} examples have no feature; they are kept.",
     "rows_without_labels": "{:,} examples have no label; they are kept.",
     "duplicate_features": "{:,} features were repeated within an example; their values were added.",
@@ -135,8 +139,7 @@ class Dataset:
         notes: Notes | None = None,
         ids: list[str] | None = None,
     ) -> Dataset:
-        """Make a dataset from checked parts: count notes, and tell the task from ``Y`` if it is not
-        given.
+        """Make a dataset from checked parts, and count notes.
 
         Parameters
         ----------
@@ -152,24 +155,34 @@ class Dataset:
         Dataset
         """
         if task is None:
-            task = "multiclass" if np.diff(Y.indptr).max(initial=0) <= 1 else "multilabel"
-        counts = notes or Notes()
-        return cls(
-            Y, X, texts, label_names, feature_names, task, counts, weights, ids=ids
-        )._counted()
+            most_labels = np.diff(Y.indptr).max(initial=0)
+            task = "multiclass" if most_labels <= 1 else "multilabel"
+        data = cls(
+            Y=Y,
+            X=X,
+            texts=texts,
+            label_names=label_names,
+            feature_names=feature_names,
+            task=task,
+            notes=notes or Notes(),
+            weights=weights,
+            ids=ids,
+        )
+        return data._counted()
 
     def _counted(self) -> Dataset:
         """The same examples, with those without features or labels counted in ``notes``."""
-        empty = (
-            sum(not text for text in self.texts or ())
-            if self.X is None
-            else as_rows(self.X).n_empty
+        if self.X is not None:
+            n_without_features = as_rows(self.X).n_empty
+        else:
+            n_without_features = sum(not text for text in self.texts or ())
+        n_labels = np.diff(self.Y.indptr)
+        notes = replace(
+            self.notes,
+            rows_without_features=n_without_features or 0,  # None for rows on disk
+            rows_without_labels=int((n_labels == 0).sum()),
         )
-        bare = int((np.diff(self.Y.indptr) == 0).sum())
-        return replace(
-            self,
-            notes=replace(self.notes, rows_without_features=empty or 0, rows_without_labels=bare),
-        )
+        return replace(self, notes=notes)
 
     @classmethod
     def from_arrays(
@@ -206,7 +219,9 @@ class Dataset:
         Dataset
             Names of labels are always strings.
         """
-        features = None if X is None else feature_matrix(X)
+        features = None
+        if X is not None:
+            features = feature_matrix(X)
         if (features is None) == (texts is None):
             raise DataError(
                 "a dataset holds either features or texts; give X or texts, one of the two"
@@ -218,14 +233,16 @@ class Dataset:
                 f"Y has {matrix.shape[0]:,} rows but there are {n:,} examples; "
                 "give one row for each"
             )
-        if features is not None and feature_names is not None:
-            check_names(feature_names, features.shape[1], "feature")
+        if feature_names is not None:
+            feature_names = list(feature_names)
+            if features is not None:
+                check_names(feature_names, features.shape[1], "feature")
         return cls.build(
             matrix,
             features,
             None if texts is None else list(texts),
             label_names=names,
-            feature_names=None if feature_names is None else list(feature_names),
+            feature_names=feature_names,
             task=task,
             notes=Notes(duplicate_labels=repeated),
         )
@@ -241,8 +258,10 @@ class Dataset:
     @property
     def inputs(self) -> Any:
         """What a classifier takes: texts, features, or texts with vectors."""
-        single = self.texts if self.X is None else self.X
-        return single if self.vectors is None else (single, self.vectors)
+        inputs = self.texts if self.X is None else self.X
+        if self.vectors is not None:
+            return inputs, self.vectors
+        return inputs
 
     def rows(self, index: ArrayLike) -> Dataset:
         """Select examples.
@@ -257,18 +276,20 @@ class Dataset:
         Dataset
             The examples, with notes counted for them alone.
         """
-        chosen = np.asarray(index, dtype=None if np.size(index) else np.int64)
-        if chosen.dtype == bool:
-            chosen = np.flatnonzero(chosen)
-        own = {
-            name: getattr(self, name) for name in ("Y", "X", "weights", "dropped_labels", "vectors")
-        }
-        taken: dict[str, Any] = {
-            name: None if each is None else each[chosen] for name, each in own.items()
-        }
-        for name, each in (("texts", self.texts), ("ids", self.ids)):
-            taken[name] = None if each is None else [each[i] for i in chosen.tolist()]
-        return replace(self, **taken, notes=Notes())._counted()
+        dtype = None if np.size(index) else np.int64  # an empty list would be of floats
+        positions = np.asarray(index, dtype=dtype)
+        if positions.dtype == bool:
+            positions = np.flatnonzero(positions)
+        taken: dict[str, Any] = {"notes": Notes()}
+        for name in ("Y", "X", "weights", "dropped_labels", "vectors"):  # arrays
+            values = getattr(self, name)
+            if values is not None:
+                taken[name] = values[positions]
+        for name in ("texts", "ids"):  # lists
+            values = getattr(self, name)
+            if values is not None:
+                taken[name] = [values[position] for position in positions.tolist()]
+        return replace(self, **taken)._counted()
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split the examples at random.
@@ -289,8 +310,8 @@ class Dataset:
             raise DataError(
                 f"fraction is {fraction}; give the share of the second part, between 0 and 1"
             )
-        rest, second = draw_rows(self.n_examples, fraction, seed)
-        return self.rows(rest), self.rows(second)
+        first, second = draw_rows(self.n_examples, fraction, seed)
+        return self.rows(first), self.rows(second)
 
     def align_labels(self, names: Sequence[str]) -> Dataset:
         """Express the labels over another list of labels, such as that of a model.
@@ -310,12 +331,19 @@ class Dataset:
         index = LabelIndex(names)
         columns = index.columns(self.label_names)
         matrix = move_columns(self.Y, columns, len(index))
-        lost = np.diff(self.Y.indptr).astype(np.int64) - np.diff(matrix.indptr)
-        before = 0 if self.dropped_labels is None else self.dropped_labels
-        unseen = np.unique(self.Y.indices[columns[self.Y.indices] < 0]).size
-        notes = self.notes + Notes(unseen_labels=unseen, unseen_label_uses=int(lost.sum()))
+        n_labels = np.diff(self.Y.indptr).astype(np.int64)
+        dropped = n_labels - np.diff(matrix.indptr)
+        is_unseen = columns[self.Y.indices] < 0
+        unseen = np.unique(self.Y.indices[is_unseen])
+        notes = Notes(unseen_labels=unseen.size, unseen_label_uses=int(dropped.sum()))
+        if self.dropped_labels is not None:
+            dropped = self.dropped_labels + dropped
         return replace(
-            self, Y=matrix, label_names=index.names, notes=notes, dropped_labels=before + lost
+            self,
+            Y=matrix,
+            label_names=index.names,
+            notes=self.notes + notes,
+            dropped_labels=dropped,
         )
 
     def align_features(self, names: Sequence[str]) -> Dataset:
@@ -340,9 +368,9 @@ class Dataset:
             return self
         columns = LabelIndex(self.feature_names).columns(wanted)
         rows: Any = as_rows(self.X).select(columns)
-        notes = self.notes + Notes(
-            unseen_features=len(self.feature_names) - int((columns >= 0).sum())
-        )
+        n_kept = int((columns >= 0).sum())
+        n_unseen = len(self.feature_names) - n_kept
+        notes = self.notes + Notes(unseen_features=n_unseen)
         if rows.n_empty is not None:
             notes = replace(notes, rows_without_features=rows.n_empty)
         return replace(self, X=rows.X, feature_names=wanted, notes=notes)

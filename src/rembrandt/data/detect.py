@@ -1,6 +1,4 @@
-"""The formats, how to read them, and their detection from the name and the first lines of a
-file.
-"""
+"""The formats, how to read them, and their detection from a file's name and first lines."""
 
 import re
 from collections.abc import Sequence
@@ -24,9 +22,18 @@ FORMATS = (
 )
 
 _SUFFIXES = {
-    f".{name}": name for name in ("vw", "svmlight", "csv", "tsv", "jsonl", "parquet", "npz")
+    ".vw": "vw",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".npz": "npz",
 }
-_SUFFIXES |= {".svm": "svmlight", ".libsvm": "svmlight", ".tab": "tsv", ".ndjson": "jsonl"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class ReadOptions:
     n_features: int | None = None
 
 
+_COMPARED_LINES = 20  # lines that all have to look like rows of features
+
 _HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 _NUMERIC_ROW = re.compile(rb"(?:\d+(?:,\s*\d+)*)?\s+\d+:\S+")
 _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
@@ -52,14 +61,14 @@ _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
 def is_sparse_text(path: Path) -> bool:
-    """Whether all of the first lines are rows of features, and not only one text that looks like a
-    row.
-    """
-    *whole, last = head(path).split(b"\n")
-    lines = [line for line in whole[:20] if line.strip()] or [last]
-    return all(map(_NUMBERS.fullmatch, lines)) or (
-        len(lines) > 1 and all(b"|" in line for line in lines)
-    )
+    """Whether the first lines are rows of features, and not only texts that look like rows."""
+    *whole_lines, last_line = head(path).split(b"\n")
+    lines = [line for line in whole_lines[:_COMPARED_LINES] if line.strip()]
+    if not lines:
+        lines = [last_line]
+    if all(map(_NUMBERS.fullmatch, lines)):
+        return True
+    return len(lines) > 1 and all(b"|" in line for line in lines)
 
 
 def detect(path: Path) -> str:
@@ -67,19 +76,21 @@ def detect(path: Path) -> str:
     by_name = _SUFFIXES.get(plain_suffix(path))
     if by_name in ("npz", "parquet"):
         return by_name
-    lines = [line for line in head(path).split(b"\n") if line.strip()][:2]
-    # Kaggle calls its numeric files .csv, so that name alone says nothing.
-    numeric = any(_NUMERIC_ROW.match(line) for line in lines)
-    if by_name and not (by_name == "csv" and numeric):
+    lines = [line for line in head(path).split(b"\n") if line.strip()]
+    lines = lines[:2]  # the first one may be a header
+    is_numeric = any(_NUMERIC_ROW.match(line) for line in lines)
+    # Kaggle calls its numeric files .csv, so that name alone is uninformative.
+    if by_name and not (by_name == "csv" and is_numeric):
         return by_name
     if any(line.startswith(b"__label__") for line in lines):
         return "fasttext"
-    if numeric or (lines and _HEADER.fullmatch(lines[0])):
+    if is_numeric or (lines and _HEADER.fullmatch(lines[0])):
         return "repository"
     if lines and _VW_ROW.match(lines[0]):
         return "vw"
-    message = (
+    raise DataError(
         "the format is not clear from the name or the first lines; set format to one of "
-        f"{', '.join(FORMATS)}"
+        f"{', '.join(FORMATS)}",
+        path,
+        parameter="format",
     )
-    raise DataError(message, path, parameter="format")

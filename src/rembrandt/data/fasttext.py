@@ -15,6 +15,11 @@ _LABEL = re.compile(r"(?<!\S)__label__(\S+)")
 def fasttext_batches(path: Path, report: Report) -> Iterator[Batch]:
     """Read texts and their labels; empty lines are skipped."""
     for chunk in line_chunks(path, report):
-        lines = [line for line in chunk.text().split("\n") if line.strip()]
-        labels = Ids.of_lists([_LABEL.findall(line) for line in lines])
-        yield Batch(labels, [_LABEL.sub("", line).strip() for line in lines])
+        lines = chunk.text().split("\n")
+        texts = []
+        labels = []
+        for line in lines:
+            if line.strip():
+                texts.append(_LABEL.sub("", line).strip())
+                labels.append(_LABEL.findall(line))
+        yield Batch(Ids.of_lists(labels), texts)

@@ -1,14 +1,18 @@
-"""Names and descriptions of labels in a file: a table of identifiers and names, or a SKOS
-vocabulary.
+"""Names and descriptions of labels in a file.
+
+The file is a table of identifiers and names, or a SKOS vocabulary.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rembrandt.data.compressed import open_bytes, plain_suffix
 from rembrandt.data.labels import Title
 from rembrandt.errors import DataError, RembrandtError
+
+if TYPE_CHECKING:
+    from rembrandt.data.cells import Table
 
 _TABLES = {
     ".tsv": "tsv",
@@ -18,12 +22,14 @@ _TABLES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+# Only formats whose parsers never fetch anything.
 _SKOS = {
     ".ttl": "turtle",
     ".nt": "nt",
     ".rdf": "xml",
     ".owl": "xml",
-}  # formats that never fetch anything
+}
+# Names of columns, in order of preference.
 _IDS = ("id", "label", "uri", "code", "concept", "identifier", "notation")
 _NAMES = ("name", "title", "preflabel", "text", "description", "label")
 _DESCRIPTIONS = ("description", "definition", "scopenote", "scope note")
@@ -47,87 +53,131 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
     dict of str to str, or to tuple (str, str)
         Names by identifier, or names and descriptions.
     """
-    path, suffix = Path(path), plain_suffix(Path(path))
+    path = Path(path)
+    suffix = plain_suffix(path)
     if suffix in _SKOS:
         rows = _read_skos(path, _SKOS[suffix], language)
     elif suffix in _TABLES:
         rows = _table_rows(path, _TABLES[suffix])
     else:
-        known = ", ".join((*_TABLES, *_SKOS))
+        readable = ", ".join((*_TABLES, *_SKOS))
         raise DataError(
             f"the names of labels cannot be read from {suffix or 'a file without suffix'}; use "
-            f"{known}",
+            f"{readable}",
             path,
         )
-    found: dict[str, Title] = {
-        key: (name, description) if description else name
-        for key, name, description in rows
-        if key and name
-    }
-    if not found:
+    titles: dict[str, Title] = {}
+    for identifier, name, description in rows:
+        if identifier and name:
+            titles[identifier] = (name, description) if description else name
+    if not titles:
         raise DataError(
             "there are no names in this file; expected an identifier and a name in each row", path
         )
-    return found
+    return titles
 
 
 def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:
     """Identifier, name and description in each row."""
-    from rembrandt.data.cells import Table
+    from rembrandt.data.cells import Table  # pyarrow takes long to load
 
     table = Table(path, format)
     columns = table.columns()
     folded = [name.strip().casefold() for name in columns]
-    key = next((folded.index(name) for name in _IDS if name in folded), 0)
-    title = next(
-        (i for name in _NAMES for i, found in enumerate(folded) if found == name and i != key),
-        int(key == 0),
-    )
+    key = _id_column(folded)
+    title = _name_column(folded, key)
     if len(columns) < 2:
         raise DataError("expected two columns, an identifier and a name", path, 1)
-    chosen = [
-        key,
-        title,
-        *(i for i, name in enumerate(folded) if name in _DESCRIPTIONS and i != title),
-    ][:3]
+    chosen = [key, title]
+    for i, name in enumerate(folded):
+        if name in _DESCRIPTIONS and i != title:
+            chosen.append(i)
+            break
     if format == "jsonl":
-        batches = table.batches([columns[i] for i in chosen])
-        rows: Any = (
-            [cell or "" for cell in row]
-            for batch in batches
-            for row in zip(*batch.values(), strict=True)
-        )
+        rows = _json_rows(table, [columns[i] for i in chosen])
     else:
-        rows = table.rows()
-        if folded[title] in _NAMES or folded[key] in _IDS:
-            next(rows)
-        rows = (
-            [row[i] for i in chosen if i < len(row)] if len(row) > max(key, title) else []
-            for row in rows
-            if row
-        )
+        has_header = folded[title] in _NAMES or folded[key] in _IDS
+        rows = _delimited_rows(table, chosen, has_header)
     for cells in rows:
         if len(cells) < 2 or not all(isinstance(cell, str) for cell in cells):
             raise DataError(
                 "a row has no text for the identifier or the name; expected texts", path
             )
-        yield _bare(cells[0]), cells[1].strip(), " ".join("".join(cells[2:]).split())
+        identifier = _bare(cells[0])
+        name = cells[1].strip()
+        description = " ".join("".join(cells[2:]).split())
+        yield identifier, name, description
+
+
+def _id_column(folded: list[str]) -> int:
+    """The column of identifiers among names in folded case; the first if none is called so."""
+    for name in _IDS:
+        if name in folded:
+            return folded.index(name)
+    return 0
+
+
+def _name_column(folded: list[str], key: int) -> int:
+    """The column of names; the first one without identifiers if none is called so."""
+    for name in _NAMES:
+        for i, column in enumerate(folded):
+            if column == name and i != key:
+                return i
+    return 1 if key == 0 else 0
+
+
+def _json_rows(table: "Table", names: list[str]) -> Iterator[list[Any]]:
+    """The cells of these columns in each object; a missing one is empty."""
+    for batch in table.batches(names):
+        for row in zip(*batch.values(), strict=True):
+            yield [cell or "" for cell in row]
+
+
+def _delimited_rows(table: "Table", chosen: list[int], has_header: bool) -> Iterator[list[Any]]:
+    """The cells of these columns in each line; none if identifier or name are missing."""
+    rows = table.rows()
+    if has_header:
+        next(rows)
+    for row in rows:
+        if not row:
+            continue
+        if len(row) > max(chosen[:2]):
+            yield [row[i] for i in chosen if i < len(row)]
+        else:
+            yield []
 
 
 def _bare(identifier: str) -> str:
     """An identifier without the angle brackets around a URI."""
     stripped = identifier.strip()
-    return stripped[1:-1] if stripped.startswith("<") and stripped.endswith(">") else stripped
+    if stripped.startswith("<") and stripped.endswith(">"):
+        return stripped[1:-1]
+    return stripped
 
 
 def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, str, str]]:
+    """Identifier, name and description of each concept, by its notations and by its URI."""
     try:
-        from rdflib import Graph, Literal
         from rdflib.namespace import SKOS
     except ModuleNotFoundError as missing:
         raise RembrandtError(
             "SKOS needs the package rdflib: pip install 'rembrandt[skos]'"
         ) from missing
+    graph = _parsed_graph(path, format)
+    names = _preferred_texts(graph, SKOS.prefLabel, language)
+    scope_notes = _preferred_texts(graph, SKOS.scopeNote, language)
+    definitions = _preferred_texts(graph, SKOS.definition, language)
+    descriptions = scope_notes | definitions
+    identifiers = [(str(code), concept) for concept, code in graph.subject_objects(SKOS.notation)]
+    identifiers += [(str(concept), concept) for concept in names]
+    for identifier, concept in identifiers:
+        yield identifier, names.get(concept, ""), descriptions.get(concept, "")
+
+
+def _parsed_graph(path: Path, format: str) -> Any:
+    """The graph of rdflib in a file."""
+    from rdflib import Graph
+
     graph = Graph()
     try:
         with open_bytes(path) as (content, _):
@@ -138,19 +188,28 @@ def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, st
         raise DataError(
             f"this is not a file in {format} ({error}); write or fetch it again", path
         ) from error
+    return graph
 
-    def preference(literal: Any) -> tuple[int, str, str]:
-        tag = (literal.language or "").casefold()
-        exact = [tag == language, tag.startswith(f"{language}-"), tag == "", True].index(True)
-        return exact, tag, str(literal)
 
-    def best(property: Any) -> dict[Any, str]:
-        """The text of each concept in the language that is preferred most."""
-        found = [pair for pair in graph.subject_objects(property) if isinstance(pair[1], Literal)]
-        found.sort(key=lambda pair: preference(pair[1]), reverse=True)
-        return {concept: " ".join(str(literal).split()) for concept, literal in found}
+def _preferred_texts(graph: Any, property: Any, language: str) -> dict[Any, str]:
+    """The text of each concept in the language that is preferred most."""
+    from rdflib import Literal
 
-    names, descriptions = best(SKOS.prefLabel), best(SKOS.scopeNote) | best(SKOS.definition)
-    codes = [(str(code), concept) for concept, code in graph.subject_objects(SKOS.notation)]
-    for identifier, concept in [*codes, *((str(concept), concept) for concept in names)]:
-        yield identifier, names.get(concept, ""), descriptions.get(concept, "")
+    literals = [pair for pair in graph.subject_objects(property) if isinstance(pair[1], Literal)]
+    literals.sort(key=lambda pair: _preference(pair[1], language), reverse=True)
+    # The most preferred text of a concept comes last and replaces the others.
+    return {concept: " ".join(str(literal).split()) for concept, literal in literals}
+
+
+def _preference(literal: Any, language: str) -> tuple[int, str, str]:
+    """Sort key of literals: the language, a variant of it, no language, any other."""
+    tag = (literal.language or "").casefold()
+    if tag == language:
+        rank = 0
+    elif tag.startswith(f"{language}-"):
+        rank = 1
+    elif tag == "":
+        rank = 2
+    else:
+        rank = 3
+    return rank, tag, str(literal)

@@ -36,22 +36,34 @@ def with_label_texts(data: Dataset, texts: Mapping[str, Title]) -> Dataset:
     index = LabelIndex(data.label_names)
     index.add(texts)
     names, position = index.in_order()
-    own = move_columns(data.Y, position[: data.n_labels], len(names))
+    example_labels = move_columns(data.Y, position[: data.n_labels], len(names))
+
     columns = position[index.columns(texts)]
     ones = np.ones(len(columns), np.float32)
-    more = sparse.csr_array(
-        (ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(names))
-    )
+    starts = np.arange(len(columns) + 1)
+    text_labels = sparse.csr_array((ones, columns, starts), shape=(len(columns), len(names)))
+    Y = sparse.vstack([example_labels, text_labels], format="csr")
+
+    weights = data.weights
+    if weights is not None:
+        weights = np.append(weights, ones)
+    ids = data.ids
+    if ids is not None:
+        ids = [*ids, *texts]
     joined = Dataset.build(
-        sparse.csr_array(sparse.vstack([own, more], format="csr")),
-        texts=[
-            *data.texts,
-            *(text if isinstance(text, str) else ". ".join(text) for text in texts.values()),
-        ],
+        sparse.csr_array(Y),
+        texts=[*data.texts, *map(_as_text, texts.values())],
         label_names=names,
         task=data.task,
-        weights=None if data.weights is None else np.append(data.weights, ones),
+        weights=weights,
         notes=data.notes,
-        ids=None if data.ids is None else [*data.ids, *texts],
+        ids=ids,
     )
     return replace(joined, label_titles=data.label_titles)
+
+
+def _as_text(title: Title) -> str:
+    """A name, or a name and a description as two sentences."""
+    if isinstance(title, str):
+        return title
+    return ". ".join(title)

@@ -1,5 +1,6 @@
-"""The label table: labels, their columns and the names that are shown for them. Features have the
-same lookup.
+"""The label table: labels, their columns and the names that are shown for them.
+
+Features have the same lookup.
 """
 
 import re
@@ -12,20 +13,29 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 
-Title = (
-    str | tuple[str, str]
-)  # display name of a label that is an identifier, or a pair of name and description
+# Display name of a label that is an identifier, or a pair of name and description.
+Title = str | tuple[str, str]
 Texts = list[str] | None
 
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
 def as_labels(names: Iterable[Any]) -> NDArray[Any]:
-    """Labels as an array. Strings are objects: in an array of fixed width each would be as long as
-    the longest.
+    """Labels as an array.
+
+    Strings are objects: in an array of fixed width each would be as long as the longest.
     """
-    values = names.tolist() if isinstance(names, np.ndarray) else list(names)
-    return np.array(values, dtype=object if any(isinstance(name, str) for name in values) else None)
+    values = _as_list(names)
+    if any(isinstance(name, str) for name in values):
+        return np.array(values, dtype=object)
+    return np.array(values)
+
+
+def _as_list(names: Iterable[Any]) -> list[Any]:
+    """Names as a list; those of an array become values of Python."""
+    if isinstance(names, np.ndarray):
+        return names.tolist()
+    return list(names)
 
 
 def titles_of(
@@ -35,43 +45,55 @@ def titles_of(
 
     They are given as a mapping or as one for each name.
     """
-    known = list(names)
+    labels = list(names)
     if isinstance(titles, Mapping):
-        found = [titles.get(name, titles.get(str(name), "")) for name in known]
+        label_titles = [titles.get(name, titles.get(str(name), "")) for name in labels]
     else:
-        found = list(titles)
-        if len(found) != len(known):
+        label_titles = list(titles)
+        if len(label_titles) != len(labels):
             raise DataError(
-                f"there are {len(found):,} names for {len(known):,} labels; give one for each, or "
-                "a mapping"
+                f"there are {len(label_titles):,} names for {len(labels):,} labels; give one for "
+                "each, or a mapping"
             )
-    pairs = [(title, "") if isinstance(title, str) else title for title in found]
-    wrong = next(
-        (pair for pair in pairs if not isinstance(pair, tuple) or [*map(type, pair)] != [str, str]),
-        None,
-    )
-    if wrong is not None:
+    shown = []
+    described = []
+    for title in label_titles:
+        name, description = _name_and_description(title)
+        shown.append(name)
+        described.append(description)
+    return _none_if_empty(shown), _none_if_empty(described)
+
+
+def _name_and_description(title: Any) -> tuple[str, str]:
+    """A title as a pair; one that is neither a text nor a pair of texts is refused."""
+    if isinstance(title, str):
+        return title, ""
+    if not isinstance(title, tuple) or [type(text) for text in title] != [str, str]:
         raise DataError(
-            f"the name {wrong!r} of a label is not a text; give strings, or pairs with a "
+            f"the name {title!r} of a label is not a text; give strings, or pairs with a "
             "description"
         )
-    shown, described = ([pair[i] for pair in pairs] for i in (0, 1))
-    return (shown if any(shown) else None), (described if any(described) else None)
+    name, description = title
+    return name, description
+
+
+def _none_if_empty(texts: list[str]) -> Texts:
+    """The texts, or None if all of them are empty."""
+    return texts if any(texts) else None
 
 
 def check_titles(
     titles: Mapping[Any, Title], names: Iterable[Any], parameter: str | tuple[str, ...] = ()
 ) -> int:
     """Return how many of the names have a title; raise an error if none has."""
-    known = list(names)
-    n_titled = sum(name in titles or str(name) in titles for name in known)
+    labels = list(names)
+    n_titled = sum(name in titles or str(name) in titles for name in labels)
     if titles and not n_titled:
-        message = (
-            f"none of the {len(titles):,} names is of a label: there are labels like "
-            f"{next(iter(known), None)!r}"
-        )
+        label = next(iter(labels), None)
+        titled = next(iter(titles))
         raise DataError(
-            f"{message}, and the names are of labels like {next(iter(titles))!r}",
+            f"none of the {len(titles):,} names is of a label: there are labels like {label!r}, "
+            f"and the names are of labels like {titled!r}",
             parameter=parameter,
         )
     return n_titled
@@ -92,9 +114,10 @@ class LabelIndex:
     def __init__(
         self, names: Iterable[Any] = (), titles: Texts = None, descriptions: Texts = None
     ) -> None:
-        self._names: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        self._names = _as_list(names)
         self._columns = {name: column for column, name in enumerate(self._names)}
-        self.titles, self.descriptions = titles, descriptions
+        self.titles = titles
+        self.descriptions = descriptions
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -117,12 +140,16 @@ class LabelIndex:
         return np.fromiter((columns.setdefault(name, len(columns)) for name in names), np.int64)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The names sorted, as numbers when each is a plain integer, and the position of each
-        column in that order.
+        """The names in order, and the position of each column in that order.
+
+        Names are sorted as numbers when each is a plain integer, and as texts otherwise.
         """
         names = self.names
-        numbers = all(map(_PLAIN_INTEGER.fullmatch, names))
-        order = sorted(range(len(names)), key=lambda i: (int(names[i]) if numbers else 0, names[i]))
+        columns = range(len(names))
+        if all(map(_PLAIN_INTEGER.fullmatch, names)):
+            order = sorted(columns, key=lambda column: (int(names[column]), names[column]))
+        else:
+            order = sorted(columns, key=names.__getitem__)
         position = np.empty(len(names), np.int64)
         position[order] = np.arange(len(names))
         return [names[column] for column in order], position
@@ -133,12 +160,17 @@ class LabelIndex:
 
     def title(self, column: int) -> str:
         """The title of a column, or else its name."""
-        return (self.titles and self.titles[column]) or str(self.names[column])
+        if self.titles and self.titles[column]:
+            return self.titles[column]
+        return self.spelled(column)
 
     def shown(self, column: int) -> str:
         """A label for people: its title, if it has one, and its name."""
-        name, title = self.spelled(column), self.title(column)
-        return name if title == name else f"{title} ({name})"
+        name = self.spelled(column)
+        title = self.title(column)
+        if title == name:
+            return name
+        return f"{title} ({name})"
 
     def named(self, column: int) -> dict[str, str]:
         """A label for JSON."""
@@ -146,15 +178,21 @@ class LabelIndex:
 
     def detailed(self, column: int) -> dict[str, str]:
         """A label for JSON, with its description."""
-        return self.named(column) | {
-            "description": self.descriptions[column] if self.descriptions else ""
-        }
+        description = self.descriptions[column] if self.descriptions else ""
+        return self.named(column) | {"description": description}
 
     def find(self, text: str) -> int | None:
         """The column with this name, or with this name or title in another case."""
-        return self._columns.get(text, self._folded.get(text.casefold()))
+        if text in self._columns:
+            return self._columns[text]
+        return self._folded.get(text.casefold())
 
     @cached_property
     def _folded(self) -> dict[str, int]:
-        titles = {self.title(column).casefold(): column for column in reversed(range(len(self)))}
-        return titles | {str(name).casefold(): column for name, column in self._columns.items()}
+        """The column of each title and name in folded case; names precede titles."""
+        columns = {}
+        for column in reversed(range(len(self))):  # the first column with a title has it
+            columns[self.title(column).casefold()] = column
+        for name, column in self._columns.items():
+            columns[str(name).casefold()] = column
+        return columns

@@ -13,10 +13,11 @@ from rembrandt.data.arrays import feature_matrix, named_labels
 from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError
 
-MOST_COLUMNS = 2**31 - 1
-EMPTY_ROWS = (
-    1 << 24
-)  # rows that may be without entries: their number costs memory, and a header can say any
+MAX_COLUMNS = 2**31 - 1  # columns are numbered by int32
+
+# Rows cost memory even without entries, and a header can claim any number of them.
+MAX_EMPTY_ROWS = 1 << 24  # allowed in any file
+MAX_ROWS_PER_ENTRY = 64  # a file with more rows needs entries in proportion
 
 
 def read_npz(
@@ -30,9 +31,13 @@ def read_npz(
         X = load_matrix(path)
         return Dataset.from_arrays(X, sp.csr_array((X.shape[0], 0), dtype="float32"))
     if labels is None:
-        message = 'the labels are in another file; name it, as in read("X.npz", labels="Y.npz")'
-        raise DataError(message, path, parameter="labels")
-    X, Y = load_matrix(path), load_matrix(labels)
+        raise DataError(
+            'the labels are in another file; name it, as in read("X.npz", labels="Y.npz")',
+            path,
+            parameter="labels",
+        )
+    X = load_matrix(path)
+    Y = load_matrix(labels)
     if X.shape[0] != Y.shape[0]:
         raise DataError(
             f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree",
@@ -43,8 +48,9 @@ def read_npz(
 
 
 def load_matrix(path: Path) -> sp.csr_array:
-    """A sparse matrix, which is not trusted: SciPy converts between formats in compiled code that
-    follows any index.
+    """Read a sparse matrix, which is not trusted.
+
+    SciPy converts between formats in compiled code that follows any index.
     """
     if not path.is_file():
         raise DataError("there is no such file; check the path", path)
@@ -52,7 +58,8 @@ def load_matrix(path: Path) -> sp.csr_array:
         raise DataError("this is not an .npz file; write one with scipy.sparse.save_npz", path)
     try:
         with zipfile.ZipFile(path) as archive:
-            size, free = sum(member.file_size for member in archive.infolist()), memory.available()
+            size = sum(member.file_size for member in archive.infolist())
+        free = memory.available()
         if size > free:
             raise ValueError(f"its arrays take {size:,} bytes, and {free:,} are free")
         return sp.csr_array(_checked(sp.load_npz(path)))
@@ -69,13 +76,14 @@ def _checked(matrix: Any) -> Any:
             f"it has {matrix.ndim} dimensions of type {matrix.dtype} instead of two of real numbers"
         )
     n, d = matrix.shape
-    if d > MOST_COLUMNS or n > max(EMPTY_ROWS, 64 * matrix.data.size):
-        raise ValueError(f"its shape is {n:,} × {d:,}, and it has {matrix.data.size:,} entries")
+    n_entries = matrix.data.size
+    if d > MAX_COLUMNS or n > max(MAX_EMPTY_ROWS, MAX_ROWS_PER_ENTRY * n_entries):
+        raise ValueError(f"its shape is {n:,} × {d:,}, and it has {n_entries:,} entries")
     if matrix.format == "coo":
-        inside = all(
-            ((index >= 0) & (index < end)).all()
-            for index, end in zip(matrix.coords, (n, d), strict=True)
-        )
+        rows, columns = matrix.coords
+        rows_inside = ((rows >= 0) & (rows < n)).all()
+        columns_inside = ((columns >= 0) & (columns < d)).all()
+        inside = bool(rows_inside and columns_inside)
     elif matrix.format == "dia":
         inside = bool((np.abs(matrix.offsets.astype(np.float64)) < max(n, d)).all())
     else:

@@ -11,16 +11,34 @@ from numba import njit
 from numpy.typing import NDArray
 
 # Why a compiled parser stopped.
-FINE, BAD_LABEL, BAD_FEATURE, BAD_VALUE, LABEL_BEYOND, FEATURE_BEYOND = range(6)
+FINE = 0
+BAD_LABEL = 1
+BAD_FEATURE = 2
+BAD_VALUE = 3
+LABEL_BEYOND = 4
+FEATURE_BEYOND = 5
 
-LARGEST_ID = 2**31 - 2
+LARGEST_ID = 2**31 - 2  # the number of columns is one more, and has to be an int32 as well
 LARGEST_VALUE = float(np.finfo(np.float32).max)
 
-_TENS = 10.0 ** np.arange(23)  # these powers are exact in double precision
+_LARGEST_EXACT_POWER = 22  # larger powers of ten are not exact in double precision
+_TENS = 10.0 ** np.arange(_LARGEST_EXACT_POWER + 1)
 _DIGITS = 18  # that a 64-bit integer always holds; more cannot change a float32
 
-_TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
-_PLUS, _COMMA, _MINUS, _POINT, _ZERO, _NINE, _COLON = 43, 44, 45, 46, 48, 57, 58
+# Bytes, by their ASCII codes.
+_TAB = 9
+_NEWLINE = 10
+_RETURN = 13
+_SPACE = 32
+_PLUS = 43
+_COMMA = 44
+_MINUS = 45
+_POINT = 46
+_ZERO = 48
+_NINE = 57
+_COLON = 58
+_UPPER_E = 69
+_LOWER_E = 101
 
 
 class NumericRows(NamedTuple):
@@ -67,7 +85,10 @@ def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
     negative = i < end and buffer[i] == _MINUS
     if i < end and (buffer[i] == _MINUS or buffer[i] == _PLUS):
         i += 1
-    mantissa, used, seen, exponent = 0, 0, 0, 0
+    mantissa = 0
+    exponent = 0
+    used = 0  # digits in the mantissa
+    seen = 0  # digits
     after_point = False
     while i < end:
         byte = buffer[i]
@@ -86,7 +107,7 @@ def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
         i += 1
     if seen == 0:
         return 0.0, start
-    if i < end and (buffer[i] == 101 or buffer[i] == 69):  # e or E
+    if i < end and (buffer[i] == _LOWER_E or buffer[i] == _UPPER_E):
         i += 1
         downwards = i < end and buffer[i] == _MINUS
         if i < end and (buffer[i] == _MINUS or buffer[i] == _PLUS):
@@ -95,16 +116,21 @@ def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
         if after == i:
             return 0.0, start
         i = after
-        exponent += -power if downwards else power
+        if downwards:
+            exponent -= power
+        else:
+            exponent += power
     value = float(mantissa)
     if mantissa != 0 and exponent != 0:
-        if 0 < exponent <= 22:
+        if 0 < exponent <= _LARGEST_EXACT_POWER:
             value *= _TENS[exponent]
-        elif -22 <= exponent < 0:
+        elif -_LARGEST_EXACT_POWER <= exponent < 0:
             value /= _TENS[-exponent]
         else:
             value *= 10.0 ** float(exponent)
-    return (-value if negative else value), i
+    if negative:
+        value = -value
+    return value, i
 
 
 def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
@@ -112,26 +138,35 @@ def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
 
     Empty lines are skipped; a line of blanks is a row without labels and features.
     """
-    n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
     buffer = np.frombuffer(chunk, np.uint8)
-    return _parse_rows(
-        buffer, n_labels, n_features, n_rows, chunk.count(b",") + n_rows, chunk.count(b":")
-    )
+    # The arrays are as long as the separators allow.
+    max_rows = chunk.count(b"\n") + 1
+    max_labels = chunk.count(b",") + max_rows
+    max_features = chunk.count(b":")
+    return _parse_rows(buffer, n_labels, n_features, max_rows, max_labels, max_features)
 
 
 @njit(nogil=True, cache=True)
 def _parse_rows(
-    buffer: Any, n_labels: int, n_features: int, most_rows: int, most_labels: int, most: int
+    buffer: Any,
+    n_labels: int,
+    n_features: int,
+    max_rows: int,
+    max_labels: int,
+    max_features: int,
 ) -> Any:
-    starts, counts = np.empty(most_rows, np.int64), np.empty((2, most_rows), np.int64)
-    labels, features, values = (
-        np.empty(most_labels, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.float32),
-    )
+    starts = np.empty(max_rows, np.int64)
+    counts = np.empty((2, max_rows), np.int64)
+    labels = np.empty(max_labels, np.int32)
+    features = np.empty(max_features, np.int32)
+    values = np.empty(max_features, np.float32)
     size = buffer.size
-    row, n, m = 0, 0, 0  # rows, labels and features so far
-    error, at, i = FINE, size, 0
+    row = 0
+    n = 0  # labels so far
+    m = 0  # features so far
+    error = FINE
+    at = size
+    i = 0
     while i < size:
         if buffer[i] == _NEWLINE:
             i += 1
@@ -140,7 +175,8 @@ def _parse_rows(
             i += 2
             continue
         starts[row] = i
-        first_label, first_feature = n, m
+        first_label = n
+        first_feature = m
 
         # The labels: a word at the very start, unless a colon shows it to be a feature.
         expected = not is_blank(buffer[i])
@@ -150,10 +186,10 @@ def _parse_rows(
             if i < size and buffer[i] == _COLON and n == first_label and i > at:
                 i = at
                 break
-            if i == at or (
-                i < size
-                and not (is_blank(buffer[i]) or buffer[i] == _NEWLINE or buffer[i] == _COMMA)
-            ):
+            ends_well = i == size or (
+                is_blank(buffer[i]) or buffer[i] == _NEWLINE or buffer[i] == _COMMA
+            )
+            if i == at or not ends_well:
                 error = BAD_LABEL
             elif label >= n_labels:
                 error = LABEL_BEYOND
@@ -165,6 +201,7 @@ def _parse_rows(
             if expected:
                 i = skip_blanks(buffer, i + 1)
 
+        # The features, each with its value.
         while error == FINE:
             i = skip_blanks(buffer, i)
             if i == size or buffer[i] == _NEWLINE:
@@ -186,12 +223,14 @@ def _parse_rows(
                 error = BAD_VALUE
                 break
             i = after
-            features[m], values[m] = feature, value
+            features[m] = feature
+            values[m] = value
             m += 1
 
         if error != FINE:
             break
-        counts[0, row], counts[1, row] = n - first_label, m - first_feature
+        counts[0, row] = n - first_label
+        counts[1, row] = m - first_feature
         row += 1
         i += 1
     return NumericRows(

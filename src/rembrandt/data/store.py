@@ -1,5 +1,4 @@
-"""A store: examples in a folder of row shards that are mapped into memory, for data larger than
-memory.
+"""A store: examples in a folder of row shards, for data that is larger than memory.
 
 ``store.json`` lists the shards with their sizes and checksums. A shard also has the names of labels
 and features that occur in it first, so a store can grow without rewriting what it has.
@@ -31,10 +30,12 @@ if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
 
 MANIFEST = "store.json"
-# The manifest of an unfinished conversion; the store stays as it was until it ends
+# The manifest of an unfinished conversion; the store stays as it was until it ends.
 PROGRESS = "progress.json"
 TEXT = "text.safetensors"
-FORMAT, FORMAT_VERSION = "rembrandt-store", 2
+FORMAT = "rembrandt-store"
+FORMAT_VERSION = 2
+_COLUMN_LIMIT = 1 << 31  # columns of a shard are numbered by int32
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,10 @@ class Manifest:
     n_labels: int = 0
     has_feature_names: bool = False
     shards: tuple[Entry, ...] = ()
-    text: dict[str, Any] | None = (
-        None  # parameters of the text features, and the checksum of what they learned
-    )
-    inputs: tuple[
-        dict[str, Any], ...
-    ] = ()  # the files it was made from: path, size and how they were read
+    # Parameters of the text features, and the checksum of what they learned.
+    text: dict[str, Any] | None = None
+    # The files it was made from: path, size and how they were read.
+    inputs: tuple[dict[str, Any], ...] = ()
     notes: Notes = field(default_factory=Notes)
 
     def write(self, folder: Path, name: str = MANIFEST) -> None:
@@ -65,21 +64,24 @@ class Manifest:
         try:
             facts = parse_json(path, path.read_bytes())
         except FileNotFoundError as error:
-            begun = "the conversion was not finished; run its command again to continue it"
-            unknown = (
-                f"this is not a store, it has no {MANIFEST}; make one with rembrandt data convert"
-            )
-            raise DataError(begun if (folder / PROGRESS).is_file() else unknown, folder) from error
+            if (folder / PROGRESS).is_file():
+                message = "the conversion was not finished; run its command again to continue it"
+            else:
+                message = (
+                    f"this is not a store, it has no {MANIFEST}; make one with "
+                    "rembrandt data convert"
+                )
+            raise DataError(message, folder) from error
         except (StorageError, OSError) as error:
             raise DataError(f"it cannot be read ({error}); convert the data again", path) from error
         if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
             raise DataError(f"it does not describe a {FORMAT}; check the path", path)
-        version, library = facts.pop("format_version", None), facts.pop("library_version", None)
+        version = facts.pop("format_version", None)
+        library = facts.pop("library_version", None)
         if version != FORMAT_VERSION:
             raise DataError(
                 f"it has format version {version}, and this version of Rembrandt reads version "
-                f"{FORMAT_VERSION}; "
-                f"convert the data again, or install Rembrandt {library}",
+                f"{FORMAT_VERSION}; convert the data again, or install Rembrandt {library}",
                 path,
             )
         try:
@@ -91,29 +93,31 @@ class Manifest:
 
     @classmethod
     def _checked(cls, facts: dict[str, Any]) -> Manifest:
+        """The manifest with these facts, which are not trusted."""
         shards = tuple(Entry.of(entry) for entry in facts["shards"])
-        inputs = tuple(dict(one) for one in facts["inputs"])
-        manifest = cls(
-            **facts | {"shards": shards, "inputs": inputs, "notes": Notes(**facts["notes"])}
-        )
-        d, c = manifest.n_features, manifest.n_labels
-        if manifest.text is not None:
-            _ = manifest.text["config"].items(), manifest.text["sha256"]
-        possible = (
-            0 <= d < 1 << 31
-            and 0 <= c < 1 << 31
-            and all(entry.d <= d and entry.c <= c for entry in shards)
-        )
-        if not possible or manifest.task not in get_args(Task):
+        inputs = tuple(dict(source) for source in facts["inputs"])
+        notes = Notes(**facts["notes"])
+        manifest = cls(**facts | {"shards": shards, "inputs": inputs, "notes": notes})
+        if manifest.text is not None:  # a mapping and a checksum, or an error
+            manifest.text["config"].items()
+            manifest.text["sha256"]
+        d = manifest.n_features
+        c = manifest.n_labels
+        is_possible = 0 <= d < _COLUMN_LIMIT and 0 <= c < _COLUMN_LIMIT
+        fits = all(entry.d <= d and entry.c <= c for entry in shards)
+        if not (is_possible and fits) or manifest.task not in get_args(Task):
             raise ValueError("its numbers contradict each other")
         return manifest
 
     def names(self, folder: Path, kind: str) -> LabelIndex:
         """The names of all "labels" or "features"."""
-        shards = [MappedShard(folder / entry.file, entry) for entry in self.shards]
-        names = [name for shard in shards for name in shard.names(kind)]
+        names: list[str] = []
+        for entry in self.shards:
+            shard = MappedShard(folder / entry.file, entry)
+            names.extend(shard.names(kind))
         index = LabelIndex(names)
-        if not len(index) == len(names) == (self.n_labels if kind == "labels" else self.n_features):
+        expected = self.n_labels if kind == "labels" else self.n_features
+        if not len(index) == len(names) == expected:
             raise DataError(
                 f"it does not have one distinct name for each of its {kind}; {REMEDY}", folder
             )
@@ -127,9 +131,8 @@ class Manifest:
 
         path = folder / TEXT
         try:
-            return TextFeatures.from_arrays(
-                read_arrays(path, sha256=self.text["sha256"]), self.text["config"]
-            )
+            arrays = read_arrays(path, sha256=self.text["sha256"])
+            return TextFeatures.from_arrays(arrays, self.text["config"])
         except (OSError, StorageError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise DataError(
                 f"the text features cannot be read ({error}); {REMEDY}", path
@@ -151,7 +154,8 @@ class Store:
             if not shard.path.is_file():
                 raise DataError(f"this shard of the store is missing; {REMEDY}", shard.path)
         self.n = sum(entry.n for entry in self.manifest.shards)
-        self.d, self.c = self.manifest.n_features, self.manifest.n_labels
+        self.d = self.manifest.n_features
+        self.c = self.manifest.n_labels
 
     @cached_property
     def label_names(self) -> list[str]:
@@ -159,11 +163,9 @@ class Store:
 
     @cached_property
     def feature_names(self) -> list[str] | None:
-        return (
-            self.manifest.names(self.path, "features").names
-            if self.manifest.has_feature_names
-            else None
-        )
+        if not self.manifest.has_feature_names:
+            return None
+        return self.manifest.names(self.path, "features").names
 
     @cached_property
     def text(self) -> TextFeatures | None:
@@ -181,45 +183,50 @@ class Store:
     def dataset(self) -> Dataset:
         """The store as a dataset whose features stay on disk; its labels are in memory."""
         rows: Any = StoredRows(self)
-        task, notes = self.manifest.task, self.manifest.notes
         return Dataset(
-            self.labels(),
-            rows,
-            None,
-            self.label_names,
-            self.feature_names,
-            task,
-            notes,
-            self.weights(),
+            Y=self.labels(),
+            X=rows,
+            texts=None,
+            label_names=self.label_names,
+            feature_names=self.feature_names,
+            task=self.manifest.task,
+            notes=self.manifest.notes,
+            weights=self.weights(),
         )
 
     def contents(self) -> Iterator[ShardData]:
-        """The contents of each shard, mapped into memory; the memory is given back before the next
-        one.
-        """
+        """The contents of each shard; its memory is given back before the next one is read."""
         for shard in self.shards:
             yield shard.rows(self.d, self.c)
             shard.release()
 
     def labels(self) -> sp.csr_array:
         """All of Y."""
-        return sp.csr_array(sp.vstack([data.Y.copy() for data in self.contents()], format="csr"))
+        blocks = [data.Y.copy() for data in self.contents()]
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
 
     def weights(self) -> NDArray[np.float32] | None:
         """The weight of each example, or None when no shard has weights."""
         if not any(entry.has_weights for entry in self.manifest.shards):
             return None
-        parts = [(shard.n, shard.rows(self.d, self.c).weights) for shard in self.shards]
-        return np.concatenate([np.ones(n, np.float32) if own is None else own for n, own in parts])
+        blocks = []
+        for shard in self.shards:
+            weights = shard.rows(self.d, self.c).weights
+            if weights is None:
+                weights = np.ones(shard.n, np.float32)
+            blocks.append(weights)
+        return np.concatenate(blocks)
 
 
 def is_store(path: str | Path) -> bool:
     """Whether there is a store, or an unfinished one, at this path."""
-    return any((Path(path) / name).is_file() for name in (MANIFEST, PROGRESS))
+    folder = Path(path)
+    return (folder / MANIFEST).is_file() or (folder / PROGRESS).is_file()
 
 
 def write_text_features(folder: Path, text: TextFeatures) -> dict[str, Any]:
     """Save text features next to the shards; returns their entry in the manifest."""
-    with write_errors(folder / TEXT):
-        _, sha256 = write_arrays(folder / TEXT, text.to_arrays())
+    path = folder / TEXT
+    with write_errors(path):
+        _, sha256 = write_arrays(path, text.to_arrays())
     return {"config": text.to_config(), "sha256": sha256}

@@ -31,12 +31,20 @@ class StoredRows:
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self, store: Store, columns: NDArray[np.int64] | None = None, is_normalized: bool = False
+        self,
+        store: Store,
+        columns: NDArray[np.int64] | None = None,
+        is_normalized: bool = False,
     ) -> None:
-        self.store, self.columns, self.is_normalized = store, columns, is_normalized
-        self.shape = (store.n, store.d if columns is None else len(columns))
-        self.nnz = sum(entry.nonzeros[0] for entry in store.manifest.shards)
-        self._starts = np.cumsum([0, *(entry.n for entry in store.manifest.shards)])
+        self.store = store
+        self.columns = columns
+        self.is_normalized = is_normalized
+        n_columns = store.d if columns is None else len(columns)
+        self.shape = (store.n, n_columns)
+        entries = store.manifest.shards
+        self.nnz = sum(entry.nonzeros[0] for entry in entries)
+        # The first row of each shard, and the number of all rows.
+        self._starts = np.cumsum([0] + [entry.n for entry in entries])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -63,68 +71,88 @@ class StoredRows:
         return StoredRows(self.store, columns, self.is_normalized)
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, sp.csr_array]]:
-        return ((rows, self[rows]) for rows in spans(self.shape[0], n_rows))
+        for rows in spans(self.shape[0], n_rows):
+            yield rows, self[rows]
 
     def used_columns(self) -> NDArray[np.int64]:
-        used = self.store.is_used
-        return np.flatnonzero(
-            used if self.columns is None else (self.columns >= 0) & used[self.columns]
-        )
+        is_used = self.store.is_used
+        if self.columns is not None:
+            is_used = (self.columns >= 0) & is_used[self.columns]
+        return np.flatnonzero(is_used)
 
     def keeps_entries(self) -> bool:
         """Whether these are distinct columns of the store that include every one with an entry."""
         if self.columns is None:
             return True
-        return (
-            bool((self.columns >= 0).all()) and len(self.used_columns()) == self.store.is_used.sum()
-        )
+        if (self.columns < 0).any():
+            return False
+        return bool(len(self.used_columns()) == self.store.is_used.sum())
 
     def resident(self) -> tuple[int, int]:
         """One shard in use, and one that is read ahead."""
         entries = self.store.manifest.shards
-        return max(entry.n for entry in entries), 2 * max(sum(entry.nonzeros) for entry in entries)
+        n_rows = max(entry.n for entry in entries)
+        n_entries = max(sum(entry.nonzeros) for entry in entries)
+        return n_rows, 2 * n_entries
 
     def digest(self) -> str:
         digest = hashlib.sha256(f"{self.shape} {self.is_normalized}".encode())
-        digest.update(b"" if self.columns is None else self.columns.tobytes())
+        if self.columns is not None:
+            digest.update(self.columns.tobytes())
         for entry in self.store.manifest.shards:
             digest.update(entry.sha256.encode())
         return digest.hexdigest()
 
     def __getitem__(self, index: Any) -> sp.csr_array:
-        numbers = range(len(self.store.shards))
-        if isinstance(index, slice) and index.step in (None, 1):
-            start, stop, _ = index.indices(self.shape[0])
-            local = [
-                slice(max(0, start - begin), max(0, stop - begin))
-                for begin in self._starts.tolist()
-            ]
-            return self._stacked(
-                [(number, local[number]) for number in numbers if start < self._starts[number + 1]]
-            )
-        rows = (
-            np.arange(*index.indices(self.shape[0]))
-            if isinstance(index, slice)
-            else np.asarray(index)
-        )
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.shape[0])
+            if step == 1:
+                return self._consecutive(start, stop)
+            rows = np.arange(start, stop, step)
+        else:
+            rows = np.asarray(index)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
-        order = np.argsort(rows, kind="stable")
-        cuts = np.searchsorted(rows[order], self._starts)
-        wanted = [
-            rows[order[cuts[number] : cuts[number + 1]]] - self._starts[number]
-            for number in numbers
-        ]
-        return self._stacked([(number, wanted[number]) for number in numbers])[np.argsort(order)]
+        return self._scattered(rows)
 
-    def _stacked(self, wanted: list[tuple[int, Any]]) -> sp.csr_array:
-        """Rows of several shards, given by their positions in each."""
-        parts: list[Any] = [sp.csr_array((0, self.store.d), dtype=self.dtype)]
-        for number, rows in wanted:
-            if (rows.stop > rows.start) if isinstance(rows, slice) else len(rows):
-                shard = self.store.shards[number]
-                parts.append(shard.some_rows(rows, self.store.d))
-                shard.release()
-        X: Any = parts[-1] if len(parts) <= 2 else sp.vstack(parts, format="csr")
-        X = as_csr(X if self.columns is None else select_columns(X, self.columns))
-        return normalize_rows(X) if self.is_normalized else X
+    def _consecutive(self, start: int, stop: int) -> sp.csr_array:
+        """The rows from ``start`` to ``stop``."""
+        shard_rows: list[tuple[int, Any]] = []
+        for number in range(len(self.store.shards)):
+            begin = int(self._starts[number])
+            end = int(self._starts[number + 1])
+            if max(start, begin) < min(stop, end):
+                positions = slice(max(0, start - begin), stop - begin)
+                shard_rows.append((number, positions))
+        return self._stacked(shard_rows)
+
+    def _scattered(self, rows: NDArray[np.int64]) -> sp.csr_array:
+        """Rows in any order, which are read in the order of the shards."""
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        cuts = np.searchsorted(ascending, self._starts)
+        shard_rows: list[tuple[int, Any]] = []
+        for number in range(len(self.store.shards)):
+            rows_here = ascending[cuts[number] : cuts[number + 1]]
+            if len(rows_here):
+                positions = rows_here - self._starts[number]
+                shard_rows.append((number, positions))
+        X = self._stacked(shard_rows)
+        return X[np.argsort(order)]
+
+    def _stacked(self, shard_rows: list[tuple[int, Any]]) -> sp.csr_array:
+        """Rows of several shards, given by the numbers of the shards and positions in each."""
+        blocks: list[Any] = [sp.csr_array((0, self.store.d), dtype=self.dtype)]
+        for number, positions in shard_rows:
+            shard = self.store.shards[number]
+            blocks.append(shard.some_rows(positions, self.store.d))
+            shard.release()
+        X: Any = blocks[-1]  # of one shard, or of none
+        if len(blocks) > 2:
+            X = sp.vstack(blocks, format="csr")
+        if self.columns is not None:
+            X = select_columns(X, self.columns)
+        X = as_csr(X)
+        if self.is_normalized:
+            X = normalize_rows(X)
+        return X

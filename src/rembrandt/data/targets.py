@@ -1,5 +1,6 @@
-"""The ``y`` of scikit-learn's methods, brought to one form: a sparse 0/1 matrix and the names of
-its columns.
+"""The ``y`` of scikit-learn's methods, brought to one form.
+
+That is a sparse 0/1 matrix and the names of its columns.
 """
 
 import warnings
@@ -14,7 +15,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from rembrandt.data.arrays import (
-    SEVERAL,
+    LABEL_CONTAINERS,
+    as_label_list,
     is_missing,
     label_lists,
     label_matrix,
@@ -38,51 +40,73 @@ class Targets:
 
 
 def read_targets(y: Any, classes: Any = None) -> Targets:
-    """Read a 1-D array of classes, a 0/1 matrix (sparse or dense), or a list of labels for each
-    example.
+    """Read a target in any form.
 
-    ``classes`` names the columns of a matrix, or labels that will occur in later calls. Labels keep
-    their type. None and NaN are no label.
+    Labels keep their type. None and NaN are no label.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix
+        A 1-D array of classes, a 0/1 matrix, or a list of labels for each example.
+    classes : array-like, default=None
+        Names of the columns of a matrix, or labels that will occur in later calls.
+
+    Returns
+    -------
+    Targets
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = _unwrapped(y)
-    matrix = is_matrix(y) and (classes is not None or sparse.issparse(y) or y.shape[1] > 1)
-    dense = str(y.dtype) if matrix and not sparse.issparse(y) else None
-    if matrix:
-        return Targets(
-            *_named_columns(y, np.arange(y.shape[1]) if classes is None else classes), False, dense
+    is_sparse = sparse.issparse(y)
+    if is_matrix(y) and (classes is not None or is_sparse or y.shape[1] > 1):
+        names = np.arange(y.shape[1]) if classes is None else classes
+        Y, columns = _named_columns(y, names)
+        dense = None if is_sparse else str(y.dtype)
+        return Targets(Y, columns, multiclass=False, dense=dense)
+    if not _has_lists(y) and classes is None:
+        return _read_classes(y)
+    multiclass = not _has_lists(y)
+    if multiclass:
+        check_classification_targets(y)
+    no_labels = np.empty(0, np.int64)
+    Y, columns = joined_labels(y, classes, no_labels)
+    return Targets(Y, columns, multiclass)
+
+
+def _read_classes(y: Any) -> Targets:
+    """Read a 1-D array with one class for each example."""
+    labels, is_present = present_labels(column_or_1d(y, warn=True))
+    check_classification_targets(labels)
+    names, ids = np.unique(labels, return_inverse=True)
+    if len(names) == 0:
+        raise DataError("the target has no class; give examples of at least two classes")
+    if len(names) == 1:
+        raise DataError(
+            f"the target has one class only ({names[0]!r}); give examples of at least two classes"
         )
-    if _has_lists(y) or classes is not None:
-        multiclass = not _has_lists(y)
-        if multiclass:
-            check_classification_targets(y)
-        return Targets(*joined_labels(y, classes, np.empty(0, np.int64)), multiclass)
-    y, given = present_labels(column_or_1d(y, warn=True))
-    check_classification_targets(y)
-    names, ids = np.unique(y, return_inverse=True)
-    if len(names) < 2:
-        found = f"has one class only ({names[0]!r})" if len(names) else "has no class"
-        raise DataError(f"the target {found}; give examples of at least two classes")
-    return Targets(
-        label_rows(given.astype(np.int64), ids.astype(np.int32), len(names))[0],
-        as_labels(names),
-        True,
-    )
+    counts = is_present.astype(np.int64)
+    Y, _ = label_rows(counts, ids.astype(np.int32), len(names))
+    return Targets(Y, as_labels(names), multiclass=True)
 
 
 def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The labels that are not missing, and a mask of them; None and NaN never become a class."""
-    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), dtype=bool)
     if y.dtype == object:
         missing = np.fromiter(map(is_missing, y), bool, len(y))
+    elif y.dtype.kind == "f":
+        missing = np.isnan(y)
+    else:
+        missing = np.zeros(len(y), dtype=bool)
     if not missing.any():
         return y, ~missing
     if missing.all():
         raise DataError("all labels are missing (None or NaN); give labels for some rows")
     warn_missing(int(missing.sum()), len(y))
     present = y[~missing]
-    return as_labels(present) if y.dtype == object else present, ~missing
+    if y.dtype == object:
+        present = as_labels(present)
+    return present, ~missing
 
 
 def label_array(labels: Iterable[Any]) -> NDArray[np.object_]:
@@ -103,28 +127,32 @@ def label_array(labels: Iterable[Any]) -> NDArray[np.object_]:
 
     Examples
     --------
-    >>> [each.tolist() for each in label_array([["red", "round"], ["red"]])]
+    >>> [labels.tolist() for labels in label_array([["red", "round"], ["red"]])]
     [['red', 'round'], ['red']]
     """
     rows = list(labels)
-    found = np.empty(len(rows), dtype=object)
+    result = np.empty(len(rows), dtype=object)
     for row, entry in enumerate(rows):
-        found[row] = np.array(list(entry) if isinstance(entry, SEVERAL) else [entry], dtype=object)
-    return found
+        result[row] = np.array(as_label_list(entry), dtype=object)
+    return result
 
 
 def named_targets(y: Any, classes: Any = None) -> Targets:
-    """Read the targets of a fit; warn about labels that look like several in one, unless
-    ``classes`` names them.
+    """Read the targets of a fit.
+
+    Labels that look like several in one cause a warning, unless ``classes`` names them.
     """
     targets = read_targets(y, classes)
-    names = targets.classes.tolist() if classes is None else []
-    found = unsplit_labels(names, np.bincount(targets.Y.indices, minlength=len(names)))
-    if found is not None:
-        remedy = f"[label.split({found.separator!r}) for label in y]"
+    if classes is not None:
+        return targets
+    names = targets.classes.tolist()
+    counts = np.bincount(targets.Y.indices, minlength=len(names))
+    unsplit = unsplit_labels(names, counts)
+    if unsplit is not None:
+        remedy = f"[label.split({unsplit.separator!r}) for label in y]"
         message = (
-            f"{found.sentence()}; give a list of labels for each row: {remedy}, or their names in "
-            "classes"
+            f"{unsplit.sentence()}; give a list of labels for each row: {remedy}, or their names "
+            "in classes"
         )
         warnings.warn(RembrandtWarning(message), stacklevel=2)
     return targets
@@ -133,101 +161,137 @@ def named_targets(y: Any, classes: Any = None) -> Targets:
 def joined_labels(
     y: Any, classes: Any, known: NDArray[Any]
 ) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """``y`` as a 0/1 matrix over the ``known`` labels and then new ones, and the names of the new
-    ones.
+    """Read ``y`` over the labels that are known and new ones.
 
-    ``y`` is a label or a list of labels for each row, and ``classes`` names more labels. Or ``y``
-    is a matrix, and ``classes`` names its columns, which are the ``known`` labels otherwise.
+    Parameters
+    ----------
+    y : array-like or sparse matrix
+        A label or a list of labels for each row, or a 0/1 matrix.
+    classes : array-like or None
+        More labels; or the names of the columns of a matrix, which are the ``known`` labels
+        otherwise.
+    known : ndarray
+        The labels of a model.
+
+    Returns
+    -------
+    Y : csr_array of shape (n_rows, n_known + n_new)
+        A 0/1 matrix over the known labels and then the new ones.
+    new : ndarray of shape (n_new,)
+        The new labels, sorted.
     """
     y = _unwrapped(y)
-    named = (known if classes is None else as_labels(classes)).tolist()
+    names = known if classes is None else as_labels(classes)
     if is_matrix(y):
-        labels = named
-        Y, _ = _named_columns(
-            y, named, "classes" if classes is not None else "labels of the model; give classes"
-        )
+        labels = names.tolist()
+        what = "labels of the model; give classes" if classes is None else "classes"
+        Y, _ = _named_columns(y, labels, what)
     else:
         labels, counts = label_lists(y)
         Y, _ = label_rows(counts, np.arange(len(labels)), len(labels))
     index = LabelIndex(known)
-    try:
-        new = as_labels(sorted({*labels, *named}.difference(index.names)))
-    except TypeError as error:
-        raise DataError(
-            f"the labels are not of one type ({error}); give strings only, or numbers only"
-        ) from error
-    if len(new) and len(known) and (new.dtype.kind in "USO") != (known.dtype.kind in "USO"):
-        types = f"of type {known.dtype} and the new ones of type {new.dtype}"
-        raise DataError(f"the labels of the model are {types}; give labels of the same type")
+    new = _new_labels(labels + names.tolist(), index, known)
     index.add(new.tolist())
     Y = move_columns(Y, index.columns(labels), len(index))
     Y.sum_duplicates()
     Y.data[:] = 1  # a label that is repeated in a row counts once
-    return Y, new if len(new) else known[:0]
+    if len(new) == 0:
+        new = known[:0]  # with the type of the known labels
+    return Y, new
+
+
+def _new_labels(labels: list[Any], index: LabelIndex, known: NDArray[Any]) -> NDArray[Any]:
+    """The labels that are not in the index, sorted; all must be of the type of the known ones."""
+    try:
+        unknown = set(labels).difference(index.names)
+        new = as_labels(sorted(unknown))
+    except TypeError as error:
+        raise DataError(
+            f"the labels are not of one type ({error}); give strings only, or numbers only"
+        ) from error
+    if len(new) and len(known) and _are_strings(new) != _are_strings(known):
+        raise DataError(
+            f"the labels of the model are of type {known.dtype} and the new ones of type "
+            f"{new.dtype}; give labels of the same type"
+        )
+    return new
+
+
+def _are_strings(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "USO"
 
 
 def _named_columns(
     y: Any, classes: Any, what: str = "classes"
 ) -> tuple[sparse.csr_array, NDArray[Any]]:
     """A matrix and the names of its columns, in their order: predictions have the same columns."""
-    Y, names = label_matrix(y), as_labels(classes)
+    Y = label_matrix(y)
+    names = as_labels(classes)
     if Y.shape[1] != len(names):
         raise DataError(
             f"y has {Y.shape[1]} columns and there are {len(names)} {what}: name each column"
         )
-    if len({*names.tolist()}) < len(names):
+    if len(set(names.tolist())) < len(names):
         raise DataError("a class is named twice; name each column once")
     return Y, names
 
 
 def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
     """Labels of a file in the type of a model's own: strings, or whole numbers."""
-    if known.dtype.kind in "USO":
+    if _are_strings(known):
         return names
-    strange = next((name for name in names if not name.isdecimal()), None)
-    if strange is not None:
-        raise DataError(
-            f"the labels of the model are numbers, and {strange!r} is not one; give numbers"
-        )
-    return [int(name) for name in names]
+    numbers = []
+    for name in names:
+        if not name.isdecimal():
+            raise DataError(
+                f"the labels of the model are numbers, and {name!r} is not one; give numbers"
+            )
+        numbers.append(int(name))
+    return numbers
 
 
 def _unwrapped(y: Any) -> Any:
-    """Tables as arrays, arrays of lists as lists, and a 0/1 matrix that is written as lists as an
-    array.
+    """Bring a target into a form that the readers know.
+
+    Tables become arrays, arrays of lists become lists, and a 0/1 matrix that is written as lists
+    becomes an array.
     """
     if hasattr(y, "to_numpy"):  # a data frame or a series
         y = y.to_numpy()
-    if (
-        isinstance(y, np.ndarray)
-        and y.dtype == object
-        and y.ndim == 1
-        and any(isinstance(e, SEVERAL) for e in y)
-    ):
-        y = list(y)
-    if (
-        isinstance(y, list | tuple)
-        and any(isinstance(label, str) for label in y)
-        and not _has_lists(y)
-    ):
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
+        entries = list(y)
+        if _has_lists(entries):
+            y = entries
+    if not isinstance(y, list | tuple):
+        return y
+    if _has_lists(y):
+        return np.asarray(y) if _are_indicators(y) else y
+    if any(isinstance(label, str) for label in y):
         return np.array(y, dtype=object)
-    return np.asarray(y) if _has_lists(y) and _are_indicators(y) else y
+    return y
 
 
 def _has_lists(y: Any) -> bool:
-    return isinstance(y, list | tuple) and any(isinstance(entry, SEVERAL) for entry in y)
+    """Whether this is a sequence that has the labels of an example as a list, at least once."""
+    if not isinstance(y, list | tuple):
+        return False
+    return any(isinstance(entry, LABEL_CONTAINERS) for entry in y)
 
 
 def is_matrix(y: Any) -> bool:
+    """Whether this is a sparse matrix or has two dimensions."""
     return sparse.issparse(y) or getattr(y, "ndim", 1) == 2
 
 
 def _are_indicators(rows: Any) -> bool:
-    """Whether these are rows of zeros and ones of one length, longer than one: a matrix, not lists
-    of labels.
+    """Whether these are rows of a 0/1 matrix, and not lists of labels.
+
+    They are if they have one length, longer than one, and hold zeros and ones only.
     """
-    if len({len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in rows}) != 1:
+    if not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        return False
+    if len({len(row) for row in rows}) != 1:
         return False
     matrix = np.asarray(rows)
-    numeric = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
-    return numeric and matrix.shape[1] > 1 and bool(np.isin(matrix, (0, 1)).all())
+    is_numeric = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
+    return is_numeric and matrix.shape[1] > 1 and bool(np.isin(matrix, (0, 1)).all())

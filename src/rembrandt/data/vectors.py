@@ -13,8 +13,9 @@ from rembrandt.errors import DataError
 
 
 def with_vectors(data: Dataset, path: Path) -> Dataset:
-    """Return examples of texts with the vectors of a file, one row for each example in the same
-    order.
+    """Return examples of texts with the vectors of a file.
+
+    The file has one row for each example, in the same order.
     """
     if data.texts is None:
         raise DataError(
@@ -32,40 +33,50 @@ def with_vectors(data: Dataset, path: Path) -> Dataset:
 
 
 def read_vectors(path: Path) -> NDArray[np.float32]:
-    """Read a matrix of finite numbers: a .npy array, or Parquet with a column of lists or with
-    columns of numbers.
+    """Read a matrix of finite numbers.
+
+    The file is an array of NumPy (.npy), or Parquet with a column of lists or with columns of
+    numbers.
     """
     if path.suffix == ".npy":
-        try:
-            with open_bytes(path) as (content, _):
-                found: Any = np.load(content, allow_pickle=False)
-        except (ValueError, EOFError, MemoryError) as error:
-            raise DataError(
-                f"this is not an array in NumPy's format ({error}); write it with numpy.save", path
-            ) from error
+        matrix = _read_npy(path)
     elif path.suffix == ".parquet":
-        found = _read_parquet(path)
+        matrix = _read_parquet(path)
     else:
         raise DataError(
             f"vectors cannot be read from {path.suffix or 'a file without suffix'}; use .npy or "
             ".parquet",
             path,
         )
-    if found.ndim != 2 or found.dtype.kind not in "fiu" or not found.shape[1]:
-        kind = f"an array of {found.dtype} of shape {found.shape}"
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or matrix.shape[1] == 0:
         raise DataError(
-            f"found {kind}; expected a matrix of numbers, one row for each example", path
+            f"found an array of {matrix.dtype} of shape {matrix.shape}; expected a matrix of "
+            "numbers, one row for each example",
+            path,
         )
-    vectors = found.astype(np.float32)
-    if not np.isfinite(vectors).all():
-        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+    vectors = matrix.astype(np.float32)
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
+        row = int(np.argmin(is_finite))
         raise DataError(
             f"row {row} has a value that is not finite; only finite numbers are allowed", path
         )
     return vectors
 
 
+def _read_npy(path: Path) -> Any:
+    """The array in a file of NumPy."""
+    try:
+        with open_bytes(path) as (content, _):
+            return np.load(content, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
+        raise DataError(
+            f"this is not an array in NumPy's format ({error}); write it with numpy.save", path
+        ) from error
+
+
 def _read_parquet(path: Path) -> NDArray[Any]:
+    """The vectors in a Parquet file: one column of lists, or a column for each dimension."""
     from pyarrow.types import is_nested  # takes long to load
 
     from rembrandt.data.cells import open_parquet
@@ -76,10 +87,11 @@ def _read_parquet(path: Path) -> NDArray[Any]:
     if len(lists) > 1:
         raise DataError(f"{len(lists)} columns hold lists; keep the one with the vectors", path)
     try:
-        columns = lists[0].to_pylist() if lists else [column.to_numpy() for column in table.columns]
-        found = np.array(columns, dtype=np.float64)
+        if lists:
+            return np.array(lists[0].to_pylist(), dtype=np.float64)
+        columns = [column.to_numpy() for column in table.columns]
+        return np.array(columns, dtype=np.float64).T
     except (ValueError, TypeError) as error:
         raise DataError(
             f"the vectors are not numbers, or not of one length ({error})", path
         ) from error
-    return found if lists else found.T

@@ -49,24 +49,35 @@ def vw_batches(path: Path, report: Report) -> Iterator[Batch]:
 
 
 def _parsed(chunk: Chunk) -> tuple[Batch, int, int]:
-    found = vw_parser.parse(chunk.data)
-    labels = _ids(chunk, found.counts[0], found.labels, found.label_spans)
-    features = _ids(chunk, found.counts[1], found.features, found.feature_spans)
-    return Batch(labels, None, features, found.values, found.weights), found.error, found.position
+    """The rows of a chunk, and why and where its parser stopped."""
+    rows = vw_parser.parse(chunk.data)
+    label_counts, feature_counts = rows.counts
+    batch = Batch(
+        labels=_ids(chunk, label_counts, rows.labels, rows.label_spans),
+        features=_ids(chunk, feature_counts, rows.features, rows.feature_spans),
+        values=rows.values,
+        weights=rows.weights,
+    )
+    return batch, rows.error, rows.position
 
 
 def _ids(chunk: Chunk, counts: Any, hashes: Any, spans: Any) -> Ids:
     """Ids into the distinct names; each is spelled where it occurs first."""
     ids = Vocabulary().learn(hashes)
-    first = spans[np.unique(ids, return_index=True)[1]].tolist()
+    _, first = np.unique(ids, return_index=True)
     try:
-        return Ids(counts, ids, [_spelled(chunk.data, *span).decode("utf-8") for span in first])
+        names = [_spelled(chunk.data, span) for span in spans[first].tolist()]
     except UnicodeDecodeError:
         chunk.text()  # raises, with the line
         raise
+    return Ids(counts, ids, names)
 
 
-def _spelled(data: bytes, *span: int) -> bytes:
-    *namespace, start, end = span
-    prefix = data[slice(*namespace)] if namespace else b""
-    return prefix + b"^" + data[start:end] if prefix else data[start:end]
+def _spelled(data: bytes, span: list[int]) -> str:
+    """The name at a span, which follows the span of the namespace for features."""
+    *namespace_span, start, stop = span
+    name = data[start:stop]
+    namespace = data[slice(*namespace_span)] if namespace_span else b""
+    if namespace:
+        name = namespace + b"^" + name
+    return name.decode("utf-8")

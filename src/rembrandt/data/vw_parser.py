@@ -1,5 +1,6 @@
-"""Compiled code for the text format of Vowpal Wabbit: it finds and hashes names, and reads their
-values.
+"""Compiled code for the text format of Vowpal Wabbit.
+
+It finds and hashes names, and reads their values.
 """
 
 import secrets
@@ -13,10 +14,23 @@ from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_b
 from rembrandt.features.terms import hash_span, mix
 
 # Why the parser stopped; ``FINE`` is zero.
-BAD_IMPORTANCE, BAD_VALUE, NO_NAME, NO_BAR, TOO_MANY_WORDS, BAD_NAMESPACE = range(1, 7)
+BAD_IMPORTANCE = 1
+BAD_VALUE = 2
+NO_NAME = 3
+NO_BAR = 4
+TOO_MANY_WORDS = 5
+BAD_NAMESPACE = 6
 
 _SEED = np.uint64(secrets.randbits(64))  # random, so that nobody can choose names with equal hashes
-_NEWLINE, _QUOTE, _COMMA, _COLON, _CARET, _BAR = 10, 39, 44, 58, 94, 124
+
+# Bytes, by their ASCII codes.
+_NEWLINE = 10
+_SPACE = 32
+_QUOTE = 39
+_COMMA = 44
+_COLON = 58
+_CARET = 94
+_BAR = 124
 
 
 class VwRows(NamedTuple):
@@ -58,8 +72,9 @@ def _find(buffer: Any, byte: int, start: int, end: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _value(buffer: Any, colon: int, end: int) -> float:
-    """The number between a colon and the end of its word: 1 without a colon, NaN when it is not a
-    finite number.
+    """The number between a colon and the end of its word.
+
+    It is 1 without a colon, and NaN if it is not a finite number.
     """
     if colon == end:
         return 1.0
@@ -72,9 +87,12 @@ def _value(buffer: Any, colon: int, end: int) -> float:
 def parse(chunk: bytes) -> VwRows:
     """Parse whole lines."""
     buffer = np.frombuffer(chunk, np.uint8)
-    n_rows = chunk.count(b"\n") + 1  # the arrays are as long as the separators allow
-    most_features = int(np.count_nonzero(buffer <= 32)) + chunk.count(b"|") + 2
-    return _parse(buffer, _SEED, n_rows, chunk.count(b",") + n_rows, most_features)
+    # The arrays are as long as the separators allow.
+    max_rows = chunk.count(b"\n") + 1
+    max_labels = chunk.count(b",") + max_rows
+    n_blanks = int(np.count_nonzero(buffer <= _SPACE))
+    max_features = n_blanks + chunk.count(b"|") + 2
+    return _parse(buffer, _SEED, max_rows, max_labels, max_features)
 
 
 @njit(nogil=True, cache=True)
@@ -84,18 +102,24 @@ def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_
     Returns the position of the bar, the importance, the number of labels so far, the error and its
     position.
     """
-    importance, words, error, start = 1.0, 0, FINE, i
+    importance = 1.0
+    words = 0  # so far, without the tag
+    error = FINE
+    start = i
     while error == FINE and i < buffer.size and buffer[i] != _BAR and buffer[i] != _NEWLINE:
-        start, i = i, _word_end(buffer, i)
-        touches = i < buffer.size and buffer[i] == _BAR
-        if not (buffer[start] == _QUOTE or (touches and words > 0)):
+        start = i
+        i = _word_end(buffer, i)
+        touches_bar = i < buffer.size and buffer[i] == _BAR
+        is_tag = buffer[start] == _QUOTE or (touches_bar and words > 0)
+        if not is_tag:
             if words == 0:
                 j = start
                 while j < i:
                     end = _find(buffer, _COMMA, j, i)
                     if end > j:
                         labels[n_labels] = hash_span(buffer, j, end, hash_seed)
-                        spans[n_labels, 0], spans[n_labels, 1] = j, end
+                        spans[n_labels, 0] = j
+                        spans[n_labels, 1] = end
                         n_labels += 1
                     j = end + 1
             elif words == 1:
@@ -113,49 +137,74 @@ def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_
 
 
 @njit(nogil=True, cache=True)
-def _parse(
-    buffer: Any, hash_seed: Any, most_rows: int, most_labels: int, most_features: int
-) -> Any:
-    counts, weights = np.empty((2, most_rows), np.int64), np.empty(most_rows, np.float32)
-    labels, label_spans = np.empty(most_labels, np.uint64), np.empty((most_labels, 2), np.int64)
-    features, spans = np.empty(most_features, np.uint64), np.empty((most_features, 4), np.int64)
-    values = np.empty(most_features, np.float32)
-    rows, n, m = 0, 0, 0  # rows, labels and features so far
-    error, at = FINE, buffer.size
+def _parse(buffer: Any, hash_seed: Any, max_rows: int, max_labels: int, max_features: int) -> Any:
+    counts = np.empty((2, max_rows), np.int64)
+    weights = np.empty(max_rows, np.float32)
+    labels = np.empty(max_labels, np.uint64)
+    label_spans = np.empty((max_labels, 2), np.int64)
+    features = np.empty(max_features, np.uint64)
+    feature_spans = np.empty((max_features, 4), np.int64)
+    values = np.empty(max_features, np.float32)
+    rows = 0
+    n = 0  # labels so far
+    m = 0  # features so far
+    error = FINE
+    at = buffer.size
     i = skip_blanks(buffer, 0)
     while i < buffer.size and error == FINE:
         if buffer[i] == _NEWLINE:
             i = skip_blanks(buffer, i + 1)
             continue
-        first_label, first_feature = n, m
+        first_label = n
+        first_feature = m
         i, weights[rows], n, error, at = _before_bar(buffer, hash_seed, i, labels, label_spans, n)
 
         # From the bar on: namespaces and their features.
-        first, last, seed, scale = 0, 0, hash_seed, 1.0  # of the namespace
+        namespace_start = 0
+        namespace_stop = 0
+        seed = hash_seed  # the hash of the namespace, which its features continue
+        scale = 1.0  # the value of the namespace
         while error == FINE and i < buffer.size and buffer[i] != _NEWLINE:
-            opens = buffer[i] == _BAR
-            at = i + opens
+            opens_namespace = buffer[i] == _BAR
+            at = i + opens_namespace
             i = _word_end(buffer, at)
             colon = _find(buffer, _COLON, at, i)
             value = _value(buffer, colon, i)
-            if opens:
-                first, last, scale = at, colon, value
-                seed = (
-                    hash_seed
-                    if first == last
-                    else mix(hash_span(buffer, first, last, hash_seed), _CARET)
-                )
+            if opens_namespace:
+                namespace_start = at
+                namespace_stop = colon
+                scale = value
+                seed = hash_seed
+                if namespace_start != namespace_stop:
+                    seed = hash_span(buffer, namespace_start, namespace_stop, hash_seed)
+                    seed = mix(seed, _CARET)
                 if np.isnan(value):
                     error = BAD_NAMESPACE
             else:
                 value *= scale
-                if colon == at or not abs(np.float32(value)) <= LARGEST_VALUE:
-                    error = NO_NAME if colon == at else BAD_VALUE
-                features[m], values[m] = hash_span(buffer, at, colon, seed), value
-                spans[m, 0], spans[m, 1], spans[m, 2], spans[m, 3] = first, last, at, colon
+                if colon == at:
+                    error = NO_NAME
+                elif not abs(np.float32(value)) <= LARGEST_VALUE:
+                    error = BAD_VALUE
+                features[m] = hash_span(buffer, at, colon, seed)
+                values[m] = value
+                feature_spans[m, 0] = namespace_start
+                feature_spans[m, 1] = namespace_stop
+                feature_spans[m, 2] = at
+                feature_spans[m, 3] = colon
                 m += 1
             i = skip_blanks(buffer, i)
-        counts[0, rows], counts[1, rows] = n - first_label, m - first_feature
+        counts[0, rows] = n - first_label
+        counts[1, rows] = m - first_feature
         rows += 1
-    names = labels[:n], label_spans[:n], features[:m], spans[:m]
-    return VwRows(counts[:, :rows], weights[:rows], *names, values[:m], error, at)
+    return VwRows(
+        counts[:, :rows],
+        weights[:rows],
+        labels[:n],
+        label_spans[:n],
+        features[:m],
+        feature_spans[:m],
+        values[:m],
+        error,
+        at,
+    )

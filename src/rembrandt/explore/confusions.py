@@ -68,44 +68,72 @@ def confusions(
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
-    found = hits(Y, ranked)
-    wrong = _entries(ranked, ~found & (ranked >= 0), Y.shape)
-    missed = sparse.csr_array((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape) - _entries(
-        ranked, found, Y.shape
-    )
+    is_hit = hits(Y, ranked)
+    is_wrong = ~is_hit & (ranked >= 0)
+    wrong = _entries(ranked, is_wrong, Y.shape)
+    correct = _entries(ranked, is_hit, Y.shape)
+    true = sparse.csr_array((np.ones(Y.nnz), Y.indices, Y.indptr), shape=Y.shape)
+    missed = true - correct
     missed.eliminate_zeros()
-    counts = sparse.csr_array(missed.T @ wrong)
-    both = sparse.coo_array(sparse.triu(counts + counts.T, k=1))
-    first, second, total = both.row, both.col, both.data
-    n_missed, n_wrong = (np.asarray(M.sum(axis=0)).ravel() for M in (missed, wrong))
-    expected = (n_missed[first] * n_wrong[second] + n_missed[second] * n_wrong[first]) / max(
-        1, Y.shape[0]
-    )
-    evidence = total * np.log(total / expected) - (total - expected)
-    above = np.flatnonzero(total > expected)
-    n_true = np.bincount(Y.indices, minlength=Y.shape[1])
-    missed_rows, wrong_rows = sparse.csc_array(missed), sparse.csc_array(wrong)
 
-    def confusion(i: int) -> Confusion:
-        a, b = int(first[i]), int(second[i])
+    counts = sparse.csr_array(missed.T @ wrong)
+    pairs = sparse.coo_array(sparse.triu(counts + counts.T, k=1))
+    total = pairs.data
+    expected = _expected_counts(missed, wrong, pairs.row, pairs.col)
+    excess = total - expected
+    evidence = total * np.log(total / expected) - excess
+    above_chance = np.flatnonzero(total > expected)
+    by_evidence = np.argsort(-evidence[above_chance], kind="stable")
+    strongest = above_chance[by_evidence[:n_pairs]]
+
+    n_true = np.bincount(Y.indices, minlength=Y.shape[1])
+    missed_by_label = sparse.csc_array(missed)
+    wrong_by_label = sparse.csc_array(wrong)
+    confused = []
+    for i in strongest.tolist():
+        a = int(pairs.row[i])
+        b = int(pairs.col[i])
         if counts[b, a] > counts[a, b]:
             a, b = b, a
-        rows = np.intersect1d(missed_rows[:, [a]].indices, wrong_rows[:, [b]].indices)[
-            :n_examples
-        ].tolist()
         count = int(counts[a, b])
-        return Confusion(
-            a, b, count, count / max(1, int(n_true[a])), int(counts[b, a]), float(expected[i]), rows
+        rows_missed = missed_by_label[:, [a]].indices
+        rows_wrong = wrong_by_label[:, [b]].indices
+        rows = np.intersect1d(rows_missed, rows_wrong)
+        confusion = Confusion(
+            true=a,
+            predicted=b,
+            count=count,
+            rate=count / max(1, int(n_true[a])),
+            reverse=int(counts[b, a]),
+            expected=float(expected[i]),
+            examples=rows[:n_examples].tolist(),
         )
+        confused.append(confusion)
+    return confused
 
-    return [
-        confusion(i) for i in above[np.argsort(-evidence[above], kind="stable")[:n_pairs]].tolist()
-    ]
+
+def _expected_counts(
+    missed: sparse.csr_array,
+    wrong: sparse.csr_array,
+    first: NDArray[Any],
+    second: NDArray[Any],
+) -> NDArray[np.float64]:
+    """Return how often pairs would meet, in both directions, if misses and wrong predictions were
+    independent.
+    """
+    n_missed = np.asarray(missed.sum(axis=0)).ravel()
+    n_wrong = np.asarray(wrong.sum(axis=0)).ravel()
+    n_samples = max(1, missed.shape[0])
+    first_missed = n_missed[first] * n_wrong[second]
+    second_missed = n_missed[second] * n_wrong[first]
+    return (first_missed + second_missed) / n_samples
 
 
 def _entries(
     ranked: NDArray[np.int64], chosen: NDArray[np.bool_], shape: tuple[int, int]
 ) -> sparse.csr_array:
     """Return the chosen predictions as a 0/1 matrix."""
-    starts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
-    return sparse.csr_array((np.ones(starts[-1]), ranked[chosen], starts), shape=shape)
+    n_chosen = chosen.sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(n_chosen)])
+    ones = np.ones(starts[-1])
+    return sparse.csr_array((ones, ranked[chosen], starts), shape=shape)

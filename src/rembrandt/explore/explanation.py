@@ -68,10 +68,11 @@ class Explanation:
         list of (str, float)
             Names and contributions, the largest first.
         """
-        return [
-            (self.name(int(self.features[i])), float(self.contributions[i]))
-            for i in self._largest(k)
-        ]
+        words = []
+        for i in self._largest(k):
+            feature = int(self.features[i])
+            words.append((self.name(feature), float(self.contributions[i])))
+        return words
 
     def segments(self) -> list[tuple[int, int, float]]:
         """Cut the text into segments that do not overlap; their contributions sum to those of all
@@ -85,20 +86,30 @@ class Explanation:
         list of (int, int, float)
             Start, stop and contribution in the order of the text; empty if the row is not a text.
         """
-        found = self.occurrences
-        if found is None:
+        occurrences = self.occurrences
+        if occurrences is None:
             return []
-        feature = np.searchsorted(self.features, found.columns)
-        share = self.contributions[feature] / np.bincount(feature)[feature]
-        density = share / (found.stops - found.starts)
+        starts = occurrences.starts
+        stops = occurrences.stops
+        feature = np.searchsorted(self.features, occurrences.columns)
+        n_occurrences = np.bincount(feature)[feature]
+        share = self.contributions[feature] / n_occurrences
+        density = share / (stops - starts)
+
         # The contribution per character rises where an occurrence begins and falls where it ends.
-        cuts, at = np.unique(np.concatenate([found.starts, found.stops]), return_inverse=True)
-        densities = np.bincount(at, np.concatenate([density, -density]), len(cuts)).cumsum()
-        covered = np.bincount(at, np.repeat([1, -1], len(density)), len(cuts)).cumsum() > 0.5
-        return [
-            (int(cuts[i]), int(cuts[i + 1]), float(densities[i] * (cuts[i + 1] - cuts[i])))
-            for i in np.flatnonzero(covered).tolist()
-        ]
+        cuts, cut_of = np.unique(np.concatenate([starts, stops]), return_inverse=True)
+        density_steps = np.concatenate([density, -density])
+        densities = np.bincount(cut_of, density_steps, len(cuts)).cumsum()
+        count_steps = np.repeat([1, -1], len(density))
+        n_covering = np.bincount(cut_of, count_steps, len(cuts)).cumsum()
+
+        segments = []
+        for i in np.flatnonzero(n_covering > 0.5).tolist():
+            start = cuts[i]
+            stop = cuts[i + 1]
+            contribution = densities[i] * (stop - start)
+            segments.append((int(start), int(stop), float(contribution)))
+        return segments
 
     def document(self, k: int = 20) -> dict[str, Any]:
         """Return the explanation as JSON.
@@ -115,38 +126,45 @@ class Explanation:
             ``contribution`` and ``spans``) and ``rest``.
         """
         shown = self._largest(k)
-        words = [
-            {"word": word, "contribution": contribution, "spans": self.spans(int(feature))}
-            for (word, contribution), feature in zip(self.top(k), self.features[shown], strict=True)
-        ]
-        rest = float(self.contributions.sum() - self.contributions[shown].sum())
-        facts = {
+        words = []
+        for i in shown:
+            feature = int(self.features[i])
+            word = {
+                "word": self.name(feature),
+                "contribution": float(self.contributions[i]),
+                "spans": self.spans(feature),
+            }
+            words.append(word)
+        not_shown = self.contributions.sum() - self.contributions[shown].sum()
+        return {
             "label": self.label,
             "score": self.score,
             "base": self.base,
             "comparison": self.comparison,
+            "words": words,
+            "rest": float(not_shown),
         }
-        return facts | {"words": words, "rest": rest}
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
         """Return start and end of each occurrence of a feature in the text."""
         if self.occurrences is None:
             return []
-        found = self.occurrences.columns == feature
-        return list(
-            zip(
-                self.occurrences.starts[found].tolist(),
-                self.occurrences.stops[found].tolist(),
-                strict=True,
-            )
-        )
+        is_feature = self.occurrences.columns == feature
+        starts = self.occurrences.starts[is_feature].tolist()
+        stops = self.occurrences.stops[is_feature].tolist()
+        return list(zip(starts, stops, strict=True))
 
     def name(self, feature: int) -> str:
         """Return the name of a feature; a hashed one as it is spelled in the text."""
         if self.names is not None:
             return str(self.names[feature])
-        spelled = [(self.text or "")[start:stop].lower() for start, stop in self.spans(feature)]
-        return " / ".join(dict.fromkeys(spelled)) or str(feature)
+        text = self.text or ""
+        spellings = [text[start:stop].lower() for start, stop in self.spans(feature)]
+        if not any(spellings):
+            return str(feature)
+        distinct = dict.fromkeys(spellings)
+        return " / ".join(distinct)
 
     def _largest(self, k: int) -> NDArray[np.int64]:
+        """Return the positions of the ``k`` largest contributions, positive or negative."""
         return np.argsort(-np.abs(self.contributions), kind="stable")[:k]

@@ -13,16 +13,20 @@ from rembrandt.errors import RembrandtError
 from rembrandt.linalg.threads import n_threads
 from rembrandt.progress import Report, silent
 
-PERPLEXITY = (
-    15  # half of the usual: a map shows which labels are near, and fewer neighbours are faster
-)
-EARLY, LATE = 125, 250  # iterations, half of the usual: label maps change little after that
-ENTRIES = (
-    1 << 24
-)  # of the vectors that are used: for very many labels only the leading columns, to save time
+# Half of the usual: a map shows which labels are near, and fewer neighbours are faster.
+PERPLEXITY = 15
+# Iterations with and without early exaggeration, half of the usual: label maps change little after
+# that.
+EARLY_ITERATIONS = 125
+LATE_ITERATIONS = 250
+N_ITERATIONS = EARLY_ITERATIONS + LATE_ITERATIONS
+# For very many labels only the leading columns of their vectors are used, to save time: as many as
+# have this many entries, but at least MIN_COLUMNS.
+MAX_ENTRIES = 1 << 24
 MIN_COLUMNS = 100
-MIN_THREADED = 10_000  # labels; below, threads wait for each other longer than they work
-STEP = 5  # iterations between two progress reports
+# With fewer labels, threads wait for each other longer than they work.
+MIN_THREADED_LABELS = 10_000
+ITERATIONS_PER_REPORT = 5
 
 
 def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> NDArray[np.float32]:
@@ -38,21 +42,34 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     n = len(vectors)
     if n < 4:
         return np.ascontiguousarray(np.eye(4, 2)[:n], dtype=np.float32)
-    kept = np.array(vectors[:, : max(MIN_COLUMNS, ENTRIES // n)], dtype=np.float32)
-    empty = ~kept.any(axis=1)
-    kept[empty] = np.random.default_rng(seed).standard_normal((int(empty.sum()), kept.shape[1]))
-    kept /= np.linalg.norm(kept, axis=1, keepdims=True)
-    done = count(0, STEP)
+    n_columns = max(MIN_COLUMNS, MAX_ENTRIES // n)
+    unit = np.array(vectors[:, :n_columns], dtype=np.float32)
+    is_zero = ~unit.any(axis=1)
+    n_zero = int(is_zero.sum())
+    unit[is_zero] = np.random.default_rng(seed).standard_normal((n_zero, unit.shape[1]))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+
+    iterations_done = count(0, ITERATIONS_PER_REPORT)
 
     def advance(*_: Any) -> None:
-        report("computing the map", min(next(done), EARLY + LATE), EARLY + LATE)
+        done = min(next(iterations_done), N_ITERATIONS)
+        report("computing the map", done, N_ITERATIONS)
 
     advance()
-    perplexity, n_jobs = min(PERPLEXITY, (n - 1) / 3), n_threads() if n >= MIN_THREADED else 1
-    iterations = {"early_exaggeration_iter": EARLY, "n_iter": LATE}
-    progress = {"callbacks": advance, "callbacks_every_iters": STEP}
-    tsne = TSNE(perplexity=perplexity, random_state=seed, n_jobs=n_jobs, **iterations, **progress)
-    return np.asarray(tsne.fit(kept), dtype=np.float32)
+    n_jobs = 1
+    if n >= MIN_THREADED_LABELS:
+        n_jobs = n_threads()
+    tsne = TSNE(
+        perplexity=min(PERPLEXITY, (n - 1) / 3),
+        early_exaggeration_iter=EARLY_ITERATIONS,
+        n_iter=LATE_ITERATIONS,
+        random_state=seed,
+        n_jobs=n_jobs,
+        callbacks=advance,
+        callbacks_every_iters=ITERATIONS_PER_REPORT,
+    )
+    positions = tsne.fit(unit)
+    return np.asarray(positions, dtype=np.float32)
 
 
 def check_installed(package: str = "openTSNE", what: str = "maps of labels") -> None:

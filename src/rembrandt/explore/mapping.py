@@ -14,7 +14,10 @@ from rembrandt.explore.neighbors import scaled_vectors
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import pack_strings
 
-_MAX_NAMES = 60  # written on a picture
+# On a picture.
+_MAX_NAMES = 60
+_MAX_NAME_CHARACTERS = 40
+_NAME_DISTANCE = 0.035  # between two names, as a fraction of the size of the map
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,22 @@ def label_map(
     LabelMap
         The labels and their positions.
     """
-    vectors, counts = scaled_vectors(classifier), np.asarray(classifier.label_counts_)
-    known = np.flatnonzero(vectors.any(axis=1))
-    if not len(known):
+    vectors = scaled_vectors(classifier)
+    counts = np.asarray(classifier.label_counts_)
+    embedded = np.flatnonzero(vectors.any(axis=1))
+    if not len(embedded):
         raise DataError(
             "all label vectors of this model are zero; fit it with a larger n_components"
         )
-    columns = known[np.argsort(-counts[known], kind="stable")[:n_labels]]
-    index, listed = classifier.model_.labels, columns.tolist()
-    names, titles = (
-        [index.spelled(i) for i in listed],
-        [(index.titles and index.titles[i]) or None for i in listed],
-    )
-    return LabelMap(
-        columns, names, titles, counts[columns], lay_out(vectors[columns], seed, report)
-    )
+    by_frequency = np.argsort(-counts[embedded], kind="stable")
+    columns = embedded[by_frequency[:n_labels]]
+    index = classifier.model_.labels
+    names = [index.spelled(column) for column in columns.tolist()]
+    titles: list[str | None] = [None] * len(columns)
+    if index.titles:
+        titles = [index.titles[column] or None for column in columns.tolist()]
+    positions = lay_out(vectors[columns], seed, report)
+    return LabelMap(columns, names, titles, counts[columns], positions)
 
 
 def write_npz(labels: LabelMap, file: BinaryIO) -> None:
@@ -77,7 +81,8 @@ def write_npz(labels: LabelMap, file: BinaryIO) -> None:
         "counts": labels.counts,
         "columns": labels.columns,
     }
-    np.savez_compressed(file, **(arrays | pack_strings("names", labels.names)))
+    arrays |= pack_strings("names", labels.names)
+    np.savez_compressed(file, **arrays)
 
 
 def write_csv(labels: LabelMap, file: BinaryIO) -> None:
@@ -86,11 +91,14 @@ def write_csv(labels: LabelMap, file: BinaryIO) -> None:
     from pyarrow import csv
 
     x, y = labels.positions.T
-    titles = pa.array(labels.titles, pa.string())
-    csv.write_csv(
-        pa.table({"label": labels.names, "title": titles, "count": labels.counts, "x": x, "y": y}),
-        file,
-    )
+    columns = {
+        "label": labels.names,
+        "title": pa.array(labels.titles, pa.string()),
+        "count": labels.counts,
+        "x": x,
+        "y": y,
+    }
+    csv.write_csv(pa.table(columns), file)
 
 
 def write_png(labels: LabelMap, file: BinaryIO) -> None:
@@ -101,9 +109,9 @@ def write_png(labels: LabelMap, file: BinaryIO) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(
-        {"text.parse_math": False}
-    ):  # a $ in a label does not start a formula
+    extent = float(np.ptp(labels.positions, axis=0).max())
+    # A $ in a label does not start a formula.
+    with matplotlib.rc_context({"text.parse_math": False}):
         figure = Figure(figsize=(12, 12), dpi=130)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         x, y = labels.positions.T
@@ -111,11 +119,10 @@ def write_png(labels: LabelMap, file: BinaryIO) -> None:
         axes.scatter(x, y, s=2 + 6 * size, c=size, cmap="copper_r", linewidths=0, alpha=0.7)
         axes.set_axis_off()
         axes.set_aspect("equal")
-        for i in _separated(
-            labels.positions, 0.035 * float(np.ptp(labels.positions, axis=0).max())
-        ):
+        for i in _separated(labels.positions, _NAME_DISTANCE * extent):
             name = labels.titles[i] or labels.names[i]
-            axes.annotate(name[:40], (x[i], y[i]), fontsize=7, ha="center", va="bottom")
+            short = name[:_MAX_NAME_CHARACTERS]
+            axes.annotate(short, (x[i], y[i]), fontsize=7, ha="center", va="bottom")
         figure.savefig(file, format="png", facecolor="white")
 
 
@@ -132,9 +139,11 @@ def _separated(positions: NDArray[np.float32], distance: float) -> list[int]:
     """
     taken: list[int] = []
     scaled = positions / np.array([3.0, 1.0])
-    for i in range(min(len(positions), 20 * _MAX_NAMES)):
-        if len(taken) < _MAX_NAMES and (
-            not taken or np.abs(scaled[taken] - scaled[i]).max(axis=1).min() > distance
-        ):
+    n_candidates = min(len(positions), 20 * _MAX_NAMES)
+    for i in range(n_candidates):
+        if len(taken) == _MAX_NAMES:
+            break
+        distances = np.abs(scaled[taken] - scaled[i]).max(axis=1)
+        if distances.min(initial=np.inf) > distance:
             taken.append(i)
     return taken

@@ -10,7 +10,7 @@ from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ranking import top_k
 from rembrandt.progress import Report, silent
 
-_COSINES = 1 << 24  # entries of the largest block: 64 MB
+_MAX_BLOCK_COSINES = 1 << 24  # entries of the largest block: 64 MB
 
 
 def scaled_vectors(fitted: Any) -> NDArray[Any]:
@@ -33,7 +33,9 @@ def scaled_vectors(fitted: Any) -> NDArray[Any]:
     vectors = np.asarray(fitted.embedding_)
     if fitted.method in ("pca", "cs"):  # label means over the features, and random directions
         return vectors
-    return np.asarray(vectors * np.sqrt(np.maximum(fitted.singular_values_, 0.0)))
+    eigenvalues = np.maximum(fitted.singular_values_, 0.0)
+    scales = np.sqrt(eigenvalues)
+    return np.asarray(vectors * scales)
 
 
 def unit_vectors(fitted: Any) -> NDArray[Any]:
@@ -52,7 +54,8 @@ def unit_vectors(fitted: Any) -> NDArray[Any]:
     """
     vectors = scaled_vectors(fitted)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    unit = np.full_like(vectors, np.nan)
+    return np.divide(vectors, lengths, out=unit, where=lengths > 0)
 
 
 def nearest_labels(
@@ -85,14 +88,20 @@ def nearest_labels(
         Their cosines, -inf where the label is -1.
     """
     wanted = np.arange(len(unit)) if rows is None else np.asarray(rows)
-    nearest = np.full((len(wanted), k), -1, dtype=np.int64)
-    cosines = np.full((len(wanted), k), -np.inf, dtype=unit.dtype)
-    for part in spans(len(wanted), max(1, _COSINES // max(1, len(unit)))):
-        report("comparing labels", part.start, len(wanted))
-        block = unit[wanted[part]] @ unit.T
-        block[np.arange(len(block)), wanted[part]] = -np.inf
+    n_wanted = len(wanted)
+    shape = (n_wanted, k)
+    nearest = np.full(shape, -1, dtype=np.int64)
+    cosines = np.full(shape, -np.inf, dtype=unit.dtype)
+    n_labels = max(1, len(unit))
+    block_rows = max(1, _MAX_BLOCK_COSINES // n_labels)
+    for span in spans(n_wanted, block_rows):
+        report("comparing labels", span.start, n_wanted)
+        labels = wanted[span]
+        block = unit[labels] @ unit.T
+        block_row = np.arange(len(labels))
+        block[block_row, labels] = -np.inf  # a label is not its own neighbour
         if allowed is not None:
             block[:, ~allowed] = -np.inf
-        nearest[part], cosines[part] = top_k(block, k)
-    report("comparing labels", len(wanted), len(wanted))
+        nearest[span], cosines[span] = top_k(block, k)
+    report("comparing labels", n_wanted, n_wanted)
     return nearest, cosines

@@ -9,17 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.features.terms import text_lengths
+
+_INITIAL_SLOTS = 1 << 10  # of a vocabulary; a power of two, as slots are found with a bit mask
+
+# With more possible numbers than this for each term, an array over all numbers would cost more
+# than counting itself, and the numbers that occur are renumbered first.
+_MAX_NUMBERS_PER_TERM = 4
+
 
 class Vocabulary:
-    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance; an open-addressing
-    table.
+    """Numbers for hashes, 0, 1, 2, … in the order of their first appearance.
 
-    A random factor decides the slots, so that nobody can choose texts whose terms share them.
+    This is an open-addressing table. A random factor decides the slots, so that nobody can choose
+    texts whose terms share them.
     """
 
     def __init__(self, hashes: NDArray[np.uint64] | None = None) -> None:
-        self._keys = np.zeros(1 << 10, dtype=np.uint64)
-        self._numbers = np.full(1 << 10, -1, dtype=np.int32)
+        self._keys = np.zeros(_INITIAL_SLOTS, dtype=np.uint64)
+        self._numbers = np.full(_INITIAL_SLOTS, -1, dtype=np.int32)
         self._size = 0
         self._factor = np.uint64(secrets.randbits(64) | 1)
         if hashes is not None:
@@ -30,13 +38,13 @@ class Vocabulary:
 
     def learn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The number of every hash; new hashes get the next numbers."""
-        self._keys, self._numbers, self._size, found = _learn(
-            *(self._keys, self._numbers, self._factor), self._size, hashes
+        self._keys, self._numbers, self._size, numbers = _learn(
+            self._keys, self._numbers, self._factor, self._size, hashes
         )
-        return found
+        return numbers
 
     def numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The number of every hash, -1 for unknown ones."""
+        """The number of every hash, or -1 where it is unknown."""
         return _numbers(self._keys, self._numbers, self._factor, hashes)
 
 
@@ -53,43 +61,50 @@ def _slot(keys: Any, numbers: Any, factor: Any, key: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def _learn(keys: Any, numbers: Any, factor: Any, size: int, hashes: Any) -> Any:
-    found = np.empty(len(hashes), np.int32)
+    """Number the hashes; returns the table, which may have grown, its size and the numbers."""
+    result = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
         slot = _slot(keys, numbers, factor, hashes[i])
         if numbers[slot] < 0:
             if 2 * size >= len(keys):
                 keys, numbers = _doubled(keys, numbers, factor)
                 slot = _slot(keys, numbers, factor, hashes[i])
-            keys[slot], numbers[slot] = hashes[i], size
+            keys[slot] = hashes[i]
+            numbers[slot] = size
             size += 1
-        found[i] = numbers[slot]
-    return keys, numbers, size, found
+        result[i] = numbers[slot]
+    return keys, numbers, size, result
 
 
 @nb.njit(nogil=True, cache=True)
 def _doubled(keys: Any, numbers: Any, factor: Any) -> Any:
-    new_keys, new_numbers = np.zeros(2 * len(keys), np.uint64), np.full(2 * len(keys), -1, np.int32)
+    """The same table with twice as many slots."""
+    new_keys = np.zeros(2 * len(keys), np.uint64)
+    new_numbers = np.full(2 * len(keys), -1, np.int32)
     for old in range(len(keys)):
         if numbers[old] >= 0:
             slot = _slot(new_keys, new_numbers, factor, keys[old])
-            new_keys[slot], new_numbers[slot] = keys[old], numbers[old]
+            new_keys[slot] = keys[old]
+            new_numbers[slot] = numbers[old]
     return new_keys, new_numbers
 
 
 @nb.njit(nogil=True, cache=True)
 def _numbers(keys: Any, numbers: Any, factor: Any, hashes: Any) -> Any:
-    found = np.empty(len(hashes), np.int32)
+    result = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
-        found[i] = numbers[_slot(keys, numbers, factor, hashes[i])]
-    return found
+        slot = _slot(keys, numbers, factor, hashes[i])
+        result[i] = numbers[slot]
+    return result
 
 
 class Counts(NamedTuple):
-    """How often each term occurs in each document: rows of a sparse matrix, unsorted within a
-    row.
+    """How often each term occurs in each document.
+
+    These are the rows of a sparse matrix, with columns in any order within a row.
     """
 
-    ends: NDArray[np.int64]
+    ends: NDArray[np.int64]  # number of entries up to the end of each document
     columns: NDArray[np.int32]
     counts: NDArray[np.int32]
 
@@ -97,53 +112,63 @@ class Counts(NamedTuple):
 def count(
     numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int
 ) -> tuple[Counts, NDArray[np.int64]]:
-    """Count equal numbers within each document, -1 skipped; and where among them each entry occurs
-    first.
+    """Count equal numbers within each document, where -1 is skipped.
+
+    Returns the counts, and for each of them where among ``numbers`` it occurs first.
     """
-    if n_numbers <= 4 * len(numbers):
+    if n_numbers <= _MAX_NUMBERS_PER_TERM * len(numbers):
         return _count(numbers, ends, n_numbers)
     # Few short documents and many possible numbers: renumber those that occur, so that the work
     # depends on them only.
     occurring, renumbered = np.unique(numbers, return_inverse=True)
-    known = int(np.searchsorted(occurring, 0))
-    found, first = _count(renumbered.astype(np.int32) - known, ends, len(occurring) - known)
-    return found._replace(columns=occurring[known:][found.columns].astype(np.int32)), first
+    n_skipped = int(np.searchsorted(occurring, 0))  # 1 if -1 occurs, else 0
+    occurring = occurring[n_skipped:]
+    consecutive = renumbered.astype(np.int32) - n_skipped
+    counts, first = _count(consecutive, ends, len(occurring))
+    return counts._replace(columns=occurring[counts.columns].astype(np.int32)), first
 
 
 @nb.njit(nogil=True, cache=True)
 def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
-    columns, counts = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int32)
-    first, rows = np.empty(len(numbers), np.int64), np.empty(len(ends), np.int64)
-    last = np.full(
-        n_numbers, -1, np.int64
-    )  # last entry of each number; valid if it belongs to this document
-    n, begin = 0, 0
+    columns = np.empty(len(numbers), np.int32)
+    counts = np.empty(len(numbers), np.int32)
+    first = np.empty(len(numbers), np.int64)
+    row_ends = np.empty(len(ends), np.int64)
+    # The last entry of each number; it is valid if it belongs to this document.
+    last = np.full(n_numbers, -1, np.int64)
+    n = 0
+    begin = 0
     for document in range(len(ends)):
-        row = n
+        row_begin = n
         for i in range(begin, ends[document]):
             number = numbers[i]
             if number < 0:
                 continue
-            if last[number] >= row:
+            if last[number] >= row_begin:
                 counts[last[number]] += 1
             else:
-                last[number], columns[n], counts[n], first[n] = n, number, 1, i
+                last[number] = n
+                columns[n] = number
+                counts[n] = 1
+                first[n] = i
                 n += 1
         begin = ends[document]
-        rows[document] = n
-    return Counts(rows, columns[:n].copy(), counts[:n].copy()), first[:n]
+        row_ends[document] = n
+    return Counts(row_ends, columns[:n].copy(), counts[:n].copy()), first[:n]
 
 
 @nb.njit(nogil=True, cache=True)
-def tally(columns: Any, counts: Any, statistics: Any, least: int) -> Any:
-    """Add counts to the document frequency and the total of each term; returns where a term reached
-    ``least``.
+def tally(columns: Any, counts: Any, statistics: Any, min_documents: int) -> Any:
+    """Add counts to the document frequency and the total of each term.
+
+    Returns where in ``columns`` a term reached a document frequency of ``min_documents``.
     """
-    reached, n = np.empty(len(columns), np.int64), 0
+    reached = np.empty(len(columns), np.int64)
+    n = 0
     for i in range(len(columns)):
         statistics[0, columns[i]] += 1
         statistics[1, columns[i]] += counts[i]
-        if statistics[0, columns[i]] == least:
+        if statistics[0, columns[i]] == min_documents:
             reached[n] = i
             n += 1
     return reached[:n]
@@ -151,8 +176,9 @@ def tally(columns: Any, counts: Any, statistics: Any, least: int) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
-    """Turn each count t into (1 + ln t)·factor, and scale every row that is not empty to unit
-    Euclidean length.
+    """Turn each count t into (1 + ln t)·factor, in place.
+
+    Every row that is not empty is scaled to unit Euclidean length.
     """
     begin = 0
     for end in ends:
@@ -168,21 +194,29 @@ def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
 
 def chunks(documents: list[str], size: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of runs of documents with about ``size`` characters each."""
-    total = np.cumsum(np.fromiter(map(len, documents), dtype=np.int64, count=len(documents)))
+    total = np.cumsum(text_lengths(documents))
     begin = 0
+    n_before = 0
     while begin < len(documents):
-        before = total[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(total, before + size, side="right")))
+        end = int(np.searchsorted(total, n_before + size, side="right"))
+        end = max(begin + 1, end)  # a document longer than the size is a run by itself
         yield begin, end
         begin = end
+        n_before = total[end - 1]
 
 
-def as_matrix(parts: list[Counts], n_columns: int) -> sparse.csr_array:
+def as_matrix(chunk_counts: list[Counts], n_columns: int) -> sparse.csr_array:
     """The counts of consecutive chunks as one matrix."""
-    parts = [Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)), *parts]
-    sizes = np.cumsum([0, *(len(part.columns) for part in parts)]).tolist()
-    ends = np.concatenate([part.ends + size for part, size in zip(parts, sizes, strict=False)])
-    columns, counts = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "counts")
-    )
-    return sparse.csr_array((counts, columns, ends), shape=(len(ends) - 1, n_columns))
+    ends = [np.zeros(1, np.int64)]
+    columns = [np.empty(0, np.int32)]
+    counts = [np.empty(0, np.int32)]
+    n_entries = 0
+    for chunk in chunk_counts:
+        ends.append(chunk.ends + n_entries)
+        columns.append(chunk.columns)
+        counts.append(chunk.counts)
+        n_entries += len(chunk.columns)
+    data = np.concatenate(counts)
+    indices = np.concatenate(columns)
+    indptr = np.concatenate(ends)
+    return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rembrandt.errors import DataError, RembrandtError
 from rembrandt.linalg.sparse import normalize_rows
 
-LIBRARIES = ("model2vec", "sentence-transformers")
+LIBRARIES = ("model2vec", "sentence-transformers")  # in the order in which they are tried
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class MissingEncoder:
     def encode(self, texts: list[str]) -> Any:
         raise DataError(
             f"the model was fitted with the encoder {self.name!r}, which gives vectors of "
-            f"{self.width:,} dimensions "
-            "and is not part of it; load that encoder and give it to text_.set_encoder",
+            f"{self.width:,} dimensions and is not part of it; load that encoder and give it to "
+            "text_.set_encoder",
             parameter="encoder",
         )
 
@@ -63,63 +63,90 @@ def load_encoder(name: str) -> NamedEncoder:
     -------
     NamedEncoder
     """
-    given, colon, rest = name.partition(":")
-    wanted, rest = ((given,), rest) if colon and given in LIBRARIES else (LIBRARIES, name)
-    installed = [each for each in wanted if find_spec(each.replace("-", "_")) is not None]
-    if not installed:
-        needed = " or ".join(wanted)
-        raise RembrandtError(
-            f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder"
-        )
-    library = import_module(installed[0].replace("-", "_"))
-    load = (
-        library.StaticModel.from_pretrained
-        if installed[0] == "model2vec"
-        else library.SentenceTransformer
-    )
+    library, model = _installed_library(name)
+    module = import_module(_module_name(library))
+    if library == "model2vec":
+        load = module.StaticModel.from_pretrained
+    else:
+        load = module.SentenceTransformer
     try:
-        return NamedEncoder(f"{installed[0]}:{rest}", load(rest))
-    except (
-        Exception
-    ) as error:  # the libraries have exceptions of their own, for files and for downloads
-        known = " or ".join(f"{each}:NAME" for each in LIBRARIES)
+        encoder = load(model)
+    except Exception as error:  # the libraries raise their own, for files and for downloads
+        expected = " or ".join(f"{prefix}:NAME" for prefix in LIBRARIES)
         message = (
-            f"{installed[0]} cannot load the encoder {rest!r} ({error}); give its name or folder "
-            f"as {known}"
+            f"{library} cannot load the encoder {model!r} ({error}); give its name or folder "
+            f"as {expected}"
         )
         raise RembrandtError(message, "encoder") from error
+    return NamedEncoder(f"{library}:{model}", encoder)
+
+
+def _installed_library(name: str) -> tuple[str, str]:
+    """Split the name of an encoder into an installed library and the name of the model."""
+    prefix, colon, model = name.partition(":")
+    if colon and prefix in LIBRARIES:
+        libraries: tuple[str, ...] = (prefix,)
+    else:
+        libraries = LIBRARIES
+        model = name
+    for library in libraries:
+        if find_spec(_module_name(library)) is not None:
+            return library, model
+    needed = " or ".join(libraries)
+    raise RembrandtError(
+        f"the encoder {name!r} needs {needed}: pip install 'rembrandt[encoder]'", "encoder"
+    )
+
+
+def _module_name(library: str) -> str:
+    """The name under which a library is imported."""
+    return library.replace("-", "_")
 
 
 def name_of(encoder: Any) -> str:
-    """Return the name of an encoder: its own, or that of its class."""
-    own = getattr(encoder, "name", None)
-    return (
-        own if isinstance(own, str) else f"{type(encoder).__module__}.{type(encoder).__qualname__}"
-    )
+    """Return the name of an encoder: its attribute ``name``, or the name of its class."""
+    name = getattr(encoder, "name", None)
+    if isinstance(name, str):
+        return name
+    kind = type(encoder)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def encoded(encoder: Any, texts: list[str], width: int | None = None) -> NDArray[np.float32]:
-    """Return the vectors of texts with unit length; refuse what are not finite vectors of one
-    width.
+    """Return the vectors of texts, scaled to unit length.
+
+    Parameters
+    ----------
+    encoder : object
+        An object with ``encode(list of str)``.
+    texts : list of str
+        The texts.
+    width : int, default=None
+        The number of dimensions that vectors must have, where it is known.
+
+    Returns
+    -------
+    ndarray of shape (n_texts, width)
+
+    Raises
+    ------
+    DataError
+        If ``encode`` does not return one finite vector for each text, all of one width.
     """
-    vectors = np.asarray(encoder.encode(texts) if texts else np.empty((0, width or 1)))
-    if (
-        vectors.ndim != 2
-        or vectors.dtype.kind not in "fiu"
-        or vectors.shape[0] != len(texts)
-        or not vectors.shape[1]
-    ):
-        found = f"an array of {vectors.dtype} of shape {vectors.shape}"
+    vectors = np.empty((0, width or 1))
+    if texts:
+        vectors = np.asarray(encoder.encode(texts))
+    is_matrix = vectors.ndim == 2 and vectors.dtype.kind in "fiu"
+    if not is_matrix or vectors.shape[0] != len(texts) or vectors.shape[1] == 0:
         raise DataError(
-            f"encode returned {found} for {len(texts):,} texts; expected one vector for each",
+            f"encode returned an array of {vectors.dtype} of shape {vectors.shape} for "
+            f"{len(texts):,} texts; expected one vector for each",
             parameter="encoder",
         )
     if width is not None and vectors.shape[1] != width:
-        message = (
-            f"vectors of the encoder {name_of(encoder)!r} have {vectors.shape[1]:,} dimensions"
-        )
         raise DataError(
-            f"{message}, and those of the fit had {width:,}; give the same encoder",
+            f"vectors of the encoder {name_of(encoder)!r} have {vectors.shape[1]:,} dimensions, "
+            f"and those of the fit had {width:,}; give the same encoder",
             parameter="encoder",
         )
     if not np.isfinite(vectors).all():

@@ -20,8 +20,8 @@ from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
-_WIDE = 4096  # number of inputs above which random directions are not made orthogonal
-_PAIRS = 4096  # pairs of examples whose distances the median is taken of
+_MAX_ORTHOGONAL_INPUTS = 4096  # with more, random directions are nearly orthogonal anyway
+_N_DISTANCES = 4096  # pairs of examples whose median distance is taken
 
 
 @dataclass(frozen=True)
@@ -39,51 +39,87 @@ class FourierMap:
 
     def moved(self, move: Callable[[Block], Block]) -> "FourierMap":
         """Apply ``move`` to the arrays, for instance to copy them to a device."""
-        return replace(self, frequencies=move(self.frequencies), offsets=move(self.offsets))
+        frequencies = move(self.frequencies)
+        offsets = move(self.offsets)
+        return replace(self, frequencies=frequencies, offsets=offsets)
 
     def __call__(self, H: Block) -> Block:
         xp = array_namespace(H)
-        return xp.concat([xp.cos(H @ self.frequencies + self.offsets), self.linear * H], axis=1)
+        cosines = xp.cos(H @ self.frequencies + self.offsets)
+        return xp.concat([cosines, self.linear * H], axis=1)
 
 
 def draw(
     kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0
 ) -> FourierMap:
-    """Draw a map for ``kernel`` with a bandwidth of ``scale`` times the median distance between
-    rows of ``H``.
+    """Draw a random map that approximates a kernel.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "laplacian", "matern3", "matern5"}
+        The kernel.
+    H : array of shape (n_examples, n_inputs)
+        Examples, from which the bandwidth and the scale of the linear part are taken.
+    n_features : int
+        Number of cosines.
+    scale : float, default=1.0
+        The bandwidth is this times the median distance between rows of ``H``.
+    seed : int, default=0
+        Seed of the random generator.
+
+    Returns
+    -------
+    FourierMap
+        Its arrays have the type of ``H`` and are on the same device.
     """
     xp = array_namespace(H)
     rng = np.random.default_rng(seed)
-    k = H.shape[1]
-    if kernel == "laplacian":
-        directions = rng.standard_cauchy((k, n_features))
-    elif kernel == "gaussian":
-        directions = orthogonal_normal(k, n_features, rng)
-    elif kernel in ("matern3", "matern5"):
-        freedom = 3 if kernel == "matern3" else 5
-        directions = orthogonal_normal(k, n_features, rng) / np.sqrt(
-            rng.chisquare(freedom, n_features) / freedom
-        )
-    else:
-        raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
+    directions = _directions(kernel, H.shape[1], n_features, rng)
     bandwidth = scale * median_distance(H, kernel, rng)
+    frequencies = directions / bandwidth
     offsets = rng.uniform(0, 2 * np.pi, n_features)
     # The cosines of a row have squared length D/2 on average; the linear part is scaled to the
     # same.
     length = mean_square(H) ** 0.5
-    linear = float(np.sqrt(n_features / 2) / length) if length > 0 else 0.0
-    frequencies, offsets = (
-        xp.asarray(values, dtype=H.dtype, device=H.device)
-        for values in (directions / bandwidth, offsets)
+    linear = 0.0
+    if length > 0:
+        linear = float(np.sqrt(n_features / 2) / length)
+    return FourierMap(
+        frequencies=xp.asarray(frequencies, dtype=H.dtype, device=H.device),
+        offsets=xp.asarray(offsets, dtype=H.dtype, device=H.device),
+        linear=linear,
     )
-    return FourierMap(frequencies, offsets, linear)
+
+
+def _directions(
+    kernel: Kernel, k: int, n_features: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw ``n_features`` columns from the spectral density of a kernel of bandwidth one."""
+    if kernel == "gaussian":
+        return orthogonal_normal(k, n_features, rng)
+    if kernel == "laplacian":
+        return rng.standard_cauchy((k, n_features))
+    if kernel == "matern3":
+        return _student(3, k, n_features, rng)
+    if kernel == "matern5":
+        return _student(5, k, n_features, rng)
+    raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
+
+
+def _student(freedom: int, k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """``n`` vectors of length ``k`` with a multivariate t distribution."""
+    normal = orthogonal_normal(k, n, rng)
+    mean_squares = rng.chisquare(freedom, n) / freedom
+    return normal / np.sqrt(mean_squares)
 
 
 def mean_square(H: Block) -> float:
     """Mean squared length of the rows; rows on disk have it as an attribute."""
     if hasattr(H, "mean_square"):
         return float(H.mean_square)
-    return float(array_namespace(H).sum(column_dots(H, H))) / max(1, H.shape[0])
+    xp = array_namespace(H)
+    total = float(xp.sum(column_dots(H, H)))
+    return total / max(1, H.shape[0])
 
 
 def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -92,23 +128,33 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.fl
     Each vector is normally distributed; together they cover the sphere more evenly and approximate
     the kernel better.
     """
-    if k > _WIDE:
-        return rng.standard_normal((k, n))  # nearly orthogonal anyway
-    blocks = [np.linalg.qr(rng.standard_normal((k, k)))[0] for _ in range(-(-n // k))]
-    return np.hstack(blocks)[:, :n] * np.sqrt(rng.chisquare(k, n))
+    if k > _MAX_ORTHOGONAL_INPUTS:
+        return rng.standard_normal((k, n))
+    n_groups = -(-n // k)
+    groups = []
+    for _ in range(n_groups):
+        normal = rng.standard_normal((k, k))
+        orthogonal, _ = np.linalg.qr(normal)
+        groups.append(orthogonal)
+    lengths = np.sqrt(rng.chisquare(k, n))
+    return np.hstack(groups)[:, :n] * lengths
 
 
 def median_distance(H: Block, kernel: Kernel, rng: np.random.Generator) -> float:
-    """Median distance between random pairs of rows, in the norm of the kernel; 1 if all rows are
-    equal.
+    """Median distance between random pairs of rows, in the norm of the kernel.
+
+    It is 1 if all rows are equal.
     """
-    first, second = rng.integers(0, H.shape[0], (2, _PAIRS))
-    first, second = first[first != second], second[first != second]
-    difference = as_numpy(H[first] - H[second])
-    distances = (
-        np.abs(difference).sum(axis=1)
-        if kernel == "laplacian"
-        else np.linalg.norm(difference, axis=1)
-    )
-    median = float(np.median(distances)) if len(distances) else 0.0
-    return median if median > 0 else 1.0
+    first, second = rng.integers(0, H.shape[0], (2, _N_DISTANCES))
+    is_pair = first != second
+    difference = as_numpy(H[first[is_pair]] - H[second[is_pair]])
+    if len(difference) == 0:
+        return 1.0
+    if kernel == "laplacian":
+        distances = np.abs(difference).sum(axis=1)
+    else:
+        distances = np.linalg.norm(difference, axis=1)
+    median = float(np.median(distances))
+    if median > 0:
+        return median
+    return 1.0

@@ -9,45 +9,89 @@ from rembrandt.features.terms import code_points_matching, join
 
 
 class TermSpans(NamedTuple):
-    """Occurrences of terms: the text, the column of the term, and where it starts and stops
-    (exclusive).
-    """
+    """Occurrences of terms: which text, which column, and where the term starts and stops."""
 
     documents: NDArray[np.int64]
     columns: NDArray[np.int32]
     starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    stops: NDArray[np.int64]  # exclusive
 
 
 def in_originals(
-    texts: list[str], lowered: bool, columns: NDArray[np.int32], found: NDArray[np.int64]
+    texts: list[str],
+    lowered: bool,
+    columns: NDArray[np.int32],
+    occurrences: NDArray[np.int64],
 ) -> TermSpans:
-    """Occurrences in analysed texts, (document, start, stop) each, as spans of the texts that were
-    given.
+    """Spans of the original texts for occurrences in analysed ones.
 
-    Lower case can be longer than the original ("İ"). White space at either end of a term, which
-    n-grams of characters have, is left out.
+    Parameters
+    ----------
+    texts : list of str
+        The texts as they were given.
+    lowered : bool
+        Whether they were made lower case before they were analysed. Lower case can be longer than
+        the original ("İ").
+    columns : ndarray of shape (n_occurrences,)
+        The column of each occurrence.
+    occurrences : ndarray of shape (n_occurrences, 3)
+        Document, start and stop of each occurrence in the analysed texts.
+
+    Returns
+    -------
+    TermSpans
+        White space at either end of a term, which n-grams of characters have, is left out.
     """
-    documents, starts, stops = found.T
+    documents, starts, stops = occurrences.T
+    if lowered:
+        starts, stops = _before_lowering(texts, documents, starts, stops)
     points, ends = join(texts)
     origins = np.concatenate([[0], ends])
-    if lowered:
-        starts, stops = starts.copy(), stops.copy()
-        for document in (
-            d for d in np.unique(documents).tolist() if len(texts[d].lower()) != len(texts[d])
-        ):
-            lengths = [len(character.lower()) for character in texts[document]]
-            original = np.repeat(np.arange(len(lengths)), lengths)
-            here = documents == document
-            starts[here] = original[np.clip(starts[here], 0, len(original) - 1)]
-            stops[here] = original[np.clip(stops[here], 1, len(original)) - 1] + 1
-    length = np.diff(origins)[documents]
-    starts, stops = np.clip(starts, 0, length), np.clip(stops, 0, length)
-    white = code_points_matching(r"\s")[points]
-    inside = starts < stops
-    starts[inside] += white[(origins[documents] + starts)[inside]]
-    stops[inside] -= white[(origins[documents] + stops)[inside] - 1]
-    starts = np.minimum(
-        starts, length - 1
-    )  # a term of white space alone takes the character next to it
-    return TermSpans(documents, columns, starts, np.maximum(stops, starts + 1))
+    lengths = np.diff(origins)[documents]
+    starts = np.clip(starts, 0, lengths)
+    stops = np.clip(stops, 0, lengths)
+    starts, stops = _without_white_space(points, origins[documents], starts, stops)
+    # A term of white space alone takes the character next to it.
+    starts = np.minimum(starts, lengths - 1)
+    stops = np.maximum(stops, starts + 1)
+    return TermSpans(documents, columns, starts, stops)
+
+
+def _before_lowering(
+    texts: list[str],
+    documents: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and stops in the original texts, from those in the texts in lower case."""
+    starts = starts.copy()
+    stops = stops.copy()
+    for document in np.unique(documents).tolist():
+        text = texts[document]
+        if len(text.lower()) == len(text):
+            continue
+        lengths = [len(character.lower()) for character in text]
+        original = np.repeat(np.arange(len(lengths)), lengths)
+        here = documents == document
+        first = np.clip(starts[here], 0, len(original) - 1)
+        last = np.clip(stops[here], 1, len(original)) - 1
+        starts[here] = original[first]
+        stops[here] = original[last] + 1
+    return starts, stops
+
+
+def _without_white_space(
+    points: NDArray[np.uint32],
+    origins: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Move starts and stops, in place, past a white space at either end of a span.
+
+    ``origins`` is where the text of each span starts in ``points``.
+    """
+    is_space = code_points_matching(r"\s")[points]
+    not_empty = starts < stops
+    starts[not_empty] += is_space[(origins + starts)[not_empty]]
+    stops[not_empty] -= is_space[(origins + stops)[not_empty] - 1]
+    return starts, stops

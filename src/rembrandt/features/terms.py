@@ -15,10 +15,13 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-SPACE = 32
-SEED = np.uint64(0x51ED270B9F652295)
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
+SPACE = 32  # code point of the space that joins words and pads them
+SEED = np.uint64(0x51ED270B9F652295)  # state of a hash before its first value
+_FACTOR = np.uint64(
+    0x9E3779B97F4A7C15
+)  # odd, so that the product is a bijection: 2⁶⁴ / golden ratio
+_HALF_BITS = np.uint64(32)  # the upper half is folded into the lower one
+_N_CODE_POINTS = 0x110000  # Unicode ends here
 
 
 class Terms(NamedTuple):
@@ -32,26 +35,36 @@ class Terms(NamedTuple):
 
 @cache
 def code_points_matching(pattern: str) -> NDArray[np.bool_]:
-    """Return, for every code point, whether the character class matches it: one table lookup
-    instead of a regex.
+    """Return, for every code point, whether the character class ``pattern`` matches it.
+
+    Compiled loops look characters up in this table instead of using a regular expression.
     """
-    everything = np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
-    table = np.zeros(0x110000, dtype=bool)
-    for run in re.finditer(f"{pattern}+", everything):
+    code_points = np.arange(_N_CODE_POINTS, dtype="<u4")
+    characters = code_points.tobytes().decode("utf-32-le", "surrogatepass")
+    table = np.zeros(_N_CODE_POINTS, dtype=bool)
+    for run in re.finditer(f"{pattern}+", characters):
         table[run.start() : run.end()] = True
     return table
 
 
 def join(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the texts as one array of code points, and where each text ends in it."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return points, np.cumsum(
-        np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), dtype=np.int64
-    )
+    encoded = "".join(texts).encode("utf-32-le", "surrogatepass")
+    points = np.frombuffer(encoded, dtype="<u4")
+    ends = np.cumsum(text_lengths(texts), dtype=np.int64)
+    return points, ends
+
+
+def text_lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number of characters of each text."""
+    return np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
 
 
 def words(
-    texts: Sequence[str], smallest: int, largest: int, stop: NDArray[np.uint64] | None = None
+    texts: Sequence[str],
+    smallest: int,
+    largest: int,
+    stop: NDArray[np.uint64] | None = None,
 ) -> Terms:
     """Return all n-grams of ``smallest`` to ``largest`` words, joined by one space.
 
@@ -59,14 +72,27 @@ def words(
     removed first.
     """
     points, ends = join(texts)
-    tokens: Terms = _words(points, ends, code_points_matching(r"\w"))
+    is_word = code_points_matching(r"\w")
+    tokens: Terms = _words(points, ends, is_word)
     if stop is not None:
-        keep = ~np.isin(tokens.hashes, stop)
-        kept_so_far = np.concatenate([[0], np.cumsum(keep)])
-        tokens = Terms(
-            tokens.hashes[keep], kept_so_far[tokens.ends], tokens.starts[keep], tokens.stops[keep]
-        )
-    return tokens if largest == 1 else _word_ngrams(points, *tokens, smallest, largest)
+        tokens = _without(tokens, stop)
+    if largest == 1:
+        return tokens
+    return _word_ngrams(
+        points, tokens.hashes, tokens.ends, tokens.starts, tokens.stops, smallest, largest
+    )
+
+
+def _without(tokens: Terms, stop: NDArray[np.uint64]) -> Terms:
+    """The tokens whose hash is not in ``stop``."""
+    kept = ~np.isin(tokens.hashes, stop)
+    kept_so_far = np.concatenate([[0], np.cumsum(kept)])
+    return Terms(
+        hashes=tokens.hashes[kept],
+        ends=kept_so_far[tokens.ends],
+        starts=tokens.starts[kept],
+        stops=tokens.stops[kept],
+    )
 
 
 def char_ngrams(texts: Sequence[str], smallest: int, largest: int) -> Terms:
@@ -74,21 +100,25 @@ def char_ngrams(texts: Sequence[str], smallest: int, largest: int) -> Terms:
 
     Words are separated by white space. A padded word not longer than n is one n-gram, once.
     """
-    return _char_ngrams(*join(texts), code_points_matching(r"\s"), smallest, largest)
+    points, ends = join(texts)
+    is_space = code_points_matching(r"\s")
+    return _char_ngrams(points, ends, is_space, smallest, largest)
 
 
 def hash_each(strings: Sequence[str]) -> NDArray[np.uint64]:
     """Return the hash of each string as a term."""
-    return _hash_each(*join(strings))
+    points, ends = join(strings)
+    return _hash_each(points, ends)
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def mix(state: Any, value: Any) -> Any:
-    """Mix one value into a hash; for a given value this is a bijection of the hash, so no
-    information is lost.
+    """Mix one value into a hash.
+
+    For a fixed value this is a bijection of the hash, so no information is lost.
     """
     state = (state ^ np.uint64(value)) * _FACTOR
-    return state ^ (state >> _HALF)
+    return state ^ (state >> _HALF_BITS)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -101,10 +131,14 @@ def hash_span(points: Any, start: int, stop: int, state: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def _words(points: Any, ends: Any, is_word: Any) -> Any:
-    room = len(points) // 2 + len(ends) + 1
-    hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
-    starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
-    n, position = 0, 0
+    """The single words; ``ends`` is where each document ends in ``points``."""
+    room = len(points) // 2 + len(ends) + 1  # words are at least one character apart
+    hashes = np.empty(room, np.uint64)
+    starts = np.empty(room, np.int64)
+    stops = np.empty(room, np.int64)
+    last = np.empty(len(ends), np.int64)
+    n = 0
+    position = 0
     for document in range(len(ends)):
         while position < ends[document]:
             if not is_word[points[position]]:
@@ -113,7 +147,8 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
             starts[n] = position
             while position < ends[document] and is_word[points[position]]:
                 position += 1
-            hashes[n], stops[n] = hash_span(points, starts[n], position, SEED), position
+            stops[n] = position
+            hashes[n] = hash_span(points, starts[n], position, SEED)
             n += 1
         last[document] = n
     return Terms(hashes[:n], last, starts[:n], stops[:n])
@@ -121,20 +156,33 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def _word_ngrams(
-    points: Any, tokens: Any, ends: Any, first: Any, final: Any, smallest: int, largest: int
+    points: Any,
+    words: Any,
+    ends: Any,
+    word_starts: Any,
+    word_stops: Any,
+    smallest: int,
+    largest: int,
 ) -> Any:
-    room = len(tokens) * (largest - smallest + 1)
-    hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
-    starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
-    n, begin = 0, 0
+    """N-grams of words; ``ends`` is the number of words up to the end of each document."""
+    room = len(words) * (largest - smallest + 1)
+    hashes = np.empty(room, np.uint64)
+    starts = np.empty(room, np.int64)
+    stops = np.empty(room, np.int64)
+    last = np.empty(len(ends), np.int64)
+    n = 0
+    begin = 0
     for document in range(len(ends)):
         for i in range(begin, ends[document]):
-            state = tokens[i]
+            state = words[i]
             for j in range(i, min(i + largest, ends[document])):
                 if j > i:
-                    state = hash_span(points, first[j], final[j], mix(state, SPACE))
+                    state = mix(state, SPACE)
+                    state = hash_span(points, word_starts[j], word_stops[j], state)
                 if j - i + 1 >= smallest:
-                    hashes[n], starts[n], stops[n] = state, first[i], final[j]
+                    hashes[n] = state
+                    starts[n] = word_starts[i]
+                    stops[n] = word_stops[j]
                     n += 1
         begin = ends[document]
         last[document] = n
@@ -143,10 +191,14 @@ def _word_ngrams(
 
 @nb.njit(nogil=True, cache=True)
 def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: int) -> Any:
+    """N-grams of the characters of padded words; ``ends`` is where each document ends."""
     room = 3 * len(points) * (largest - smallest + 1)  # a word of one letter has three 1-grams
-    hashes, last = np.empty(room, np.uint64), np.empty(len(ends), np.int64)
-    starts, stops = np.empty(room, np.int64), np.empty(room, np.int64)
-    n, position = 0, 0
+    hashes = np.empty(room, np.uint64)
+    starts = np.empty(room, np.int64)
+    stops = np.empty(room, np.int64)
+    last = np.empty(len(ends), np.int64)
+    n = 0
+    position = 0
     for document in range(len(ends)):
         while position < ends[document]:
             if is_space[points[position]]:
@@ -155,17 +207,21 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
             begin = position
             while position < ends[document] and not is_space[points[position]]:
                 position += 1
-            before, after = (
-                begin - 1,
-                position + 1,
-            )  # the padded word; its first and last characters are spaces
+            # The padded word: its first and last characters are spaces.
+            before = begin - 1
+            after = position + 1
             for size in range(smallest, largest + 1):
                 for start in range(before, max(after - size, before) + 1):
                     stop = min(start + size, after)
                     state = SEED
                     for at in range(start, stop):
-                        state = mix(state, points[at] if begin <= at < position else SPACE)
-                    hashes[n], starts[n], stops[n] = state, start, stop
+                        if begin <= at < position:
+                            state = mix(state, points[at])
+                        else:
+                            state = mix(state, SPACE)
+                    hashes[n] = state
+                    starts[n] = start
+                    stops[n] = stop
                     n += 1
                 if size >= after - before:
                     break
@@ -175,7 +231,9 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
 
 @nb.njit(nogil=True, cache=True)
 def _hash_each(points: Any, ends: Any) -> Any:
-    hashes, begin = np.empty(len(ends), np.uint64), 0
+    """The hash of each string; ``ends`` is where it ends in ``points``."""
+    hashes = np.empty(len(ends), np.uint64)
+    begin = 0
     for i in range(len(ends)):
         hashes[i] = hash_span(points, begin, ends[i], SEED)
         begin = ends[i]

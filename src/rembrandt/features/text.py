@@ -1,9 +1,8 @@
 """Texts to sparse features: tf-idf over learned terms, or hashed terms that need no learning."""
 
 import operator
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
+from rembrandt.features.analysis import Analyzer, TermLearner
 from rembrandt.features.encoder import MissingEncoder, encoded, name_of
 from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
-_CHUNK = (
-    1 << 18
-)  # characters at a time, so that the allocator reuses small arrays; results do not depend on it
-_WHITE, _WORD = re.compile(r"\s"), re.compile(r"\w+")
+_MAX_NGRAM = 100  # words or characters in a term
+_COUNT_LIMIT = 2**31  # of documents and columns, whose numbers have 32 bits
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
@@ -148,7 +146,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting == "hashed":
             self._set(None, None)
             return self
-        learner = _Learner(self)
+        learner = self._learner()
         for texts in parts:
             for _ in learner.counts(_as_texts(texts), report):
                 pass
@@ -178,9 +176,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting == "hashed":
             return self.fit([]).transform(documents, report)
         self._check_parameters()
-        learner = _Learner(self)
+        learner = self._learner()
         counts = list(learner.counts(documents, report))
-        X = self._weigh(counting.as_matrix(counts, len(learner.vocabulary))[:, self._take(learner)])
+        X = counting.as_matrix(counts, len(learner.vocabulary))
+        X = X[:, self._take(learner)]
+        X = self._weigh(X)
         return self._with_vectors(X, documents)
 
     def transform(self, texts: Iterable[str], report: Report = silent) -> sparse.csr_array:
@@ -199,13 +199,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Features of type float32.
         """
         check_is_fitted(self, "n_features_out_")
-        n, documents = self.n_features_out_ - self.n_encoded_, _as_texts(texts)
-        found = (part.terms for part in self._analyzed(documents, report))
-        X = self._weigh(
-            counting.as_matrix(
-                [counting.count(self._columns(t.hashes), t.ends, n)[0] for t in found], n
-            )
-        )
+        documents = _as_texts(texts)
+        X = self._weigh(self._counts(documents, report))
         return self._with_vectors(X, documents)
 
     def locate(self, texts: Iterable[str]) -> spans.TermSpans:
@@ -224,14 +219,15 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_out_")
         documents = _as_texts(texts)
-        columns, found = [np.empty(0, np.int32)], [np.empty((0, 3), np.int64)]
-        for part in self._analyzed(documents, silent):
-            numbers = self._columns(part.terms.hashes)
-            known = np.flatnonzero(numbers >= 0)
-            columns.append(numbers[known])
-            found.append(part.spans(known) + np.array([part.begin, 0, 0]))
+        columns = [np.empty(0, np.int32)]
+        occurrences = [np.empty((0, 3), np.int64)]
+        for chunk in self._analyzer().chunks(documents, silent):
+            chunk_columns = self._columns(chunk.terms.hashes)
+            learned = np.flatnonzero(chunk_columns >= 0)
+            columns.append(chunk_columns[learned])
+            occurrences.append(chunk.spans(learned) + np.array([chunk.begin, 0, 0]))
         return spans.in_originals(
-            documents, self.lowercase, np.concatenate(columns), np.concatenate(found)
+            documents, self.lowercase, np.concatenate(columns), np.concatenate(occurrences)
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -248,12 +244,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             The terms; hashed columns, which have no single term, are numbered.
         """
         check_is_fitted(self, "n_features_out_")
-        own = self.terms_ or [f"hashed{i}" for i in range(self.n_features_out_ - self.n_encoded_)]
-        return np.array([*own, *(f"encoder {i}" for i in range(self.n_encoded_))], dtype=object)
+        term_names = self.terms_
+        if term_names is None:
+            n_terms = self.n_features_out_ - self.n_encoded_
+            term_names = [f"hashed{i}" for i in range(n_terms)]
+        vector_names = [f"encoder {i}" for i in range(self.n_encoded_)]
+        return np.array(term_names + vector_names, dtype=object)
 
     def set_encoder(self, encoder: Any) -> Self:
-        """Give a loaded transformer the encoder that it was fitted with; its vectors must have the
-        same width.
+        """Give a loaded transformer the encoder that it was fitted with.
+
+        Its vectors must have the same width.
 
         Parameters
         ----------
@@ -275,49 +276,42 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
-        config, sequences = (
-            self.get_params(deep=False),
-            ("ngram_range", "stop_words"),
-        )  # which JSON holds as lists
+        config = self.get_params(deep=False)
         if self.encoder is not None:
             config["encoder"] = {"name": name_of(self.encoder), "width": self.n_encoded_}
-        lists = {name: config[name] for name in sequences if config[name] is not None}
-        return config | {
-            name: given if isinstance(given, str) else list(given) for name, given in lists.items()
-        }
+        for name in ("ngram_range", "stop_words"):  # sequences, which JSON holds as lists
+            value = config[name]
+            if value is not None and not isinstance(value, str):
+                config[name] = list(value)
+        return config
 
     def to_arrays(self) -> Arrays:
         """Return what was learned as arrays."""
         check_is_fitted(self, "n_features_out_")
-        return (
-            {} if self.terms_ is None else pack_strings("terms", self.terms_) | {"idf": self.idf_}
-        )
+        if self.terms_ is None:
+            return {}
+        return pack_strings("terms", self.terms_) | {"idf": self.idf_}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> Self:
         """Return the transformer that `to_arrays` and `to_config` describe."""
-        known = {
-            "min_df" if name == "min_count" else name: value for name, value in config.items()
-        }  # its former name
-        ngram_range = (
-            None
-            if known["ngram_range"] is None
-            else tuple(map(operator.index, known["ngram_range"]))
-        )
-        given = known.get("encoder")
-        encoder = (
-            None
-            if given is None
-            else MissingEncoder(str(given["name"]), positive(given["width"], int))
-        )
-        self = cls(**{**known, "ngram_range": ngram_range, "encoder": encoder})
+        params = dict(config)
+        if "min_count" in params:  # the former name of min_df
+            params["min_df"] = params.pop("min_count")
+        if params["ngram_range"] is not None:
+            params["ngram_range"] = tuple(map(operator.index, params["ngram_range"]))
+        encoder = params.get("encoder")
+        if encoder is not None:
+            name = str(encoder["name"])
+            width = positive(encoder["width"], int)
+            params["encoder"] = MissingEncoder(name, width)
+        self = cls(**params)
         if self.weighting == "hashed":
             return self.fit([])
         self._check_parameters()
-        self._set(
-            unpack_strings("terms", arrays),
-            np.array(checked("idf", arrays, (None,), "f", 0), dtype=np.float32),
-        )
+        names = unpack_strings("terms", arrays)
+        idf = checked("idf", arrays, (None,), "f", 0)
+        self._set(names, np.array(idf, dtype=np.float32))
         if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_ - self.n_encoded_:
             raise DataError(
                 "the saved terms are not distinct, or not as many as their weights; save the "
@@ -327,106 +321,135 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _set(self, names: list[str] | None, idf: NDArray[np.float32] | None) -> None:
         """Set the terms, None for hashed ones, and the number of columns."""
-        self.terms_, n = names, self.n_features
+        self.terms_ = names
+        n_terms = self.n_features
         if names is not None and idf is not None:
-            self.idf_, n = idf, len(names)
+            n_terms = len(names)
+            self.idf_ = idf
             self._vocabulary = counting.Vocabulary(terms.hash_each(names))
-        known = self.encoder.width if isinstance(self.encoder, MissingEncoder) else None
-        self.n_encoded_ = (
-            0 if self.encoder is None else known or encoded(self.encoder, ["text"]).shape[1]
-        )
-        self.n_features_out_ = n + self.n_encoded_
+        self.n_encoded_ = self._encoder_width()
+        self.n_features_out_ = n_terms + self.n_encoded_
+
+    def _encoder_width(self) -> int:
+        """The number of dimensions of the encoder's vectors, 0 without an encoder."""
+        if self.encoder is None:
+            return 0
+        if isinstance(self.encoder, MissingEncoder):
+            return self.encoder.width
+        return encoded(self.encoder, ["text"]).shape[1]
 
     def _with_vectors(self, X: sparse.csr_array, documents: list[str]) -> sparse.csr_array:
-        """Append the vectors of the encoder; terms and vectors then have half of the squared length
-        each.
+        """Append the vectors of the encoder.
+
+        Terms and vectors then have half of the squared length each.
         """
         if not self.n_encoded_:
             return X
-        both: Any = [X, sparse.csr_array(encoded(self.encoder, documents, self.n_encoded_))]
-        return as_csr(sparse.hstack(both, format="csr") * np.float32(0.5**0.5))
+        vectors = sparse.csr_array(encoded(self.encoder, documents, self.n_encoded_))
+        blocks: list[Any] = [X, vectors]
+        return as_csr(sparse.hstack(blocks, format="csr") * np.float32(0.5**0.5))
 
-    def _take(self, learner: "_Learner") -> NDArray[np.int64]:
-        """Keep the terms that the parameters ask for; returns their numbers in the vocabulary of
-        the learner.
+    def _take(self, learner: TermLearner) -> NDArray[np.int64]:
+        """Keep the terms that the parameters ask for.
+
+        Returns their numbers in the vocabulary of the learner.
         """
-        names, (frequencies, totals), n = learner.names, learner.statistics, learner.n_documents
-        least, most = (df * n if isinstance(df, float) else df for df in (self.min_df, self.max_df))
-        kept = [column for column in names if least <= frequencies[column] <= most]
+        names = learner.names
+        frequencies, totals = learner.statistics
+        n = learner.n_documents
+        min_documents = _as_count(self.min_df, n)
+        max_documents = _as_count(self.max_df, n)
+        kept = [term for term in names if min_documents <= frequencies[term] <= max_documents]
         if not kept:
-            found = (
-                f"no term occurs in {self.min_df} or more and {self.max_df} or less of the {n} "
-                "texts"
-            )
             raise DataError(
-                f"{found}; lower min_df or raise max_df", parameter=("min_df", "max_df")
+                f"no term occurs in {self.min_df} or more and {self.max_df} or less of the {n} "
+                "texts; lower min_df or raise max_df",
+                parameter=("min_df", "max_df"),
             )
         if self.max_features is not None and len(kept) > self.max_features:
-            kept = sorted(kept, key=lambda column: (-totals[column], names[column]))[
-                : self.max_features
-            ]
-        columns = np.array(sorted(kept, key=names.__getitem__))
-        idf = np.log((1 + learner.n_documents) / (1 + frequencies[columns])) + 1
-        self._set([names[column] for column in columns.tolist()], idf.astype(np.float32))
+            kept.sort(key=lambda term: (-totals[term], names[term]))
+            kept = kept[: self.max_features]
+        kept.sort(key=names.__getitem__)
+        columns = np.array(kept)
+        idf = np.log((1 + n) / (1 + frequencies[columns])) + 1
+        self._set([names[term] for term in kept], idf.astype(np.float32))
         return columns
 
-    def _analyzed(self, documents: list[str], report: Report) -> Iterator["_Analyzed"]:
-        """Find the terms of documents, chunk after chunk."""
-        sizes = self._ngram_range()
-        stop = None if self.stop_words is None else terms.hash_each(self._stop_words())
-        for begin, end in counting.chunks(documents, _CHUNK):
-            texts = (
-                [text.lower() for text in documents[begin:end]]
-                if self.lowercase
-                else documents[begin:end]
-            )
-            found = (
-                terms.char_ngrams(texts, *sizes)
-                if self.analyzer == "char"
-                else terms.words(texts, *sizes, stop)
-            )
-            yield _Analyzed(begin, texts, found)
-            report("reading texts", end, len(documents))
+    def _analyzer(self) -> Analyzer:
+        """How the parameters say that texts are cut into terms."""
+        return Analyzer(self.analyzer, self._ngram_range(), self.lowercase, self._stop_words())
+
+    def _learner(self) -> TermLearner:
+        # If min_df is a share, the number is known only at the end, so every term is spelled.
+        min_documents = 1 if isinstance(self.min_df, float) else self.min_df
+        return TermLearner(self._analyzer(), min_documents)
+
+    def _counts(self, documents: list[str], report: Report) -> sparse.csr_array:
+        """How often the term of each column occurs in each document."""
+        n_terms = self.n_features_out_ - self.n_encoded_
+        counts = []
+        for chunk in self._analyzer().chunks(documents, report):
+            columns = self._columns(chunk.terms.hashes)
+            chunk_counts, _ = counting.count(columns, chunk.terms.ends, n_terms)
+            counts.append(chunk_counts)
+        return counting.as_matrix(counts, n_terms)
 
     def _columns(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The column of each term, -1 for unknown ones."""
         if self.weighting == "hashed":
-            return ((hashes >> np.uint64(32)) % np.uint64(self.n_features)).astype(np.int32)
+            upper_half = hashes >> np.uint64(32)
+            return (upper_half % np.uint64(self.n_features)).astype(np.int32)
         return self._vocabulary.numbers(hashes)
 
     def _weigh(self, X: sparse.csr_array) -> sparse.csr_array:
+        """Turn counts into weights, and scale rows to unit length."""
         X.sort_indices()
         weights = X.data.astype(np.float32)
         factors = np.ones(X.shape[1], dtype=np.float32) if self.weighting == "hashed" else self.idf_
         counting.weigh(X.indptr[1:], X.indices, weights, factors)
         return sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
 
-    def _stop_words(self) -> list[str]:
-        return (
-            sorted(ENGLISH_STOP_WORDS)
-            if self.stop_words == "english"
-            else list(self.stop_words or ())
-        )
+    def _stop_words(self) -> frozenset[str] | None:
+        if self.stop_words is None:
+            return None
+        if self.stop_words == "english":
+            return ENGLISH_STOP_WORDS
+        return frozenset(self.stop_words)
 
     def _ngram_range(self) -> tuple[int, int]:
-        return self.ngram_range or ((1, 1) if self.analyzer == "word" else (3, 4))
+        if self.ngram_range:
+            return self.ngram_range
+        if self.analyzer == "word":
+            return (1, 1)
+        return (3, 4)
 
     def _check_parameters(self) -> None:
-        usable = callable(getattr(self.encoder, "encode", None)) and not isinstance(
-            self.encoder, str
-        )
-        if self.encoder is not None and not usable:
-            expected = "an object with encode(list of str), such as load_encoder(NAME)"
-            raise DataError(f"encoder is {self.encoder!r}; give {expected}", parameter="encoder")
+        self._check_encoder()
         if self.analyzer not in ("word", "char"):
             raise DataError(f"analyzer is {self.analyzer!r}; use 'word' or 'char'")
         if self.weighting not in ("tfidf", "hashed"):
             raise DataError(f"weighting is {self.weighting!r}; use 'tfidf' or 'hashed'")
         smallest, largest = self._ngram_range()
-        if not 1 <= smallest <= largest <= 100:
+        if not 1 <= smallest <= largest <= _MAX_NGRAM:
             raise DataError(
-                f"ngram_range is {self.ngram_range}; use two numbers, 1 ≤ smallest ≤ largest ≤ 100"
+                f"ngram_range is {self.ngram_range}; use two numbers, 1 ≤ smallest ≤ largest ≤ "
+                f"{_MAX_NGRAM}"
             )
+        self._check_counts()
+        self._check_stop_words()
+
+    def _check_encoder(self) -> None:
+        if self.encoder is None:
+            return
+        has_encode = callable(getattr(self.encoder, "encode", None))
+        if isinstance(self.encoder, str) or not has_encode:  # a string has a method encode, too
+            raise DataError(
+                f"encoder is {self.encoder!r}; give an object with encode(list of str), such as "
+                "load_encoder(NAME)",
+                parameter="encoder",
+            )
+
+    def _check_counts(self) -> None:
         for name in ("min_df", "max_df", "max_features", "n_features"):
             value = getattr(self, name)
             if isinstance(value, float) and name.endswith("_df"):
@@ -435,88 +458,31 @@ class TextFeatures(TransformerMixin, BaseEstimator):
                         f"{name} is {value}; use a share from 0.0 to 1.0 or a whole number",
                         parameter=name,
                     )
-            elif value is not None and not 1 <= value < 2**31:
+            elif value is not None and not 1 <= value < _COUNT_LIMIT:
                 raise DataError(
                     f"{name} is {value}; use a number from 1 to 2³¹ - 1", parameter=name
                 )
-        words = () if self.stop_words in (None, "english") else self.stop_words
-        if (
-            isinstance(words, str)
-            or {*map(type, words)} - {str}
-            or (self.stop_words and self.analyzer == "char")
-        ):
-            message = "stop_words must be 'english' or a list of words, and needs analyzer='word'"
-            raise DataError(message, parameter="stop_words")
 
-
-class _Analyzed(NamedTuple):
-    """Consecutive documents: the number of the first, their texts as they are analysed, and their
-    terms.
-    """
-
-    begin: int
-    texts: list[str]
-    terms: terms.Terms
-
-    def spans(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(document, start, stop) of some of the terms, counted within these documents and within
-        each.
-        """
-        document = np.searchsorted(self.terms.ends, which, side="right")
-        lengths = np.fromiter(map(len, self.texts), dtype=np.int64, count=len(self.texts))
-        origin = (np.cumsum(lengths) - lengths)[document]
-        return np.column_stack(
-            [document, self.terms.starts[which] - origin, self.terms.stops[which] - origin]
-        )
-
-
-class _Learner:
-    """Counts the terms of texts that are seen once; a term is spelled where it reaches ``min_df``
-    documents.
-
-    If ``min_df`` is a share, the number is known only at the end, so every term is spelled.
-    """
-
-    def __init__(self, features: TextFeatures) -> None:
-        self.features, self.stop_words = features, frozenset(features._stop_words())
-        self.least = 1 if isinstance(features.min_df, float) else features.min_df
-        self.vocabulary = counting.Vocabulary()
-        self.n_documents = 0
-        self.statistics = np.zeros(
-            (2, 0)
-        )  # document frequency and number of occurrences of each term
-        self.names: dict[int, str] = {}  # of the terms that occur often enough
-
-    def counts(self, documents: list[str], report: Report) -> Iterator[counting.Counts]:
-        """Learn from documents, chunk after chunk, and yield the counts of each."""
-        for part in self.features._analyzed(documents, report):
-            numbers = self.vocabulary.learn(part.terms.hashes)
-            counts, first = counting.count(numbers, part.terms.ends, len(self.vocabulary))
-            missing = len(self.vocabulary) - self.statistics.shape[1]
-            if (
-                missing > 0
-            ):  # at least doubled, so that all copies together cost no more than the last one
-                self.statistics = np.pad(
-                    self.statistics, ((0, 0), (0, len(self.vocabulary) + missing))
-                )
-            reached = counting.tally(counts.columns, counts.counts, self.statistics, self.least)
-            found = part.spans(first[reached]).tolist()
-            spelled = (
-                self._spell(part.texts[document], start, stop) for document, start, stop in found
+    def _check_stop_words(self) -> None:
+        words = self.stop_words
+        if words is None:
+            return
+        if isinstance(words, str):
+            are_words = words == "english"
+        else:
+            are_words = all(type(word) is str for word in words)
+        if not are_words or (words and self.analyzer == "char"):
+            raise DataError(
+                "stop_words must be 'english' or a list of words, and needs analyzer='word'",
+                parameter="stop_words",
             )
-            self.names.update(zip(counts.columns[reached].tolist(), spelled, strict=True))
-            yield counts
-        self.n_documents += len(documents)
 
-    def _spell(self, text: str, start: int, stop: int) -> str:
-        """The term at a span of an analysed text."""
-        if (
-            self.features.analyzer == "char"
-        ):  # the padding around a word may be any white space, or the end of the text
-            return _WHITE.sub(" ", f" {text} "[start + 1 : stop + 1])
-        return " ".join(
-            word for word in _WORD.findall(text[start:stop]) if word not in self.stop_words
-        )
+
+def _as_count(df: int | float, n_documents: int) -> int | float:
+    """A number of documents, from a number or a share of them."""
+    if isinstance(df, float):
+        return df * n_documents
+    return df
 
 
 def _as_texts(texts: Iterable[str]) -> list[str]:
@@ -524,22 +490,22 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise DataError("one text was given where a list of texts was expected; put it in a list")
     documents = list(texts)
-    wrong = next(
-        (row for row, document in enumerate(documents) if not isinstance(document, str)), None
-    )
-    if wrong is not None:
-        kind = type(documents[wrong]).__name__
-        raise DataError(
-            f"row {wrong} is {kind}, not text; replace missing texts by '' and convert others to "
-            "str"
-        )
+    for row, document in enumerate(documents):
+        if not isinstance(document, str):
+            kind = type(document).__name__
+            raise DataError(
+                f"row {row} is {kind}, not text; replace missing texts by '' and convert others to "
+                "str"
+            )
     return documents
 
 
 def is_text(X: Any) -> bool:
     """Whether X is a list, tuple, array or series of strings, one for each example."""
-    if is_sparse(X) or isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
-        return isinstance(X, str)
+    if isinstance(X, str):
+        return True
+    if is_sparse(X) or not hasattr(X, "__len__") or len(X) == 0:
+        return False
     if hasattr(X, "ndim"):
         return X.ndim == 1 and all(isinstance(x, str) for x in X)
     return isinstance(X[0], str)

@@ -1,5 +1,6 @@
-"""Products, eigensolver, ridge solvers, ranking: plain functions of arrays. Here are the types of
-those arrays.
+"""Products, eigensolver, ridge solvers, ranking: plain functions of arrays.
+
+This module defines the types of those arrays.
 """
 
 from typing import Any

@@ -14,27 +14,40 @@ from rembrandt.linalg.threads import for_each, own_threads
 
 Block = Any  # an array of the engine's library: rows, labels or features × a few hundred columns
 
-ROWS = 65_536  # rows converted to float64 at a time
-WELL_CONDITIONED = (
-    1e-3  # ratio of the smallest to the largest pivot above which a Cholesky factor is used
-)
+# Rows converted to float64 at a time, so that the copy stays small next to the block.
+FLOAT64_BLOCK_ROWS = 65_536
+
+# Rows whose columns one thread sums: enough pieces for all threads.
+COLUMN_SUM_ROWS = 16_384
+
+# Entries of a block that fit in the cache of a core.
+CORE_CACHE_ENTRIES = 1 << 18
+
+# Entries processed at a time on a device, where the launch of a kernel is expensive.
+DEVICE_BLOCK_ENTRIES = 1 << 26
+
+# Ratio of the smallest to the largest pivot above which a Cholesky factor is accurate enough.
+MIN_PIVOT_RATIO = 1e-3
 
 
 def spans(size: int, step: int) -> Iterator[slice]:
     """Cut ``size`` into slices of at most ``step``."""
     for start in range(0, size, step):
-        yield slice(start, min(start + step, size))
+        stop = min(start + step, size)
+        yield slice(start, stop)
 
 
 def gram64(A: Block, B: Block | None = None) -> Block:
     """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)
-    total = xp.zeros(
-        (A.shape[1], (A if B is None else B).shape[1]), dtype=xp.float64, device=A.device
-    )
-    for rows in spans(A.shape[0], ROWS):
+    n_columns = A.shape[1] if B is None else B.shape[1]
+    total = xp.zeros((A.shape[1], n_columns), dtype=xp.float64, device=A.device)
+    for rows in spans(A.shape[0], FLOAT64_BLOCK_ROWS):
         left = xp.astype(A[rows], xp.float64)
-        total += left.T @ (left if B is None else xp.astype(B[rows], xp.float64))
+        right = left
+        if B is not None:
+            right = xp.astype(B[rows], xp.float64)
+        total += left.T @ right
     return total
 
 
@@ -45,64 +58,89 @@ def on_device(A: Block) -> bool:
 
 def as_numpy(A: Block) -> NDArray[Any]:
     """Return ``A`` as a NumPy array."""
-    return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
+    if hasattr(A, "cpu"):
+        A = A.cpu()
+    return np.asarray(A)
 
 
 def in_rows(A: Block) -> Block:
-    """Return ``A`` in row-major order, as arrays read from a file are: products then round in the
-    same way.
+    """Return ``A`` in row-major order.
+
+    Arrays that are read from a file have this order, and products of arrays with the same order
+    round in the same way.
     """
-    return A.contiguous() if hasattr(A, "contiguous") else np.ascontiguousarray(A)
+    if hasattr(A, "contiguous"):
+        return A.contiguous()
+    return np.ascontiguousarray(A)
 
 
 def cache_rows(A: Block) -> int:
-    """Rows of ``A`` that fit in a core's cache; many more on a device, where launches are
-    expensive.
+    """Return how many rows of ``A`` to process at a time: those that fit in a core's cache.
+
+    On a device there are many more, because launches are expensive.
     """
-    return max(1, (1 << (26 if on_device(A) else 18)) // max(1, A.shape[1]))
+    n_entries = CORE_CACHE_ENTRIES
+    if on_device(A):
+        n_entries = DEVICE_BLOCK_ENTRIES
+    n_columns = max(1, A.shape[1])
+    return max(1, n_entries // n_columns)
 
 
 @cache
 def has_triton() -> bool:
+    """Return whether triton is installed."""
     return find_spec("triton") is not None
 
 
 def fused(*blocks: Block) -> Any:
     """Return the module of kernels that read ``blocks`` once, or None when they do not apply."""
-    if not (on_device(blocks[0]) and has_triton()):
+    if not on_device(blocks[0]):
+        return None
+    if not has_triton():
         return None
     from rembrandt.linalg import triton_columns
 
-    return triton_columns if triton_columns.usable(*blocks) else None
+    if not triton_columns.usable(*blocks):
+        return None
+    return triton_columns
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum each column in float64; the parts of the rows do not depend on the number of threads."""
-    parts = list(spans(len(A), ROWS // 4))
-    sums = np.zeros((len(parts), A.shape[1]))
-    for_each(lambda i, rows: A[rows].sum(axis=0, dtype=np.float64, out=sums[i]), enumerate(parts))
-    return np.asarray(sums.sum(axis=0))
+    """Sum each column in float64; the result does not depend on the number of threads."""
+    row_spans = list(spans(len(A), COLUMN_SUM_ROWS))
+    partial_sums = np.zeros((len(row_spans), A.shape[1]))
+
+    def sum_rows(number: int, rows: slice) -> None:
+        A[rows].sum(axis=0, dtype=np.float64, out=partial_sums[number])
+
+    for_each(sum_rows, enumerate(row_spans))
+    total = partial_sums.sum(axis=0)
+    return np.asarray(total)
 
 
 def column_dots(A: Block, B: Block) -> Block:
-    """Inner products of the columns of ``A`` and ``B``: short sums in their precision, the total in
-    float64.
+    """Return the inner products of the columns of ``A`` and ``B``.
+
+    Short sums are taken in the precision of the blocks, the total in float64.
     """
-    if kernels := fused(A, B):
+    kernels = fused(A, B)
+    if kernels is not None:
         return kernels.column_dots(A, B)
     xp = array_namespace(A)
     total = xp.zeros((A.shape[1],), dtype=xp.float64, device=A.device)
     for rows in spans(A.shape[0], cache_rows(A)):
-        total += xp.sum(A[rows] * B[rows], axis=0)
+        products = A[rows] * B[rows]
+        total += xp.sum(products, axis=0)
     return total
 
 
 def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Block:
     """``A + BC``; ``out`` may be ``A``."""
+    if isinstance(A, np.ndarray):
+        product = B @ C
+        return np.add(A, product, out=out)
     xp = array_namespace(A)
-    if not isinstance(A, np.ndarray):
-        return xp.addmm(A, B, C, out=out)
-    return np.add(A, B @ C, out=out)
+    return xp.addmm(A, B, C, out=out)
 
 
 def eigh(A: Block) -> tuple[Block, Block]:
@@ -110,14 +148,16 @@ def eigh(A: Block) -> tuple[Block, Block]:
     xp = array_namespace(A)
     with own_threads():
         values, vectors = xp.linalg.eigh(A)
-        return values, vectors
+    return values, vectors
 
 
 def inverse_of_lower(factor: Block) -> Block:
     """Invert a lower triangular matrix of float64 with a positive diagonal."""
-    xp = array_namespace(factor)
     if isinstance(factor, np.ndarray):
-        return dtrtri(factor.T, lower=0)[0].T  # of the transpose, because LAPACK expects columns
+        # LAPACK expects columns: the transpose of a row-major matrix is passed without a copy.
+        inverse_of_transpose, _info = dtrtri(factor.T, lower=0)
+        return inverse_of_transpose.T
+    xp = array_namespace(factor)
     identity = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
     return xp.linalg.solve_triangular(factor, identity, upper=False)
 
@@ -133,9 +173,10 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        A = A @ xp.astype(
-            inverse_root(gram64(A, metric and metric(A)), xp.finfo(A.dtype).eps ** 2), A.dtype
-        )
+        gram = gram64(A) if metric is None else gram64(A, metric(A))
+        eps = xp.finfo(A.dtype).eps
+        root = inverse_root(gram, eps**2)
+        A = A @ xp.astype(root, A.dtype)
     return A
 
 
@@ -145,27 +186,36 @@ def inverse_root(G: Block, smallest: float) -> Block:
     Eigenvalues that the precision of ``G`` cannot tell from zero are left out too. When a Cholesky
     factor shows that ``G`` is well conditioned it is used: it costs a tenth of the eigenvalues.
     """
-    xp = array_namespace(G)
-    if G.shape[0] == 0:
+    size = G.shape[0]
+    if size == 0:
         return G
-    factor = _sound_factor(0.5 * (G + G.T))
+    symmetric = 0.5 * (G + G.T)
+    factor = _sound_factor(symmetric)
     if factor is not None:
         return inverse_of_lower(factor).T
-    eigenvalues, E = eigh(G)
-    kept = eigenvalues > max(smallest, G.shape[0] * xp.finfo(G.dtype).eps) * eigenvalues[-1]
-    return E[:, kept] / xp.sqrt(eigenvalues[kept])
+    xp = array_namespace(G)
+    eigenvalues, eigenvectors = eigh(G)
+    rounding = size * xp.finfo(G.dtype).eps
+    kept = eigenvalues > max(smallest, rounding) * eigenvalues[-1]
+    return eigenvectors[:, kept] / xp.sqrt(eigenvalues[kept])
 
 
 def _sound_factor(G: Block) -> Block | None:
     """Return the Cholesky factor of ``G``, or None when ``G`` is not well conditioned."""
     xp = array_namespace(G)
+    succeeded: Any = True
     if isinstance(G, np.ndarray):
         try:
-            factor, found = np.linalg.cholesky(G), True
+            factor = np.linalg.cholesky(G)
         except np.linalg.LinAlgError:
             return None
     else:
         factor, info = xp.linalg.cholesky_ex(G)
-        found = info == 0
+        succeeded = info == 0
     pivots = xp.linalg.diagonal(factor)
-    return factor if bool(found & (xp.min(pivots) > WELL_CONDITIONED * xp.max(pivots))) else None
+    well_conditioned = xp.min(pivots) > MIN_PIVOT_RATIO * xp.max(pivots)
+    # Both conditions become one value, so that a device is waited for only once.
+    sound = bool(succeeded & well_conditioned)
+    if not sound:
+        return None
+    return factor

@@ -12,22 +12,23 @@ def choose_clusters(bounds: Array, sizes: Array, wanted: int, visits: Array) -> 
 
     A heap yields the few best in order, in a tenth of the time of a sort.
     """
-    C = sizes.shape[0]
-    heap = np.empty(C, np.int64)
+    n_clusters = sizes.shape[0]
+    heap = np.empty(n_clusters, np.int64)
     for i in range(bounds.shape[0]):
         row = bounds[i]
-        heap[:] = np.arange(C)
-        for start in range(C // 2 - 1, -1, -1):
-            _sink(heap, row, start, C)
-        found, left = 0, C
-        while found < wanted and left > 0:
+        heap[:] = np.arange(n_clusters)
+        for start in range(n_clusters // 2 - 1, -1, -1):
+            _sink(heap, row, start, n_clusters)
+        n_labels = 0
+        heap_size = n_clusters
+        while n_labels < wanted and heap_size > 0:
             cluster = heap[0]
-            left -= 1
-            heap[0] = heap[left]
-            _sink(heap, row, 0, left)
+            heap_size -= 1
+            heap[0] = heap[heap_size]
+            _sink(heap, row, 0, heap_size)
             if sizes[cluster] > 0:
                 visits[i, cluster] = True
-                found += sizes[cluster]
+                n_labels += sizes[cluster]
 
 
 @njit(nogil=True, cache=True)
@@ -38,8 +39,9 @@ def _sink(heap: Array, key: Array, at: int, size: int) -> None:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and key[heap[child + 1]] > key[heap[child]]:
-            child += 1
+        sibling = child + 1
+        if sibling < size and key[heap[sibling]] > key[heap[child]]:
+            child = sibling
         if key[heap[child]] <= key[moved]:
             break
         heap[at] = heap[child]
@@ -51,35 +53,50 @@ def _sink(heap: Array, key: Array, at: int, size: int) -> None:
 def merge_best(
     seen: Array, bias: Array, labels: Array, rows: Array, best: Array, scores: Array
 ) -> None:
-    """Insert the labels of a cluster into the sorted lists of the best of each row; equal scores by
+    """Insert the labels of a cluster into the sorted lists of the best labels of each row.
+
+    ``seen`` are the products of the rows with the cluster's columns. Equal scores are ordered by
     label.
     """
     k = best.shape[1]
     for r in range(rows.shape[0]):
-        owner, kept = best[rows[r]], scores[rows[r]]
+        row_labels = best[rows[r]]
+        row_scores = scores[rows[r]]
         for j in range(labels.shape[0]):
-            score, label = seen[r, j] + bias[j], labels[j]
-            if not (score > kept[k - 1] or (score == kept[k - 1] and label < owner[k - 1])):
+            score = seen[r, j] + bias[j]
+            label = labels[j]
+            worst = k - 1
+            if not _comes_before(score, label, row_scores[worst], row_labels[worst]):
                 continue
-            at = k - 1
-            while at > 0 and (
-                score > kept[at - 1] or (score == kept[at - 1] and label < owner[at - 1])
-            ):
-                kept[at], owner[at] = kept[at - 1], owner[at - 1]
+            at = worst
+            while at > 0 and _comes_before(score, label, row_scores[at - 1], row_labels[at - 1]):
+                row_scores[at] = row_scores[at - 1]
+                row_labels[at] = row_labels[at - 1]
                 at -= 1
-            kept[at], owner[at] = score, label
+            row_scores[at] = score
+            row_labels[at] = label
+
+
+@njit(inline="always")
+def _comes_before(score: float, label: int, other_score: float, other_label: int) -> bool:
+    """Whether a label has the higher score, or the same score and the lower number."""
+    return score > other_score or (score == other_score and label < other_label)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
 def paired_scores(Phi: Array, columns: Array, at: Array, out: Array) -> None:
-    """Score each row with its own columns, those at ``at``; -inf where that is negative."""
+    """Score each row with the columns that ``at`` names for it; -inf where that is negative.
+
+    The last entry of a column is its bias.
+    """
+    n_features = Phi.shape[1]
     for i in range(at.shape[0]):
         for j in range(at.shape[1]):
             column = at[i, j]
             if column < 0:
                 out[i, j] = -np.inf
                 continue
-            total = columns[column, Phi.shape[1]]
-            for f in range(Phi.shape[1]):
+            total = columns[column, n_features]
+            for f in range(n_features):
                 total += Phi[i, f] * columns[column, f]
             out[i, j] = total

@@ -32,7 +32,8 @@ def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
     same seed.
     """
     rng = np.random.default_rng(seed)
-    return np.ascontiguousarray(rng.standard_normal((width, size), dtype=np.float32).T)
+    columns = rng.standard_normal((width, size), dtype=np.float32)
+    return np.ascontiguousarray(columns.T)
 
 
 def randomized_eigh(
@@ -45,21 +46,36 @@ def randomized_eigh(
     ``rank`` columns. For an operator that is symmetric in the inner product ``xᵀ metric(y)`` the
     eigenvectors are orthonormal in it.
     """
-    # A tall Gaussian block is nearly orthogonal already.
-    tall = n_iter > 0 and 2 * start.shape[1] <= start.shape[0]
-    Q = start if tall else orthonormalize(start, metric)
+    n_rows, n_columns = start.shape
+    is_tall = 2 * n_columns <= n_rows
+    Q = start
+    if n_iter < 1 or not is_tall:  # a tall Gaussian block is nearly orthogonal already
+        Q = orthonormalize(start, metric)
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q), metric)
     AQ = operator(Q)
+    V, sigma = _nystrom(Q, AQ, rank, metric)
+    if V.shape[1] > 0:
+        V = fix_signs(V)
+    return V, sigma
+
+
+def _nystrom(Q: Block, AQ: Block, rank: int, metric: Operator | None) -> tuple[Block, Block]:
+    """Return the leading eigenpairs of ``AQ (QᵀAQ)⁻¹ (AQ)ᵀ``.
+
+    The paper's last step takes Σ² from ``(AQ)ᵀ(AQ)``, exact on the range of ``Q``. Nyström's
+    formula from the same block is exact on the range of ``A^½ Q``: half an iteration more at no
+    cost.
+    """
     xp = array_namespace(AQ)
-    # The paper's last step takes Σ² from (AQ)ᵀ(AQ), exact on the range of Q. Nyström's formula from
-    # the same block, AQ (QᵀAQ)⁻¹ (AQ)ᵀ, is exact on the range of A^½ Q: half an iteration more at
-    # no cost.
+    eps = xp.finfo(AQ.dtype).eps
     weighted = AQ if metric is None else metric(AQ)
-    root = inverse_root(gram64(Q, weighted), xp.finfo(AQ.dtype).eps)
-    sigma, E = _leading(root.T @ gram64(AQ, weighted) @ root, rank, xp.finfo(AQ.dtype).eps)
-    V = AQ @ xp.astype(root @ E / xp.sqrt(sigma), AQ.dtype)
-    return (fix_signs(V) if V.shape[1] else V), sigma
+    root = inverse_root(gram64(Q, weighted), eps)
+    squared = root.T @ gram64(AQ, weighted) @ root
+    sigma, E = _leading(squared, rank, eps)
+    coefficients = root @ E / xp.sqrt(sigma)
+    V = AQ @ xp.astype(coefficients, AQ.dtype)
+    return V, sigma
 
 
 def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[Block, Block]:
@@ -74,19 +90,27 @@ def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q))
     xp = array_namespace(Q)
-    sigma, E = _leading(gram64(Q, operator(Q)), rank, xp.finfo(Q.dtype).eps)
+    projected = gram64(Q, operator(Q))
+    sigma, E = _leading(projected, rank, xp.finfo(Q.dtype).eps)
     V = Q @ xp.astype(E, Q.dtype)
-    return (fix_signs(V) if V.shape[1] else V), sigma
+    if V.shape[1] > 0:
+        V = fix_signs(V)
+    return V, sigma
 
 
 def _leading(A: Block, rank: int, eps: float) -> tuple[Block, Block]:
-    """The largest eigenvalues of the symmetric part of ``A``, at most ``rank`` and without zeros,
-    and their vectors.
+    """Return the largest eigenvalues of the symmetric part of ``A``, and their vectors.
+
+    There are at most ``rank``, and eigenvalues of zero to rounding are left out.
     """
     xp = array_namespace(A)
-    sigma, E = eigh(0.5 * (A + A.T))
-    sigma, E = xp.flip(sigma, axis=0)[:rank], xp.flip(E, axis=1)[:, :rank]
-    present = sigma > eps * xp.max(sigma) if sigma.shape[0] else sigma > 0
+    symmetric = 0.5 * (A + A.T)
+    eigenvalues, eigenvectors = eigh(symmetric)
+    sigma = xp.flip(eigenvalues, axis=0)[:rank]
+    E = xp.flip(eigenvectors, axis=1)[:, :rank]
+    if sigma.shape[0] == 0:
+        return sigma, E
+    present = sigma > eps * xp.max(sigma)
     return sigma[present], E[:, present]
 
 
@@ -95,9 +119,9 @@ def fix_signs(V: Block) -> Block:
     xp = array_namespace(V)
     largest = xp.max(V, axis=0)
     smallest = xp.min(V, axis=0)
-    return V * xp.astype(
-        xp.where(largest >= -smallest, xp.ones_like(largest), -xp.ones_like(largest)), V.dtype
-    )
+    positive = xp.ones_like(largest)
+    signs = xp.where(largest >= -smallest, positive, -positive)
+    return V * xp.astype(signs, V.dtype)
 
 
 @dataclass(frozen=True)
@@ -119,23 +143,34 @@ class Certificate:
 def certify(
     operator: Operator, V: Block, sigma: Block, probes: Block, n_steps: int = 4
 ) -> Certificate:
-    """Measure the error of ``(V, sigma)`` by applying ``operator`` to ``[V, probes]`` and its
-    images of the probes.
+    """Measure the error of ``(V, sigma)``.
 
-    ``probes`` are Gaussian columns ``ω`` that are independent of the search. With ``E = A − V
-    diag(σ) Vᵀ`` the largest ``10 √(2/π) ‖E^q ω‖`` bounds ``‖E‖^q`` (Halko et al., Lemma 4.1, for
-    the q-th power); ``n_steps`` is q.
+    The operator is applied to ``[V, probes]`` and to the images of the probes. ``probes`` are
+    Gaussian columns ``ω`` that are independent of the search. With ``E = A − V diag(σ) Vᵀ`` the
+    largest ``10 √(2/π) ‖E^q ω‖`` bounds ``‖E‖^q`` (Halko et al., Lemma 4.1, for the q-th power);
+    ``n_steps`` is q.
     """
     xp = array_namespace(V)
-    k, r = V.shape[1], probes.shape[1]
+    n_vectors = V.shape[1]
+    n_probes = probes.shape[1]
     weights = xp.astype(sigma, V.dtype)
     image = operator(xp.concat([V, probes], axis=1))
-    gaps = image[:, :k] - V * weights
-    image, growth = image[:, k:], np.zeros(r)  # growth: log ‖E^q ω‖, as powers would overflow
+    errors = image[:, :n_vectors] - V * weights
+    image = image[:, n_vectors:]
+    log_norms = np.zeros(n_probes)  # log ‖E^q ω‖, because the powers would overflow
     for step in range(n_steps):
-        image = (operator(probes) if step else image) - V @ (weights[:, None] * (V.T @ probes))
-        lengths = xp.sqrt(column_dots(image, image)) + 1e-30
-        growth += np.log(as_numpy(lengths))
-        probes = image / xp.astype(lengths, image.dtype)
-    remainder = float(np.exp((np.log(10 * (2 / np.pi) ** 0.5) + growth.max()) / n_steps))
-    return Certificate(as_numpy(xp.sqrt(column_dots(gaps, gaps))), remainder, 1 - 10.0**-r)
+        if step > 0:
+            image = operator(probes)
+        explained = V @ (weights[:, None] * (V.T @ probes))
+        image = image - explained
+        norms = xp.sqrt(column_dots(image, image)) + 1e-30
+        log_norms += np.log(as_numpy(norms))
+        probes = image / xp.astype(norms, image.dtype)
+    log_factor = np.log(10 * (2 / np.pi) ** 0.5)
+    remainder = np.exp((log_factor + log_norms.max()) / n_steps)
+    residuals = xp.sqrt(column_dots(errors, errors))
+    return Certificate(
+        residuals=as_numpy(residuals),
+        remainder=float(remainder),
+        confidence=1 - 10.0**-n_probes,
+    )

@@ -23,15 +23,32 @@ from numba import njit
 
 from rembrandt.linalg import Array, Arrays
 
+# CSR arrays, CSC arrays, sums of the columns times the costs, and the costs of the examples.
 Pool = tuple[Arrays, Arrays, Array, Array]
 
-IN_CACHE = 2048  # rows that are visited one by one; more are visited in runs
-RUN = 512
-ROUND = 6  # passes over the active examples before the margins of all are computed again
-ACTIVE = np.float32(0.5)  # of the tolerance: the gradient at which an example becomes active
-SETTLED = np.float32(
-    0.1
-)  # of the tolerance: the gradient of an active example that is skipped until the next round
+# Active rows up to this number fit in the cache and are visited one by one; more in runs.
+CACHED_ROWS = 2048
+
+# Rows of a run: long enough that the jump to the next run costs little.
+RUN_ROWS = 512
+
+# Passes over the active examples before the margins of all are computed again.
+PASSES_PER_ROUND = 6
+
+# Share of the tolerance: the gradient at which an example becomes active.
+ACTIVE_SHARE = np.float32(0.5)
+
+# Share of the tolerance: an active example with a smaller gradient is skipped until the next round.
+SETTLED_SHARE = np.float32(0.1)
+
+# Entries of the first arrays for weights and for copied rows; both grow.
+INITIAL_ENTRIES = 1024
+
+# Columns of the state of an active row.
+SIGN = 0
+HALF_INVERSE_COST = 1  # 1 / 2C
+INVERSE_CURVATURE = 2
+MULTIPLIER = 3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -47,34 +64,47 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
     for r in range(m):
         starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
     size = starts[m]
-    columns, values = np.empty(size, np.int32), np.empty(size, np.float32)
-    own = np.empty(min(size, position.shape[0]), np.int32)
-    width = fill = 0
+
+    # Rows, with features numbered in the order of their first occurrence.
+    columns = np.empty(size, np.int32)
+    values = np.empty(size, np.float32)
+    features = np.empty(min(size, position.shape[0]), np.int32)
+    width = 0
+    fill = 0
     for r in range(m):
         for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
             f = position[indices[at]]
             if f < 0:
-                f, own[width] = width, indices[at]
+                f = width
+                features[width] = indices[at]
                 position[indices[at]] = f
                 width += 1
-            columns[fill], values[fill] = f, data[at]
+            columns[fill] = f
+            values[fill] = data[at]
             fill += 1
+
+    # The same entries by columns.
     tops = np.zeros(width + 1, np.int64)
     for at in range(size):
         tops[columns[at] + 1] += 1
     for f in range(width):
-        position[own[f]] = -1
+        position[features[f]] = -1
         tops[f + 1] += tops[f]
-    members, entries = np.empty(size, np.int32), np.empty(size, np.float32)
-    sums, next_ = np.zeros(width + 1, np.float32), tops[:-1].copy()
+    members = np.empty(size, np.int32)
+    entries = np.empty(size, np.float32)
+    sums = np.zeros(width + 1, np.float32)
+    free = tops[:-1].copy()  # where the next entry of each column goes
     for r in range(m):
         sums[width] += costs[r]
         for at in range(starts[r], starts[r + 1]):
             f = columns[at]
-            members[next_[f]], entries[next_[f]] = r, values[at]
+            members[free[f]] = r
+            entries[free[f]] = values[at]
             sums[f] += costs[r] * values[at]
-            next_[f] += 1
-    return ((starts, columns, values), (tops, members, entries), sums, costs), own[:width].copy()
+            free[f] += 1
+    by_rows = (starts, columns, values)
+    by_columns = (tops, members, entries)
+    return (by_rows, by_columns, sums, costs), features[:width].copy()
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -86,122 +116,155 @@ def squared_hinge(
     threshold: float,
     all_features: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Fit labels; return where the weights of each end, their features, their values, and the
-    biases.
+    """Fit the labels of a pool.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``,
-    or when all gradients lie within ``tolerance``. Weights below ``threshold`` are dropped.
-    Features are those of the pool. A label has weights of the features of its own examples, or of
-    all.
+    or when all gradients lie within ``tolerance``. Weights below ``threshold`` are dropped. A label
+    has weights of the features of its own examples, or of all.
+
+    Return where the weights of each label end, their features, which are those of the pool, their
+    values, and the biases.
     """
-    starts, columns = pool[0][:2]
-    m, d, n_labels = starts.shape[0] - 1, pool[2].shape[0] - 1, positives[0].shape[0] - 1
-    ends, bias = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.float32)
-    features, values = np.empty(1024, np.int32), np.empty(1024, np.float32)
-    kept = 0
-    sign, position, own = (
-        np.full(m, -1, np.float32),
-        np.full(d, -1, np.int32),
-        np.empty(d, np.int32),
-    )
-    state, lists = np.empty((m, 4), np.float32), np.empty((3, m), np.int32)
-    bounds, margin = np.zeros((m, 2), np.int64), np.empty(m, np.float32)
+    starts, columns, _ = pool[0]
+    label_starts, label_rows = positives
+    m = starts.shape[0] - 1
+    d = pool[2].shape[0] - 1
+    n_labels = label_starts.shape[0] - 1
+
+    # The result; the arrays of weights grow.
+    ends = np.zeros(n_labels, np.int64)
+    bias = np.zeros(n_labels, np.float32)
+    features = np.empty(INITIAL_ENTRIES, np.int32)
+    values = np.empty(INITIAL_ENTRIES, np.float32)
+    n_kept = 0
+
+    # Work space that all labels share.
+    sign = np.full(m, -1, np.float32)
+    position = np.full(d, -1, np.int32)
+    label_features = np.empty(d, np.int32)
+    state = np.empty((m, 4), np.float32)
+    lists = np.empty((3, m), np.int32)
+    bounds = np.zeros((m, 2), np.int64)
+    margin = np.empty(m, np.float32)
+    space = (state, lists[0], lists[1], lists[2], bounds, margin)
+
     if all_features:
-        own[:] = position[:] = np.arange(d)
+        position[:] = np.arange(d)
+        label_features[:] = np.arange(d)
     for label in range(n_labels):
-        mine = positives[1][positives[0][label] : positives[0][label + 1]]
+        rows = label_rows[label_starts[label] : label_starts[label + 1]]
         width = d if all_features else 0
-        for i in mine:
+        for i in rows:
             sign[i] = 1
             for at in range(starts[i], starts[i + 1]):
-                if position[columns[at]] < 0:
-                    position[columns[at]] = width
-                    own[width] = columns[at]
+                f = columns[at]
+                if position[f] < 0:
+                    position[f] = width
+                    label_features[width] = f
                     width += 1
-        space = (state, lists[0], lists[1], lists[2], bounds, margin)
-        w = _solve(
-            pool, mine, sign, (own[:width], position, all_features), passes, tolerance, space
-        )
-        sign[mine] = -1
-        for f in range(width if len(mine) else 0):
+        weighted = (label_features[:width], position, all_features)
+        w = _solve(pool, rows, sign, weighted, passes, tolerance, space)
+        sign[rows] = -1
+        for f in range(width if len(rows) else 0):
             if not all_features:
-                position[own[f]] = -1
+                position[label_features[f]] = -1
             if abs(w[f]) > threshold:
-                if kept == features.shape[0]:
-                    features = np.concatenate((features, np.empty(kept, np.int32)))
-                    values = np.concatenate((values, np.empty(kept, np.float32)))
-                features[kept], values[kept] = own[f], w[f]
-                kept += 1
-        ends[label], bias[label] = kept, w[width]
-    return ends, features[:kept].copy(), values[:kept].copy(), bias
+                if n_kept == features.shape[0]:
+                    features = np.concatenate((features, np.empty(n_kept, np.int32)))
+                    values = np.concatenate((values, np.empty(n_kept, np.float32)))
+                features[n_kept] = label_features[f]
+                values[n_kept] = w[f]
+                n_kept += 1
+        ends[label] = n_kept
+        bias[label] = w[width]
+    return ends, features[:n_kept].copy(), values[:n_kept].copy(), bias
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _solve(
-    pool: Pool, mine: Array, sign: Array, features: Any, passes: int, tolerance: float, space: Any
+    pool: Pool,
+    positives: Array,
+    sign: Array,
+    weighted: Any,
+    passes: int,
+    tolerance: float,
+    space: Any,
 ) -> Array:
     """Weights of one label and its bias, the weight of a constant feature.
 
-    ``features`` are those that have weights, the position of each feature of the pool among them,
-    and whether they are all features in their order, so that rows of the pool need no copy.
+    ``weighted`` are the features that have weights, the position of each feature of the pool among
+    them, and whether they are all features in their order, so that rows of the pool need no copy.
     """
-    (starts, columns, values), (tops, members, entries), sums, costs = pool
-    state, order, rest, blocks, bounds, margin = (
-        space  # state of active rows: sign, 1 / 2C, 1 / curvature, multiplier
-    )
-    own, position, whole = features
-    m, width = starts.shape[0] - 1, own.shape[0]
-    ours, others = np.zeros(width + 1, np.float32), np.empty(width + 1, np.float32)
-    for i in mine:
-        ours[width] += costs[i]
+    by_rows, by_columns, sums, costs = pool
+    starts, columns, values = by_rows
+    tops, members, entries = by_columns
+    state, order, next_order, runs, bounds, margin = space
+    features, position, all_features = weighted
+    m = starts.shape[0] - 1
+    width = features.shape[0]
+
+    # Sums of the costs times the rows, of the positives and of the negatives; the constant last.
+    positive_sum = np.zeros(width + 1, np.float32)
+    negative_sum = np.empty(width + 1, np.float32)
+    for i in positives:
+        positive_sum[width] += costs[i]
         for at in range(starts[i], starts[i + 1]):
-            ours[position[columns[at]]] += costs[i] * values[at]
+            positive_sum[position[columns[at]]] += costs[i] * values[at]
     for f in range(width):
-        others[f] = sums[own[f]] - ours[f]
-    others[width] = sums[-1] - ours[width]
-    t, u = _two_multipliers(ours, others)
-    w = u * ours - t * others
+        negative_sum[f] = sums[features[f]] - positive_sum[f]
+    negative_sum[width] = sums[-1] - positive_sum[width]
+    t, u = _two_multipliers(positive_sum, negative_sum)
+    w = u * positive_sum - t * negative_sum
+    waiting_sum = negative_sum  # from here on without the negatives that became active
+
     waiting = np.ones(m, np.bool_)  # rows that are not active
-    local, shares = columns, values  # of active rows, over the features `own`
-    if not whole:
-        local, shares = np.empty(1024, np.int32), np.empty(1024, np.float32)
-    size = used = 0
+    local = columns  # features of active rows, as positions in `w`
+    shares = values  # their values
+    if not all_features:
+        local = np.empty(INITIAL_ENTRIES, np.int32)
+        shares = np.empty(INITIAL_ENTRIES, np.float32)
+    size = 0  # number of rows that are or were active
+    n_passes = 0
     random = np.uint64(0x9E3779B97F4A7C15)
     converged = False
-    while used < passes:
+    while n_passes < passes:
         margin[:] = w[width]
         for f in range(width):
-            for at in range(tops[own[f]], tops[own[f] + 1]):
+            for at in range(tops[features[f]], tops[features[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
-        before, rows = size, (state, bounds, margin, waiting)
+        size_before = size
+        limits = (t, u, tolerance)
+        rows = (state, bounds, margin, waiting)
         local, shares, size = _activate(
-            pool, sign, features, (t, u, tolerance), rows, size, (local, shares), others
+            pool, sign, weighted, limits, rows, size, (local, shares), waiting_sum
         )
-        if converged and size == before:
+        if converged and size == size_before:
             break
         converged = False
-        curvature = np.float32(0.5) * others[width]
+        curvature = np.float32(0.5) * waiting_sum[width]
         for f in range(width + 1):
-            curvature += others[f] * others[f]
-        active = size
+            curvature += waiting_sum[f] * waiting_sum[f]
+        n_active = size
         for s in range(size):
             order[s] = s
-        for number in range(min(ROUND, passes - used)):
-            used += 1
-            run = 1 if active <= IN_CACHE else RUN
-            random = _shuffle(blocks, (active + run - 1) // run, random)
-            kept, spread = _sweep(
-                w, (state, bounds, local, shares), blocks, run, order, active, rest, tolerance
+        for number in range(min(PASSES_PER_ROUND, passes - n_passes)):
+            n_passes += 1
+            run = 1 if n_active <= CACHED_ROWS else RUN_ROWS
+            random = _shuffle(runs, (n_active + run - 1) // run, random)
+            active_rows = (state, bounds, local, shares)
+            n_unsettled, spread = _sweep(
+                w, active_rows, runs, run, order, n_active, next_order, tolerance
             )
-            if others[width] > 0:  # a step for all waiting rows together
-                gradient = (np.float32(0.5) * t - np.float32(1)) * others[width]
+            if waiting_sum[width] > 0:  # a step for all waiting rows together
+                gradient = (np.float32(0.5) * t - np.float32(1)) * waiting_sum[width]
                 for f in range(width + 1):
-                    gradient -= others[f] * w[f]
-                new = max(t - gradient / curvature, np.float32(0))
+                    gradient -= waiting_sum[f] * w[f]
+                new_t = max(t - gradient / curvature, np.float32(0))
                 for f in range(width + 1):
-                    w[f] += (t - new) * others[f]
-                t = new
-            order, rest, active = rest, order, kept
+                    w[f] += (t - new_t) * waiting_sum[f]
+                t = new_t
+            order, next_order = next_order, order
+            n_active = n_unsettled
             if spread <= tolerance:
                 converged = number == 0
                 break
@@ -212,19 +275,25 @@ def _solve(
 def _activate(
     pool: Pool,
     sign: Array,
-    features: Any,
+    weighted: Any,
     limits: Any,
     rows: Any,
     size: int,
-    entries: Any,
-    others: Array,
+    copies: Any,
+    waiting_sum: Array,
 ) -> tuple[Array, Array, int]:
-    """Give waiting rows with large gradients multipliers of their own; return their entries and how
-    many there are.
+    """Give waiting rows with large gradients multipliers of their own.
+
+    Return the entries of all active rows, and how many rows there are. The costs times the rows
+    that are no longer waiting are subtracted from ``waiting_sum``.
     """
-    (starts, columns, values), _, _, costs = pool
-    (t, u, tolerance), (state, bounds, margin, waiting), (local, shares) = limits, rows, entries
-    (_, position, whole), width = features, others.shape[0] - 1
+    by_rows, _, _, costs = pool
+    starts, columns, values = by_rows
+    t, u, tolerance = limits
+    state, bounds, margin, waiting = rows
+    local, shares = copies
+    _, position, all_features = weighted
+    width = waiting_sum.shape[0] - 1
     for i in range(starts.shape[0] - 1):
         if not waiting[i]:
             continue
@@ -233,108 +302,128 @@ def _activate(
             multiplier = u
         else:
             gradient = np.float32(0.5) * t - np.float32(1) - margin[i]
-            if abs(gradient) <= ACTIVE * tolerance or (t == 0 and gradient > 0):
+            if abs(gradient) <= ACTIVE_SHARE * tolerance or (t == 0 and gradient > 0):
                 continue
         waiting[i] = False
-        first, last = starts[i], starts[i + 1]
-        if not whole:  # copy the entries that the label has weights for
-            first = last = bounds[size - 1, 1] if size else 0
-            if last + starts[i + 1] - starts[i] > local.shape[0]:
-                more = local.shape[0] + starts[i + 1] - starts[i]
-                local = np.concatenate((local, np.empty(more, np.int32)))
-                shares = np.concatenate((shares, np.empty(more, np.float32)))
+        first = starts[i]
+        last = starts[i + 1]
+        if not all_features:  # copy the entries that the label has weights for
+            n_entries = starts[i + 1] - starts[i]
+            first = bounds[size - 1, 1] if size else 0
+            last = first
+            if last + n_entries > local.shape[0]:
+                n_added = local.shape[0] + n_entries
+                local = np.concatenate((local, np.empty(n_added, np.int32)))
+                shares = np.concatenate((shares, np.empty(n_added, np.float32)))
             for at in range(starts[i], starts[i + 1]):
                 f = position[columns[at]]
-                local[last], shares[last] = f, values[at]
+                local[last] = f
+                shares[last] = values[at]
                 last += f >= 0  # without a branch, which would often be mispredicted
-        length, share = np.float32(1), costs[i] if sign[i] < 0 else np.float32(0)
-        others[width] -= share
+        squared_length = np.float32(1)
+        cost = costs[i] if sign[i] < 0 else np.float32(0)
+        waiting_sum[width] -= cost
         for at in range(first, last):
-            length += shares[at] * shares[at]
-            others[local[at]] -= share * shares[at]
-        state[size, 0], state[size, 1], state[size, 3] = (
-            sign[i],
-            np.float32(0.5) / costs[i],
-            multiplier * costs[i],
-        )
-        state[size, 2] = 1 / (length + state[size, 1])
-        bounds[size, 0], bounds[size, 1] = first, last
+            squared_length += shares[at] * shares[at]
+            waiting_sum[local[at]] -= cost * shares[at]
+        state[size, SIGN] = sign[i]
+        state[size, HALF_INVERSE_COST] = np.float32(0.5) / costs[i]
+        state[size, MULTIPLIER] = multiplier * costs[i]
+        state[size, INVERSE_CURVATURE] = 1 / (squared_length + state[size, HALF_INVERSE_COST])
+        bounds[size, 0] = first
+        bounds[size, 1] = last
         size += 1
     return local, shares, size
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _shuffle(blocks: Array, n: int, random: Any) -> Any:
-    """Put ``0…n-1`` in random order: Fisher-Yates with a step of xorshift for each draw; return the
-    new state.
+def _shuffle(order: Array, n: int, random: Any) -> Any:
+    """Put ``0…n-1`` in random order, and return the new state of the random generator.
+
+    Fisher-Yates with a step of xorshift for each draw.
     """
     for q in range(n):
         random ^= random << np.uint64(13)
         random ^= random >> np.uint64(7)
         random ^= random << np.uint64(17)
         r = np.int64((random >> np.uint64(32)) * np.uint64(q + 1) >> np.uint64(32))
-        blocks[q] = blocks[r]
-        blocks[r] = q
+        order[q] = order[r]
+        order[r] = q
     return random
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _sweep(
     w: Array,
-    rows: Any,
-    blocks: Array,
+    active_rows: Any,
+    runs: Array,
     run: int,
     order: Array,
-    active: int,
-    rest: Array,
+    n_active: int,
+    next_order: Array,
     tolerance: float,
 ) -> tuple[int, Any]:
-    """Go once through the active rows; return how many are left for the next pass, and the spread
-    of the gradients.
+    """Go once through the active rows, in the order of ``runs`` of ``run`` neighbours.
+
+    Return how many rows are left for the next pass, which ``next_order`` lists, and the spread of
+    the gradients.
     """
-    state, bounds, local, shares = rows
-    top, low, kept, b = np.float32(-np.inf), np.float32(np.inf), 0, w[-1]
-    for q in range((active + run - 1) // run):
-        for s in range(blocks[q] * run, min(active, (blocks[q] + 1) * run)):
+    state, bounds, local, shares = active_rows
+    highest = np.float32(-np.inf)
+    lowest = np.float32(np.inf)
+    n_unsettled = 0
+    b = w[-1]
+    for q in range((n_active + run - 1) // run):
+        for s in range(runs[q] * run, min(n_active, (runs[q] + 1) * run)):
             i = order[s]
             dot = b
             for at in range(bounds[i, 0], bounds[i, 1]):
                 dot += shares[at] * w[local[at]]
-            y, a = state[i, 0], state[i, 3]
-            gradient = y * dot - np.float32(1) + a * state[i, 1]
+            y = state[i, SIGN]
+            a = state[i, MULTIPLIER]
+            gradient = y * dot - np.float32(1) + a * state[i, HALF_INVERSE_COST]
             if a == 0:
                 gradient = min(gradient, np.float32(0))
-            top, low = max(top, gradient), min(low, gradient)
-            if abs(gradient) > SETTLED * tolerance:  # others are skipped until the next round
-                rest[kept] = i
-                kept += 1
-                new = max(a - gradient * state[i, 2], np.float32(0))
-                step = (new - a) * y
-                state[i, 3] = new
+            highest = max(highest, gradient)
+            lowest = min(lowest, gradient)
+            if abs(gradient) > SETTLED_SHARE * tolerance:
+                next_order[n_unsettled] = i
+                n_unsettled += 1
+                new_a = max(a - gradient * state[i, INVERSE_CURVATURE], np.float32(0))
+                step = (new_a - a) * y
+                state[i, MULTIPLIER] = new_a
                 b += step
                 for at in range(bounds[i, 0], bounds[i, 1]):
                     w[local[at]] += step * shares[at]
     w[-1] = b
-    return kept, top - low
+    return n_unsettled, highest - lowest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _two_multipliers(ours: Array, others: Array) -> tuple[Any, Any]:
-    """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives, given both
-    sums of ``Cᵢxᵢ``.
+def _two_multipliers(positive_sum: Array, negative_sum: Array) -> tuple[Any, Any]:
+    """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives.
+
+    The arguments are the sums of ``Cᵢxᵢ`` of the positives and of the negatives.
     """
-    nn = pp = np_ = 0.0
-    for f in range(ours.shape[0]):
-        nn += np.float64(others[f]) * others[f]
-        pp += np.float64(ours[f]) * ours[f]
-        np_ += np.float64(others[f]) * ours[f]
-    n, p = np.float64(others[-1]), np.float64(ours[-1])  # sums of costs
-    a, c = nn + n / 2, pp + p / 2
-    both = a * c - np_ * np_
-    if both > 1e-12 * a * c:
-        t, u = (c * n + np_ * p) / both, (a * p + np_ * n) / both
+    nn = 0.0
+    pp = 0.0
+    pn = 0.0
+    for f in range(positive_sum.shape[0]):
+        nn += np.float64(negative_sum[f]) * negative_sum[f]
+        pp += np.float64(positive_sum[f]) * positive_sum[f]
+        pn += np.float64(negative_sum[f]) * positive_sum[f]
+    n = np.float64(negative_sum[-1])  # sum of the costs
+    p = np.float64(positive_sum[-1])
+    a = nn + n / 2
+    c = pp + p / 2
+    determinant = a * c - pn * pn
+    if determinant > 1e-12 * a * c:
+        t = (c * n + pn * p) / determinant
+        u = (a * p + pn * n) / determinant
         if t >= 0 and u >= 0:
             return np.float32(t), np.float32(u)
     if p > 0:  # a valid start, if not the best
         return np.float32(0), np.float32(p / c)
-    return np.float32(n / a if n > 0 else 0), np.float32(0)
+    if n > 0:
+        return np.float32(n / a), np.float32(0)
+    return np.float32(0), np.float32(0)

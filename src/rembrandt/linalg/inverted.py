@@ -14,124 +14,158 @@ from scipy import sparse
 from rembrandt.linalg import Array, Arrays
 from rembrandt.linalg.ranking import replace_worst
 
-FIRST = 3  # clusters of a row that are visited before any are skipped
-SEVERAL = 8  # rows with the same cluster for which its features are laid out
-LONG = 10  # times a row's entries: in a label's list that is longer they are searched
+# Clusters of a row that are visited before any are skipped: they give the labels to beat.
+UNCONDITIONAL_CLUSTERS = 3
+
+# Rows with the same cluster from which its features are laid out instead of searched.
+MIN_ROWS_TO_LAY_OUT = 8
+
+# A label's list with more than this many times a row's entries is searched for them.
+MAX_READ_RATIO = 10
 
 
 def csr_arrays(A: sparse.csr_array) -> Arrays:
-    """The arrays of a matrix; columns are unsigned, because compiled code tests signed indices for
-    being negative.
+    """Return the arrays of a matrix, with unsigned columns.
+
+    Compiled code tests signed indices for being negative.
     """
-    return A.indptr, A.indices.view(f"u{A.indices.itemsize}"), A.data
+    unsigned = f"u{A.indices.itemsize}"
+    return A.indptr, A.indices.view(unsigned), A.data
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
-    """Add ``X S`` to ``out`` for its number of rows of X from ``start`` on; X and ``lists``, S, are
-    CSR arrays.
+    """Add ``X S`` to ``out``, for as many rows of X from ``start`` on as ``out`` has.
+
+    X and ``lists``, which is S, are CSR arrays.
     """
     indptr, indices, data = X
-    at, nodes, weights = lists
+    list_starts, nodes, weights = lists
     for row in range(out.shape[0]):
         into = out[row]
         for x in range(indptr[start + row], indptr[start + row + 1]):
-            value, feature = data[x], indices[x]
-            for t in range(np.uint64(at[feature]), np.uint64(at[feature + 1])):
-                into[nodes[t]] += value * weights[t]
+            value = data[x]
+            feature = indices[x]
+            first = np.uint64(list_starts[feature])
+            last = np.uint64(list_starts[feature + 1])
+            for at in range(first, last):
+                into[nodes[at]] += value * weights[at]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def lists_by_cluster(
     by_feature: Arrays, cluster: Array, rank: Array, n_clusters: int
 ) -> tuple[Array, ...]:
-    """Arrange weights by cluster, feature and label; ``rank`` is a label's number within its
-    cluster.
+    """Arrange weights by cluster, feature and label.
 
-    ``by_feature`` are CSR arrays, features × labels. Return where the features of each cluster
-    start, the features, where the list of each starts, and the labels' numbers and weights of all
-    lists.
+    ``by_feature`` are CSR arrays, features × labels; ``rank`` is a label's number within its
+    cluster. Return where the features of each cluster start, the features, where the list of each
+    starts, and the labels' numbers and weights of all lists.
     """
     indptr, labels, weights = by_feature
-    starts, first = np.zeros(n_clusters + 1, np.int64), np.zeros(n_clusters + 1, np.int64)
-    last = np.full(n_clusters, -1, np.int64)
-    for f in range(indptr.shape[0] - 1):
+    n_features = indptr.shape[0] - 1
+
+    # Count the lists and the entries of each cluster.
+    starts = np.zeros(n_clusters + 1, np.int64)
+    first_entry = np.zeros(n_clusters + 1, np.int64)
+    last_feature = np.full(n_clusters, -1, np.int64)
+    for f in range(n_features):
         for at in range(indptr[f], indptr[f + 1]):
             q = cluster[labels[at]]
-            first[q + 1] += 1
-            starts[q + 1] += last[q] != f
-            last[q] = f
-    starts, first = np.cumsum(starts), np.cumsum(first)
-    features, ends = np.empty(starts[-1], np.int32), np.empty(starts[-1] + 1, np.int64)
-    who, values = np.empty(first[-1], rank.dtype), np.empty(first[-1], np.float32)
-    list_, entry = starts[:-1] - 1, first[:-1].copy()
-    last[:] = -1
-    ends[-1] = first[-1]
-    for f in range(indptr.shape[0] - 1):
+            first_entry[q + 1] += 1
+            starts[q + 1] += last_feature[q] != f
+            last_feature[q] = f
+    starts = np.cumsum(starts)
+    first_entry = np.cumsum(first_entry)
+    n_lists = starts[-1]
+    n_entries = first_entry[-1]
+
+    # Fill them in the order of the features.
+    features = np.empty(n_lists, np.int32)
+    list_starts = np.empty(n_lists + 1, np.int64)
+    members = np.empty(n_entries, rank.dtype)
+    values = np.empty(n_entries, np.float32)
+    current_list = starts[:-1] - 1
+    next_entry = first_entry[:-1].copy()
+    last_feature[:] = -1
+    list_starts[-1] = n_entries
+    for f in range(n_features):
         for at in range(indptr[f], indptr[f + 1]):
             q = cluster[labels[at]]
-            if last[q] != f:
-                list_[q] += 1
-                features[list_[q]], ends[list_[q]] = f, entry[q]
-                last[q] = f
-            who[entry[q]], values[entry[q]] = rank[labels[at]], weights[at]
-            entry[q] += 1
-    return starts, features, ends, who, values
+            if last_feature[q] != f:
+                current_list[q] += 1
+                features[current_list[q]] = f
+                list_starts[current_list[q]] = next_entry[q]
+                last_feature[q] = f
+            members[next_entry[q]] = rank[labels[at]]
+            values[next_entry[q]] = weights[at]
+            next_entry[q] += 1
+    return starts, features, list_starts, members, values
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def best_members(
-    X: Arrays, start: int, clusters: Array, so_far: Array, members: Arrays, lists: Arrays,
-    bias: Array, power: float,
-    allowed: Array, position: Array, best: Array, scores: Array,
-) -> None:  # fmt: skip
-    """Find each row's best labels of its ``clusters``, by ``so_far − max(0, 1 − (xᵀs + b))^power``,
-    in heap order.
+    X: Arrays,
+    start: int,
+    clusters: Array,
+    so_far: Array,
+    members: Arrays,
+    lists: Arrays,
+    bias: Array,
+    power: float,
+    allowed: Array,
+    position: Array,
+    best: Array,
+    scores: Array,
+) -> None:
+    """Find each row's best labels of its ``clusters``, in heap order.
 
-    ``clusters`` are ordered by ``so_far``, best first. The few best clusters of all rows come
-    first. A label's own term is never positive, so other clusters that start below the worst label
-    kept are skipped. Rows with the same cluster follow each other, so that its lists stay in the
-    cache. ``members`` are the starts and labels of every cluster, ``lists`` the weights of
-    `lists_by_cluster` and ``bias`` the biases in the order of the members; ``allowed`` says which
-    labels may be returned. ``position`` is work space, a -1 for each feature, and is restored.
+    Labels are ranked by ``so_far − max(0, 1 − (xᵀs + b))^power``. ``clusters`` are ordered by
+    ``so_far``, best first. The few best clusters of all rows come first. A label's own term is
+    never positive, so other clusters that start below the worst label kept are skipped. Rows with
+    the same cluster follow each other, so that its lists stay in the cache. ``members`` are the
+    starts and labels of every cluster, ``lists`` the weights of `lists_by_cluster` and ``bias`` the
+    biases in the order of the members; ``allowed`` says which labels may be returned. ``position``
+    is work space, a -1 for each feature, and is restored.
     """
-    starts, features = lists[:2]
+    member_starts, member_labels = members
+    starts = lists[0]
+    features = lists[1]
     n, width = clusters.shape
-    margins = np.empty(np.diff(members[0]).max(), np.float32)
-    first, visits = np.zeros(members[0].shape[0] + 1, np.int64), np.empty(n * width, np.int64)
-    for low, high in ((0, min(FIRST, width)), (min(FIRST, width), width)):
-        first[:] = 0
+    n_clusters = member_starts.shape[0] - 1
+    margins = np.empty(np.diff(member_starts).max(), np.float32)
+    visits = np.empty(n * width, np.int64)
+    first_visit = np.zeros(n_clusters + 2, np.int64)
+    n_unconditional = min(UNCONDITIONAL_CLUSTERS, width)
+    for low, high in ((0, n_unconditional), (n_unconditional, width)):
+        first_visit[:] = 0
         for row in range(n):  # sort the visits by cluster
             for q in range(low, high):
-                first[clusters[row, q] + 2] += so_far[row, q] > scores[row, 0]
-        first = np.cumsum(first)
+                first_visit[clusters[row, q] + 2] += so_far[row, q] > scores[row, 0]
+        first_visit = np.cumsum(first_visit)
         for row in range(n):
             for q in range(low, high):
                 if so_far[row, q] > scores[row, 0]:
-                    visits[first[clusters[row, q] + 1]] = row * width + q
-                    first[clusters[row, q] + 1] += 1
-        for cluster in range(members[0].shape[0] - 1):
-            several = first[cluster + 1] - first[cluster] >= SEVERAL
-            if several:
+                    visits[first_visit[clusters[row, q] + 1]] = row * width + q
+                    first_visit[clusters[row, q] + 1] += 1
+        for cluster in range(n_clusters):
+            cluster_visits = visits[first_visit[cluster] : first_visit[cluster + 1]]
+            laid_out = cluster_visits.shape[0] >= MIN_ROWS_TO_LAY_OUT
+            if laid_out:
                 for at in range(starts[cluster], starts[cluster + 1]):
                     position[features[at]] = at
-            begin, end = members[0][cluster], members[0][cluster + 1]
-            for visit in visits[first[cluster] : first[cluster + 1]]:
-                row, base = visit // width, so_far[visit // width, visit % width]
+            begin = member_starts[cluster]
+            end = member_starts[cluster + 1]
+            labels = member_labels[begin:end]
+            list_position = position if laid_out else position[:0]
+            for visit in cluster_visits:
+                row = visit // width
+                base = so_far[row, visit % width]
                 if base > scores[row, 0]:
                     margins[: end - begin] = bias[begin:end]
-                    _add_list(
-                        X,
-                        start + row,
-                        lists,
-                        cluster,
-                        position if several else position[:0],
-                        margins,
-                    )
-                    _keep(
-                        base, margins, members[1][begin:end], power, allowed, best[row], scores[row]
-                    )
-            if several:
+                    _add_list(X, start + row, lists, cluster, list_position, margins)
+                    _keep(base, margins, labels, power, allowed, best[row], scores[row])
+            if laid_out:
                 for at in range(starts[cluster], starts[cluster + 1]):
                     position[features[at]] = -1
 
@@ -140,26 +174,30 @@ def best_members(
 def _add_list(
     X: Arrays, row: int, lists: Arrays, cluster: int, position: Array, out: Array
 ) -> None:
-    """Add the lists of a row's features; ``position`` says where they are, or is empty and they are
-    searched.
+    """Add the lists of a row's features.
+
+    ``position`` says where the lists are, or it is empty and they are searched.
     """
     indptr, indices, data = X
-    starts, features, ends, who, weights = lists
-    low, stop = starts[cluster], starts[cluster + 1]
+    starts, features, list_starts, members, weights = lists
+    at_list = starts[cluster]
+    stop = starts[cluster + 1]
     for x in range(indptr[row], indptr[row + 1]):
         if position.shape[0] > 0:
-            low = np.int64(position[indices[x]])
-            if low < 0:
+            at_list = np.int64(position[indices[x]])
+            if at_list < 0:
                 continue
         else:
-            low = _search(features, low, stop, indices[x])
-            if low == stop:
+            at_list = _search(features, at_list, stop, indices[x])
+            if at_list == stop:
                 break
-            if features[low] != indices[x]:
+            if features[at_list] != indices[x]:
                 continue
         value = data[x]
-        for at in range(np.uint64(ends[low]), np.uint64(ends[low + 1])):
-            out[who[at]] += value * weights[at]
+        first = np.uint64(list_starts[at_list])
+        last = np.uint64(list_starts[at_list + 1])
+        for at in range(first, last):
+            out[members[at]] += value * weights[at]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -169,38 +207,44 @@ def _keep(
     labels: Array,
     power: float,
     allowed: Array,
-    owner: Array,
-    kept: Array,
+    row_labels: Array,
+    row_scores: Array,
 ) -> None:
     """Keep the labels of a cluster that are better than the worst so far, in heap order."""
-    limit = _root(base - kept[0], power)  # no label with a larger hinge is kept
+    limit = _root(base - row_scores[0], power)  # no label with a larger hinge is kept
     for m in range(labels.shape[0]):
         hinge = max(np.float32(0), np.float32(1) - margins[m])
         if not hinge <= limit or not allowed[labels[m]]:
             continue
         score = np.float32(base - _raised(hinge, power))
-        if not score > kept[0]:
+        if not score > row_scores[0]:
             continue
-        replace_worst(kept, owner, score, labels[m])
-        limit = _root(base - kept[0], power)
+        replace_worst(row_scores, row_labels, score, labels[m])
+        limit = _root(base - row_scores[0], power)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _raised(hinge: Any, power: float) -> Any:
     """``hinge ** power``; the usual power without a call."""
-    return hinge * hinge * hinge if power == 3.0 else np.float32(hinge**power)
+    if power == 3.0:
+        return hinge * hinge * hinge
+    return np.float32(hinge**power)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _root(loss: Any, power: float) -> Any:
     """The hinge that has this loss, and a little more, so that rounding excludes no label."""
-    return np.float32(1.0001) * np.float32(np.cbrt(loss) if power == 3.0 else loss ** (1 / power))
+    slack = np.float32(1.0001)
+    if power == 3.0:
+        return slack * np.float32(np.cbrt(loss))
+    return slack * np.float32(loss ** (1 / power))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _search(features: Array, low: int, stop: int, feature: int) -> int:
-    """The first place from ``low`` on with at least ``feature``; columns of a row increase, so
-    searches go on.
+    """The first place from ``low`` on that has ``feature`` or a larger one.
+
+    The columns of a row increase, so a search continues where the one before it ended.
     """
     while low < stop:
         middle = (low + stop) >> 1
@@ -215,26 +259,28 @@ def _search(features: Array, low: int, stop: int, feature: int) -> int:
 def add_products(
     X: Arrays, start: int, wanted: Array, labels: Arrays, dense: Array, out: Array
 ) -> None:
-    """Add ``xᵀs`` to ``out`` for the ``wanted`` labels of each row of X from ``start`` on; label -1
-    is skipped.
+    """Add ``xᵀs`` to ``out`` for the ``wanted`` labels of each row of X from ``start`` on.
 
-    ``labels`` are the CSR arrays of the labels' weights. ``dense`` is work space, a zero for each
-    feature, and is restored.
+    Label -1 is skipped. ``labels`` are the CSR arrays of the labels' weights. ``dense`` is work
+    space, a zero for each feature, and is restored.
     """
     indptr, indices, data = X
-    at, features, weights = labels
+    label_starts, features, weights = labels
     for row in range(wanted.shape[0]):
-        first, last = indptr[start + row], indptr[start + row + 1]
+        first = indptr[start + row]
+        last = indptr[start + row + 1]
         for x in range(first, last):
             dense[indices[x]] = data[x]
         for j in range(wanted.shape[1]):
             label = wanted[row, j]
             if label < 0:
                 continue
-            score, low, stop = np.float32(0), at[label], at[label + 1]
-            if stop - low < LONG * (last - first):
-                for t in range(low, stop):
-                    score += weights[t] * dense[features[t]]
+            score = np.float32(0)
+            low = label_starts[label]
+            stop = label_starts[label + 1]
+            if stop - low < MAX_READ_RATIO * (last - first):
+                for at in range(low, stop):
+                    score += weights[at] * dense[features[at]]
             else:
                 for x in range(first, last):
                     low = _search(features, low, stop, indices[x])

@@ -2,60 +2,97 @@
 
 import numpy as np
 
-from rembrandt.linalg import Array, Indices
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import row_sums_of_squares
 from rembrandt.progress import Report, silent
 
-SAMPLE = 16  # sampled rows per centre
-ROUNDS = 4  # the last ones change little
-EVEN = 0.01  # part of the sampling probability that is the same for all rows
-BLOCK = 1024  # rows compared with all centres at a time
+# Rows of the sample for each centre: all rows would take many times longer.
+SAMPLED_ROWS_PER_CENTRE = 16
+
+# Rounds of k-means on the sample; further ones change little.
+N_ROUNDS = 4
+
+# Share of the sampling probability that is the same for all rows.
+UNIFORM_SHARE = 0.01
+
+# Rows compared with all centres at a time.
+ASSIGNED_BLOCK_ROWS = 1024
 
 
 def kmeans(A: Array, n_clusters: int, seed: int = 0, report: Report = silent) -> Indices:
-    """Return the cluster of every row of ``A``; clusters may be empty.
+    """Return the cluster of every row of ``A``; clusters may be empty."""
+    rng = np.random.default_rng(seed)
+    sample_size = SAMPLED_ROWS_PER_CENTRE * n_clusters
+    sample = _sample(A, sample_size, rng)
+    n_sampled = len(sample)
+    first_centres = rng.choice(n_sampled, n_clusters, replace=False)
+    centres = sample[np.sort(first_centres)]
+    n_in_rounds = N_ROUNDS * n_sampled
+    total = n_in_rounds + len(A)
+    for number in range(N_ROUNDS):
+        report("clustering labels", number * n_sampled, total)
+        nearest = _nearest(sample, centres)
+        sizes = np.bincount(nearest, minlength=n_clusters)
+        centres = cluster_means(sample, nearest, n_clusters)
+        is_empty = sizes == 0
+        n_empty = int(is_empty.sum())
+        new_centres = rng.choice(n_sampled, n_empty)
+        centres[is_empty] = sample[new_centres]
+    report("clustering labels", n_in_rounds, total)
+    clusters = _nearest(A, centres)
+    report("clustering labels", total, total)
+    return clusters
 
-    Rows far from the mean are sampled more often: most rows may lie close together, and uniform
+
+def _sample(A: Array, size: int, rng: np.random.Generator) -> Array:
+    """Draw ``size`` rows of ``A``, or return all if there are fewer.
+
+    Rows far from the mean are drawn more often: most rows may lie close together, and uniform
     samples would give all centres to them.
     """
-    rng = np.random.default_rng(seed)
-    sample = A
-    if len(A) > SAMPLE * n_clusters:
-        apart = row_sums_of_squares(A - A.mean(axis=0, dtype=np.float64).astype(A.dtype))
-        chance = apart + EVEN * apart.mean() + 1e-300
-        sample = A[
-            np.sort(rng.choice(len(A), SAMPLE * n_clusters, replace=False, p=chance / chance.sum()))
-        ]
-    centres = sample[np.sort(rng.choice(len(sample), n_clusters, replace=False))]
-    rounds = ROUNDS * len(sample) + len(A)
-    for number in range(ROUNDS):
-        report("clustering labels", number * len(sample), rounds)
-        nearest = _nearest(sample, centres)
-        empty = np.bincount(nearest, minlength=n_clusters) == 0
-        centres = cluster_means(sample, nearest, n_clusters)
-        centres[empty] = sample[rng.choice(len(sample), int(empty.sum()))]
-    report("clustering labels", ROUNDS * len(sample), rounds)
-    found = _nearest(A, centres)
-    report("clustering labels", rounds, rounds)
-    return found
+    if len(A) <= size:
+        return A
+    squared_distances = _squared_distances_from_mean(A)
+    uniform = UNIFORM_SHARE * squared_distances.mean()
+    weights = squared_distances + uniform + 1e-300
+    probabilities = weights / weights.sum()
+    drawn = rng.choice(len(A), size, replace=False, p=probabilities)
+    return A[np.sort(drawn)]
+
+
+def _squared_distances_from_mean(A: Array) -> Floats:
+    """Return the squared distance of each row from the mean of all."""
+    mean = A.mean(axis=0, dtype=np.float64)
+    centred = A - mean.astype(A.dtype)
+    return row_sums_of_squares(centred)
 
 
 def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> Array:
     """Return the mean of each cluster's rows, zero for an empty one."""
-    sizes = np.bincount(clusters, minlength=n_clusters or 0)
-    means = np.zeros((len(sizes), A.shape[1]), dtype=A.dtype)
+    if n_clusters is None:
+        sizes = np.bincount(clusters)
+    else:
+        sizes = np.bincount(clusters, minlength=n_clusters)
     order = np.argsort(clusters, kind="stable")
+    sorted_rows = A[order]
+    starts = np.cumsum(sizes) - sizes
+    sums = np.zeros((len(sizes), A.shape[1]), dtype=A.dtype)
     filled = np.flatnonzero(sizes)
-    starts = (np.cumsum(sizes) - sizes)[filled]
-    if len(starts):
-        means[filled] = np.add.reduceat(A[order], starts, axis=0)
-    return means / np.maximum(sizes, 1)[:, None].astype(A.dtype)
+    if len(filled) > 0:
+        sums[filled] = np.add.reduceat(sorted_rows, starts[filled], axis=0)
+    divisors = np.maximum(sizes, 1)
+    divisors = divisors.astype(A.dtype)
+    return sums / divisors[:, None]
 
 
 def _nearest(A: Array, centres: Array) -> Indices:
-    half = (0.5 * row_sums_of_squares(centres)).astype(A.dtype)
-    found = np.empty(len(A), dtype=np.int64)
-    for rows in spans(len(A), BLOCK):
-        found[rows] = np.argmax(A[rows] @ centres.T - half, axis=1)
-    return found
+    """Return the centre that is nearest to each row."""
+    half_squares = 0.5 * row_sums_of_squares(centres)
+    half_squares = half_squares.astype(A.dtype)
+    nearest = np.empty(len(A), dtype=np.int64)
+    for rows in spans(len(A), ASSIGNED_BLOCK_ROWS):
+        products = A[rows] @ centres.T
+        nearness = products - half_squares  # (‖a‖² − ‖a − c‖²) / 2
+        nearest[rows] = np.argmax(nearness, axis=1)
+    return nearest

@@ -38,23 +38,29 @@ def top_k(scores: ArrayLike, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
         )
     if block.dtype not in (np.float32, np.float64):
         block = block.astype(np.float32)
-    labels = np.full((len(block), k), -1, dtype=np.int64)
-    best = np.full((len(block), k), -np.inf, dtype=block.dtype)
+    n_rows = len(block)
+    labels = np.full((n_rows, k), -1, dtype=np.int64)
+    best = np.full((n_rows, k), -np.inf, dtype=block.dtype)
     _keep_best(np.ascontiguousarray(block), labels, best)
     return rank(labels, best)
 
 
 def rank(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Order the labels of each row by decreasing score, equal scores by label index; -1 and NaN go
-    last.
+    """Order the labels of each row by decreasing score.
+
+    Equal scores are ordered by label index; -1 and NaN go last.
     """
-    labels, scores = np.asarray(labels), np.asarray(scores)
+    labels = np.asarray(labels)
+    scores = np.asarray(scores)
     if labels.shape != scores.shape:
         raise DataError(
             f"labels have shape {labels.shape} and scores {scores.shape}; pass one score per label"
         )
-    order = np.lexsort((labels, np.where(labels < 0, np.inf, -scores)), axis=-1)
-    return np.take_along_axis(labels, order, axis=-1), np.take_along_axis(scores, order, axis=-1)
+    keys = np.where(labels < 0, np.inf, -scores)
+    order = np.lexsort((labels, keys), axis=-1)
+    ranked_labels = np.take_along_axis(labels, order, axis=-1)
+    ranked_scores = np.take_along_axis(scores, order, axis=-1)
+    return ranked_labels, ranked_scores
 
 
 @nb.njit(nogil=True, cache=True)
@@ -65,42 +71,49 @@ def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any
     among equal scores the highest label. Labels come in increasing order, so a new entry must be
     strictly better than the root; NaN never is.
     """
-    n, c = block.shape
-    for i in range(n):
-        kept, owner = best[i], labels[i]
-        for j in range(c):
-            score = block[i, j]
-            if score > kept[0]:
-                replace_worst(kept, owner, score, j)
+    n_rows, n_labels = block.shape
+    for i in range(n_rows):
+        row_scores = best[i]
+        row_labels = labels[i]
+        for label in range(n_labels):
+            score = block[i, label]
+            if score > row_scores[0]:
+                replace_worst(row_scores, row_labels, score, label)
 
 
 @nb.njit(nogil=True, cache=True)
-def replace_worst(kept: NDArray[Any], owner: NDArray[np.int64], score: Any, label: int) -> None:
+def replace_worst(
+    row_scores: NDArray[Any], row_labels: NDArray[np.int64], score: Any, label: int
+) -> None:
     """Replace the root of a heap of scores, the worst entry, by a better one."""
-    k, hole = kept.shape[0], 0
+    k = row_scores.shape[0]
+    hole = 0
     while True:
         child = 2 * hole + 1
         if child >= k:
             break
         other = child + 1
-        if other < k and (
-            kept[other] < kept[child]
-            or (kept[other] == kept[child] and owner[other] > owner[child])
-        ):
-            child = other
-        if kept[child] >= score:  # a child with an equal score has a lower label, so it is better
+        if other < k:
+            is_lower = row_scores[other] < row_scores[child]
+            is_equal = row_scores[other] == row_scores[child]
+            if is_lower or (is_equal and row_labels[other] > row_labels[child]):
+                child = other
+        if row_scores[child] >= score:  # with an equal score it has a lower label: it is better
             break
-        kept[hole], owner[hole] = kept[child], owner[child]
+        row_scores[hole] = row_scores[child]
+        row_labels[hole] = row_labels[child]
         hole = child
-    kept[hole], owner[hole] = score, label
+    row_scores[hole] = score
+    row_labels[hole] = label
 
 
 @nb.njit(nogil=True, cache=True)
 def look_up(
     labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]
 ) -> None:
-    """Write into ``out`` the value of every label that is in the list of its row; ``labels``
-    ascend, -1 last.
+    """Write into ``out`` the value of every label that is in the list of its row.
+
+    The ``labels`` of a row ascend, with -1 at the end.
     """
     for row in range(len(labels)):
         last = labels.shape[1]
@@ -108,7 +121,8 @@ def look_up(
             last -= 1
         for place in range(listed.shape[1]):
             label = listed[row, place]
-            if label >= 0:
-                at = np.searchsorted(labels[row, :last], label)
-                if at < last and labels[row, at] == label:
-                    out[row, at] = values[row, place]
+            if label < 0:
+                continue
+            at = np.searchsorted(labels[row, :last], label)
+            if at < last and labels[row, at] == label:
+                out[row, at] = values[row, place]

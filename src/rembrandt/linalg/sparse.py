@@ -18,8 +18,12 @@ from rembrandt.linalg.threads import for_each, n_threads
 
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
 
-# Non-zeros: enough to amortise a call, few enough to balance threads and to sum well in float32
-PIECE = 16_384
+# Non-zeros of a piece: enough to amortise a call, few enough to balance threads and to sum well in
+# float32.
+PIECE_NONZEROS = 16_384
+
+# Calls per thread, so that a thread that is done early can help the others.
+CALLS_PER_THREAD = 8
 
 
 @njit(inline="always")
@@ -29,8 +33,14 @@ def add_rows(into: Array, Z: Array, rows: Array, values: Array, at: int, end: in
     Four at a time: one load and one store of the result for four rows of Z.
     """
     while at + 4 <= end:
-        v0, v1, v2, v3 = values[at], values[at + 1], values[at + 2], values[at + 3]
-        z0, z1, z2, z3 = Z[rows[at]], Z[rows[at + 1]], Z[rows[at + 2]], Z[rows[at + 3]]
+        v0 = values[at]
+        v1 = values[at + 1]
+        v2 = values[at + 2]
+        v3 = values[at + 3]
+        z0 = Z[rows[at]]
+        z1 = Z[rows[at + 1]]
+        z2 = Z[rows[at + 2]]
+        z3 = Z[rows[at + 3]]
         for j in range(Z.shape[1]):
             into[j] += v0 * z0[j] + v1 * z1[j] + v2 * z2[j] + v3 * z3[j]
         at += 4
@@ -54,7 +64,10 @@ def _multiply_pieces(
     first: int,
     last: int,
 ) -> None:
-    """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``."""
+    """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``.
+
+    What a piece adds to a row that began in the piece before it goes to ``aside``.
+    """
     for p in range(first, last):
         at = p * piece
         stop = min(at + piece, indices.shape[0])
@@ -63,42 +76,48 @@ def _multiply_pieces(
             while indptr[row + 1] <= at:
                 row += 1
             end = min(indptr[row + 1], stop)
-            add_rows(out[row] if at == indptr[row] else aside[p], Z, indices, data, at, end)
+            into = out[row] if at == indptr[row] else aside[p]
+            add_rows(into, Z, indices, data, at, end)
             at = end
 
 
 def is_sparse(A: Any) -> bool:
+    """Return whether ``A`` is a sparse matrix or array of SciPy."""
     return bool(sparse.issparse(A))
 
 
 def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     """``A @ Z`` for a CSR matrix and a dense block, in the wider of their two precisions."""
     dtype = np.result_type(A.dtype, Z.dtype)
-    out = np.zeros((A.shape[0], Z.shape[1]), dtype=dtype)
-    if A.nnz == 0 or Z.shape[1] == 0:
+    n_columns = Z.shape[1]
+    out = np.zeros((A.shape[0], n_columns), dtype=dtype)
+    if A.nnz == 0 or n_columns == 0:
         return out
     Z = np.ascontiguousarray(Z, dtype=dtype)
     indptr = A.indptr.astype(np.int64, copy=False)
-    pieces = -(-A.nnz // PIECE)
-    aside = np.zeros((pieces, Z.shape[1]), dtype=dtype)
-    shares = np.unique(np.linspace(0, pieces, min(pieces, 8 * n_threads()) + 1).astype(np.int64))
-    for_each(
-        _multiply_pieces,
-        (
-            (indptr, A.indices, A.data, Z, out, aside, PIECE, first, last)
-            for first, last in pairwise(shares)
-        ),
-    )
-    starts = np.arange(pieces) * PIECE
+    n_pieces = -(-A.nnz // PIECE_NONZEROS)
+    aside = np.zeros((n_pieces, n_columns), dtype=dtype)
+
+    def multiply(first: int, last: int) -> None:
+        _multiply_pieces(indptr, A.indices, A.data, Z, out, aside, PIECE_NONZEROS, first, last)
+
+    n_calls = min(n_pieces, CALLS_PER_THREAD * n_threads())
+    cuts = np.linspace(0, n_pieces, n_calls + 1).astype(np.int64)
+    for_each(multiply, pairwise(np.unique(cuts)))
+
+    # Add what pieces that start inside a row kept apart.
+    starts = np.arange(n_pieces) * PIECE_NONZEROS
     rows = np.searchsorted(indptr, starts, side="right") - 1
-    inside = indptr[rows] < starts
-    np.add.at(out, rows[inside], aside[inside])
+    starts_inside = indptr[rows] < starts
+    np.add.at(out, rows[starts_inside], aside[starts_inside])
     return out
 
 
 def matmul(A: Matrix, Z: Array) -> Array:
     """``A @ Z`` for sparse or dense ``A``."""
-    return csr_matmul(A, Z) if is_sparse(A) else A @ Z
+    if is_sparse(A):
+        return csr_matmul(A, Z)
+    return A @ Z
 
 
 def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
@@ -114,20 +133,22 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
 
 def used_columns(A: Matrix) -> Indices:
     """Return the columns with at least one stored entry; all of a dense matrix."""
-    used = np.ones(A.shape[1], dtype=bool)
-    if is_sparse(A):
-        used[:] = False
-        used[A.indices] = True
-    return np.flatnonzero(used)
+    n_columns = A.shape[1]
+    if not is_sparse(A):
+        return np.arange(n_columns)
+    is_used = np.zeros(n_columns, dtype=bool)
+    is_used[A.indices] = True
+    return np.flatnonzero(is_used)
 
 
 def append_constant(X: Matrix) -> Matrix:
     """``[X, 1]``: append a constant feature for the intercept."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-    if is_sparse(X):
-        both: Any = [X, sparse.csr_array(ones)]
-        return as_csr(sparse.hstack(both, format="csr"))
-    return np.hstack([X, ones])
+    if not is_sparse(X):
+        return np.hstack([X, ones])
+    columns: Any = [X, sparse.csr_array(ones)]
+    joined = sparse.hstack(columns, format="csr")
+    return as_csr(joined)
 
 
 def project(X: Matrix, W: Array) -> Array:
@@ -137,11 +158,13 @@ def project(X: Matrix, W: Array) -> Array:
 
 def scale_rows(A: Matrix, factors: Array) -> Matrix:
     """``diag(factors) A``."""
-    if is_sparse(A):
-        scaled = A.copy()
-        scaled.data *= np.repeat(factors, np.diff(A.indptr)).astype(A.dtype)
-        return scaled
-    return A * factors[:, None].astype(A.dtype)
+    if not is_sparse(A):
+        return A * factors[:, None].astype(A.dtype)
+    row_sizes = np.diff(A.indptr)
+    entry_factors = np.repeat(factors, row_sizes)
+    scaled = A.copy()
+    scaled.data *= entry_factors.astype(A.dtype)
+    return scaled
 
 
 def normalize_rows(A: Matrix) -> Matrix:
@@ -152,7 +175,8 @@ def normalize_rows(A: Matrix) -> Matrix:
 def inverse_lengths(A: Matrix) -> Floats:
     """One over the length of each row; zero for a row of zeros."""
     lengths = np.sqrt(row_sums_of_squares(A))
-    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    inverse = np.zeros_like(lengths)
+    return np.divide(1.0, lengths, out=inverse, where=lengths > 0)
 
 
 def unit_rows(A: Matrix) -> sparse.csr_array:
@@ -161,9 +185,12 @@ def unit_rows(A: Matrix) -> sparse.csr_array:
 
 
 def row_sums_of_squares(A: Matrix) -> Floats:
+    """Return the squared length of each row, summed in float64."""
     if not is_sparse(A):
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
-    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    return np.bincount(rows, A.data.astype(np.float64) ** 2, minlength=A.shape[0]).astype(
-        np.float64, copy=False
-    )
+    n_rows = A.shape[0]
+    row_sizes = np.diff(A.indptr)
+    rows = np.repeat(np.arange(n_rows), row_sizes)
+    squares = A.data.astype(np.float64) ** 2
+    sums = np.bincount(rows, squares, minlength=n_rows)
+    return sums.astype(np.float64, copy=False)  # counts of no entries would be integers

@@ -13,16 +13,16 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def cpu_count() -> int:
-    """Number of cores that this process may use: its affinity and the limits of its control
-    group.
-    """
+    """Return how many cores this process may use, given its affinity and its control group."""
     return int(joblib.cpu_count())
 
 
 def n_threads() -> int:
-    """Number of threads to use: ``REMBRANDT_NUM_THREADS``, or `cpu_count`."""
-    asked = os.environ.get("REMBRANDT_NUM_THREADS", "")
-    return max(1, int(asked)) if asked.isdigit() else cpu_count()
+    """Return how many threads to use: ``REMBRANDT_NUM_THREADS``, or `cpu_count`."""
+    setting = os.environ.get("REMBRANDT_NUM_THREADS", "")
+    if setting.isdigit():
+        return max(1, int(setting))
+    return cpu_count()
 
 
 @contextmanager
@@ -44,23 +44,23 @@ def at_most(n: int) -> Iterator[None]:
 
 @lru_cache(maxsize=4)
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    # Keyed by the process: threads do not survive a fork.
+    """Return a pool of threads for this process: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
 
 
 def own_threads() -> AbstractContextManager[Any]:
-    """Run BLAS on one thread, for small products and factorisations, or when our own threads share
-    the work.
+    """Run BLAS on one thread.
 
-    On a busy machine a product of half a millisecond on two BLAS threads may wait a time slice for
-    the slower one.
+    This is for small products and factorisations, and for work that our own threads share. On a
+    busy machine a product of half a millisecond on two BLAS threads may wait a time slice for the
+    slower one.
     """
     return _libraries().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
-    # SciPy and NumPy each bring a BLAS; both must be loaded to be found.
+    """Return the BLAS libraries; SciPy and NumPy each bring one, which must be loaded."""
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()
@@ -69,17 +69,19 @@ def _libraries() -> ThreadpoolController:
 def for_each(
     work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], small: bool = False
 ) -> None:
-    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel; the first exception is
-    raised.
+    """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel.
 
-    ``small`` work is done by this thread: handing it to others takes longer.
+    The first exception is raised. ``small`` work is done by this thread: handing it to others takes
+    longer.
     """
     calls = list(arguments)
     if small or len(calls) == 1 or n_threads() == 1:
         for call in calls:
             work(*call)
         return
-    for future in [_pool(os.getpid(), n_threads()).submit(work, *call) for call in calls]:
+    pool = _pool(os.getpid(), n_threads())
+    futures = [pool.submit(work, *call) for call in calls]
+    for future in futures:
         future.result()
 
 
@@ -87,10 +89,12 @@ class Workspace:
     """Arrays that parallel calls borrow, one each; a borrower restores the initial contents."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._free = make, list[Any]()
+        self._make = make
+        self._free: list[Any] = []
 
     @contextmanager
     def borrowed(self) -> Iterator[Any]:
+        """Lend an array that no other call uses."""
         array = self._free.pop() if self._free else self._make()
         yield array
         self._free.append(array)

@@ -1,7 +1,8 @@
 """The steps of conjugate gradients between products, each in one pass through a GPU's memory.
 
 A block of LSHTC's size has 3.4 GB, and a step is bound by how often it is read. Sums over columns
-are taken in float32 over ``ROWS`` rows and in float64 over those partial sums, in a fixed order.
+are taken in float32 over ``PROGRAM_ROWS`` rows and in float64 over those partial sums, in a fixed
+order.
 """
 
 from typing import Any
@@ -12,9 +13,14 @@ import triton.language as tl
 
 Tensor = torch.Tensor
 
-ROWS = 512  # summed by one program
-TILE = 4  # rows at a time
-COLUMNS = 128
+# Rows that one program sums: few enough for float32.
+PROGRAM_ROWS = 512
+
+# Rows that a program holds at a time.
+TILE_ROWS = 4
+
+# Columns of one program.
+PROGRAM_COLUMNS = 128
 
 
 def column_dots(A: Tensor, B: Tensor) -> Tensor:
@@ -23,11 +29,10 @@ def column_dots(A: Tensor, B: Tensor) -> Tensor:
 
 
 def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength: float) -> Tensor:
-    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared lengths of the new
-    residuals.
-    """
-    partial, grid = _partial_sums(Z)
-    strides = (Z.stride(0), R.stride(0), P.stride(0), AP.stride(0))
+    """``Z += αP`` and ``R −= α(AP + λP)`` in place; return the squared norms of the new ``R``."""
+    n, width = Z.shape
+    grid = _grid(Z)
+    partial = _partial_sums(Z)
     _advance[grid](
         Z,
         R,
@@ -36,49 +41,100 @@ def advance(Z: Tensor, R: Tensor, P: Tensor, AP: Tensor, alpha: Tensor, strength
         alpha,
         strength,
         partial,
-        *Z.shape,
-        *strides,
-        ROWS=ROWS,
-        TILE=TILE,
-        COLUMNS=COLUMNS,
+        n,
+        width,
+        Z.stride(0),
+        R.stride(0),
+        P.stride(0),
+        AP.stride(0),
+        ROWS=PROGRAM_ROWS,
+        TILE=TILE_ROWS,
+        COLUMNS=PROGRAM_COLUMNS,
     )
     return partial.sum(dim=0, dtype=torch.float64)
 
 
 def bend(P: Tensor, AP: Tensor, strength: float) -> Tensor:
     """``Pᵀ(AP + λP)`` of each column."""
-    partial, grid = _partial_sums(P)
-    strides = (P.stride(0), AP.stride(0))
-    _bend[grid](P, AP, strength, partial, *P.shape, *strides, ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS)
+    n, width = P.shape
+    grid = _grid(P)
+    partial = _partial_sums(P)
+    _bend[grid](
+        P,
+        AP,
+        strength,
+        partial,
+        n,
+        width,
+        P.stride(0),
+        AP.stride(0),
+        ROWS=PROGRAM_ROWS,
+        TILE=TILE_ROWS,
+        COLUMNS=PROGRAM_COLUMNS,
+    )
     return partial.sum(dim=0, dtype=torch.float64)
 
 
 def redirect(P: Tensor, R: Tensor, beta: Tensor) -> None:
     """``P = R + βP`` in place."""
-    _redirect[_grid(P)](
-        P, R, beta, *P.shape, P.stride(0), R.stride(0), ROWS=ROWS, TILE=TILE, COLUMNS=COLUMNS
+    n, width = P.shape
+    grid = _grid(P)
+    _redirect[grid](
+        P,
+        R,
+        beta,
+        n,
+        width,
+        P.stride(0),
+        R.stride(0),
+        ROWS=PROGRAM_ROWS,
+        TILE=TILE_ROWS,
+        COLUMNS=PROGRAM_COLUMNS,
     )
 
 
 def usable(*blocks: Any) -> bool:
     """Return whether the kernels apply: float32 blocks in row-major order."""
-    return all(A.dtype == torch.float32 and A.stride(1) == 1 and A.numel() for A in blocks)
+    for block in blocks:
+        if block.dtype != torch.float32 or block.stride(1) != 1:
+            return False
+        if block.numel() == 0:
+            return False
+    return True
 
 
 def _grid(A: Tensor) -> tuple[int, int]:
-    return triton.cdiv(A.shape[0], ROWS), triton.cdiv(A.shape[1], COLUMNS)
+    """Return the number of programs over the rows and over the columns."""
+    n_over_rows = triton.cdiv(A.shape[0], PROGRAM_ROWS)
+    n_over_columns = triton.cdiv(A.shape[1], PROGRAM_COLUMNS)
+    return n_over_rows, n_over_columns
 
 
-def _partial_sums(A: Tensor) -> tuple[Tensor, tuple[int, int]]:
-    grid = _grid(A)
-    return torch.empty((grid[0], A.shape[1]), dtype=torch.float32, device=A.device), grid
+def _partial_sums(A: Tensor) -> Tensor:
+    """Return an empty array for the sums of the columns that each program takes."""
+    n_over_rows, _ = _grid(A)
+    return torch.empty((n_over_rows, A.shape[1]), dtype=torch.float32, device=A.device)
 
 
 @triton.jit
 def _advance(
-    Z, R, P, AP, alpha, strength, partial, n, width, z_row, r_row, p_row, ap_row,
-    ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
+    Z,
+    R,
+    P,
+    AP,
+    alpha,
+    strength,
+    partial,
+    n,
+    width,
+    z_row,
+    r_row,
+    p_row,
+    ap_row,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.load(alpha + columns, mask=columns < width, other=0.0)[None, :]
     total = tl.zeros((TILE, COLUMNS), tl.float32)

@@ -1,5 +1,6 @@
-"""Measures of predictions from sparse true labels and ranked predictions; label matrices are never
-made dense.
+"""Measures of predictions, from sparse true labels and ranked predictions.
+
+Label matrices are never made dense.
 
 The truth is a sparse matrix of n examples × c labels whose non-zero entries are the true labels.
 Predictions are the best k labels of each example in rank order, an integer array n × k; -1 means no

@@ -49,23 +49,27 @@ def reliability(probabilities: ArrayLike, right: ArrayLike, n_bins: int = 10) ->
     >>> reliability([0.75, 0.75, 0.25], [True, False, False], n_bins=2)
     [Bin(n=1, predicted=0.25, observed=0.0), Bin(n=2, predicted=0.75, observed=0.5)]
     """
-    p, hit = (
-        np.asarray(probabilities, dtype=np.float64).ravel(),
-        np.asarray(right, dtype=bool).ravel(),
-    )
-    if p.shape != hit.shape or n_bins < 1:
+    p = np.asarray(probabilities, dtype=np.float64).ravel()
+    is_right = np.asarray(right, dtype=bool).ravel()
+    if p.shape != is_right.shape or n_bins < 1:
         raise DataError(
-            f"{p.size} probabilities, {hit.size} outcomes and {n_bins} bins; pass one outcome for "
-            "each"
+            f"{p.size} probabilities, {is_right.size} outcomes and {n_bins} bins; pass one outcome "
+            "for each"
         )
     if p.size and not (p.min() >= 0 and p.max() <= 1):
         raise DataError(f"probabilities are in {p.min()}…{p.max()}; pass values from 0 to 1")
-    bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
-    n, total, found = (np.bincount(bins, weights, n_bins) for weights in (None, p, hit))
-    return [
-        Bin(int(n[b]), float(total[b] / n[b]), float(found[b] / n[b]))
-        for b in np.flatnonzero(n).tolist()
-    ]
+    numbers = (p * n_bins).astype(np.int64)
+    numbers = np.minimum(numbers, n_bins - 1)  # a probability of one is in the last bin
+    counts = np.bincount(numbers, minlength=n_bins)
+    sums = np.bincount(numbers, p, n_bins)
+    n_right = np.bincount(numbers, is_right, n_bins)
+    bins = []
+    for number in np.flatnonzero(counts):
+        n = counts[number]
+        predicted = sums[number] / n
+        observed = n_right[number] / n
+        bins.append(Bin(int(n), float(predicted), float(observed)))
+    return bins
 
 
 def calibration_error(bins: list[Bin]) -> float:
@@ -81,5 +85,8 @@ def calibration_error(bins: list[Bin]) -> float:
     float
         Mean absolute difference between predicted and observed frequency, over all predictions.
     """
-    n = sum(b.n for b in bins)
-    return sum(b.n * abs(b.predicted - b.observed) for b in bins) / n if n else 0.0
+    n_predictions = sum(group.n for group in bins)
+    if n_predictions == 0:
+        return 0.0
+    total_error = sum(group.n * abs(group.predicted - group.observed) for group in bins)
+    return total_error / n_predictions

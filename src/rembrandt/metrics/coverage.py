@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.linalg import Indices
 from rembrandt.metrics.hits import label_counts
 
 
@@ -61,31 +62,46 @@ def coverage_by_decile(truth: Any, labels: ArrayLike, train_counts: ArrayLike) -
         The groups, the most frequent labels first.
     """
     counts = np.asarray(train_counts)
-    true, predicted, found = label_counts(truth, labels)
-    if counts.shape != true.shape:
+    n_true, n_predicted, n_hits = label_counts(truth, labels)
+    if counts.shape != n_true.shape:
         raise DataError(
-            f"{counts.size} training counts for {true.size} labels; pass one count per column"
+            f"{counts.size} training counts for {n_true.size} labels; pass one count per column"
         )
-    groups = np.array_split(np.argsort(-counts, kind="stable"), 10)
-    return [
-        _decile(counts[group], true[group], found[group], predicted[group])
-        for group in groups
-        if len(group)
-    ]
+    order = np.argsort(-counts, kind="stable")
+    deciles = []
+    for group in np.array_split(order, 10):
+        if len(group) > 0:
+            decile = _decile(counts[group], n_true[group], n_hits[group], n_predicted[group])
+            deciles.append(decile)
+    return deciles
 
 
-def _decile(counts: Any, true: Any, found: Any, predicted: Any) -> Decile:
+def _decile(
+    counts: NDArray[Any],
+    n_true: Indices,
+    n_hits: Indices,
+    n_predicted: Indices,
+) -> Decile:
+    """Summarize the counts of the labels of one group."""
+    total_true = n_true.sum()
+    total_hits = n_hits.sum()
+    total_predicted = n_predicted.sum()
+    n_labels_hit = (n_hits > 0).sum()
+    n_labels_true = (n_true > 0).sum()
     return Decile(
         rarest=int(counts.min()),
         commonest=int(counts.max()),
         n_labels=len(counts),
-        n_true=int(true.sum()),
-        recall=_fraction(found.sum(), true.sum()),
-        covered=_fraction((found > 0).sum(), (true > 0).sum()),
-        n_predicted=int(predicted.sum()),
-        precision=_fraction(found.sum(), predicted.sum()),
+        n_true=int(total_true),
+        recall=_fraction(total_hits, total_true),
+        covered=_fraction(n_labels_hit, n_labels_true),
+        n_predicted=int(total_predicted),
+        precision=_fraction(total_hits, total_predicted),
     )
 
 
-def _fraction(part: Any, whole: Any) -> float:
-    return float(part / whole) if whole else float("nan")
+def _fraction(count: Any, total: Any) -> float:
+    """``count / total``, or NaN where there is nothing to count."""
+    if total == 0:
+        return float("nan")
+    return float(count / total)

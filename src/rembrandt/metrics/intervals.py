@@ -49,17 +49,26 @@ def bootstrap(
         raise DataError(
             f"level={level} must be between 0 and 1, and n_replicates={n_replicates} at least 1"
         )
-    sides = np.column_stack([side for both in terms.values() for side in both]).astype(np.float64)
-    n = len(sides)
-    if n == 0:
+    columns: list[NDArray[Any]] = []  # numerator and denominator of each measure in turn
+    for numerator, denominator in terms.values():
+        columns += [numerator, denominator]
+    rows = np.column_stack(columns).astype(np.float64)
+    n_rows = len(rows)
+    if n_rows == 0:
         return dict.fromkeys(terms, (0.0, 0.0))
     rng = np.random.default_rng(seed)
-    sums = np.empty((n_replicates, sides.shape[1]))
+    sums = np.empty((n_replicates, len(columns)))
     for replicate in range(n_replicates):
         report("bootstrap", replicate, n_replicates)
-        sums[replicate] = np.bincount(rng.integers(0, n, n), minlength=n) @ sides
+        drawn = rng.integers(0, n_rows, n_rows)
+        n_draws = np.bincount(drawn, minlength=n_rows)
+        sums[replicate] = n_draws @ rows
     report("bootstrap", n_replicates, n_replicates)
-    above, below = sums[:, ::2], sums[:, 1::2]
-    values = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return dict(zip(terms, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    numerators = sums[:, ::2]
+    denominators = sums[:, 1::2]
+    values = np.zeros_like(numerators)
+    np.divide(numerators, denominators, out=values, where=denominators > 0)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(values, tails, axis=0)
+    intervals = zip(low.tolist(), high.tolist(), strict=True)
+    return dict(zip(terms, intervals, strict=True))

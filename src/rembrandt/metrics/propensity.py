@@ -1,5 +1,6 @@
-"""Propensity-scored precision: hits on rare labels count more, because rare labels are more often
-missing in the truth.
+"""Propensity-scored precision.
+
+Hits on rare labels count more, because rare labels are more often missing in the truth.
 
 Jain, Prabhu & Varma, "Extreme multi-label loss functions for recommendation, tagging, ranking &
 other missing label applications", KDD 2016.
@@ -8,17 +9,16 @@ other missing label applications", KDD 2016.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from rembrandt.errors import DataError
-from rembrandt.metrics.hits import as_truth, hits, rows_of
+from rembrandt.linalg import Floats, Indices
+from rembrandt.metrics.hits import Hits, as_truth, hits, rows_of
 from rembrandt.metrics.ranking import as_missing, first
 
 
-def inverse_propensity(
-    counts: ArrayLike, n_train: int, A: float = 0.55, B: float = 1.5
-) -> NDArray[np.float64]:
+def inverse_propensity(counts: ArrayLike, n_train: int, A: float = 0.55, B: float = 1.5) -> Floats:
     """Return the inverse propensities ``1/p = 1 + C·(N + B)^-A`` with ``C = (ln n − 1)(B + 1)^A``.
 
     Parameters
@@ -42,7 +42,8 @@ def inverse_propensity(
         )
     # For n < 3, ln n < 1, and a negative C would give propensities above one.
     C = max(np.log(n_train) - 1.0, 0.0) * (B + 1.0) ** A
-    return 1.0 + C * (np.asarray(counts, dtype=np.float64) + B) ** -A
+    N = np.asarray(counts, dtype=np.float64)
+    return 1.0 + C * (N + B) ** -A
 
 
 def psp_at_k(
@@ -53,8 +54,10 @@ def psp_at_k(
     missing_labels: ArrayLike | None = None,
     missing_inverse: float = 0.0,
 ) -> float:
-    """Return PSP@k, the sum of 1/p over the hits among the first ``k``, divided by that of the best
-    ``k`` labels.
+    """Return PSP@k, propensity-scored precision.
+
+    This is the sum of 1/p over the hits among the first ``k`` predictions, divided by that of the
+    best ``k`` labels.
 
     Parameters
     ----------
@@ -79,29 +82,40 @@ def psp_at_k(
     """
     Y = as_truth(truth)
     missing = as_missing(missing_labels, Y.shape[0])
-    ranked, worth = np.asarray(labels), np.asarray(inverse)
-    gained, ideal = psp(Y, ranked, hits(Y, ranked), worth, missing, missing_inverse, k)
-    return float(gained.sum() / ideal.sum()) if ideal.any() else 0.0
+    ranked = np.asarray(labels)
+    is_hit = hits(Y, ranked)
+    gains, ideal_gains = psp(Y, ranked, is_hit, np.asarray(inverse), missing, missing_inverse, k)
+    if not ideal_gains.any():
+        return 0.0
+    return float(gains.sum() / ideal_gains.sum())
 
 
 def psp(
     Y: sparse.csr_array,
-    labels: NDArray[np.int64],
-    found: NDArray[np.bool_],
-    inverse: NDArray[np.float64],
-    missing: NDArray[np.int64],
+    labels: Indices,
+    is_hit: Hits,
+    inverse: Floats,
+    missing: Indices,
     missing_inverse: float,
     k: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the gain of each row and that of the ideal ranking; PSP@k is the quotient of their
-    sums.
+) -> tuple[Floats, Floats]:
+    """Return the gain of each row and that of the ideal ranking.
+
+    PSP@k is the quotient of their sums.
     """
     if inverse.shape != (Y.shape[1],):
         raise DataError(f"{inverse.size} propensities for {Y.shape[1]} labels; pass one per column")
+    # The ideal ranking has missing labels first, then the true labels of the row, the best first.
     rows = rows_of(Y)
-    worth = inverse[Y.indices]
-    worth = worth[np.lexsort((-worth, rows))]  # the true labels of each row, the highest first
-    ideal_rank = np.arange(Y.nnz) - Y.indptr[rows] + missing[rows]  # missing labels come first
-    best = np.bincount(rows, np.where(ideal_rank < k, worth, 0.0), minlength=Y.shape[0])
-    gained = first(np.where(found, inverse[labels], 0.0), k).sum(axis=1)
-    return gained, best + missing_inverse * np.minimum(missing, k)
+    true_gains = inverse[Y.indices]
+    order = np.lexsort((-true_gains, rows))
+    true_gains = true_gains[order]
+    rank_among_true = np.arange(Y.nnz) - Y.indptr[rows]
+    ideal_rank = rank_among_true + missing[rows]
+    counted_gains = np.where(ideal_rank < k, true_gains, 0.0)
+    ideal_gains = np.bincount(rows, counted_gains, minlength=Y.shape[0])
+    missing_gains = missing_inverse * np.minimum(missing, k)
+
+    hit_gains = np.where(is_hit, inverse[labels], 0.0)
+    gains = first(hit_gains, k).sum(axis=1)
+    return gains, ideal_gains + missing_gains

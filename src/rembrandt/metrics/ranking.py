@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.errors import DataError
-from rembrandt.metrics.hits import as_truth, hits
+from rembrandt.linalg import Floats, Indices
+from rembrandt.metrics.hits import Hits, as_truth, hits
 
 
 def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
@@ -26,14 +27,16 @@ def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
     float
         A fraction between 0 and 1.
     """
-    return precision(hits(truth, labels), k)
+    is_hit = hits(truth, labels)
+    return precision(is_hit, k)
 
 
 def ndcg_at_k(
     truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike | None = None
 ) -> float:
-    """Return nDCG@k, the mean over rows of the discounted gain relative to that of the ideal
-    ranking.
+    """Return nDCG@k, normalized discounted cumulative gain.
+
+    This is the mean over rows of the discounted gain relative to that of the ideal ranking.
 
     Parameters
     ----------
@@ -48,35 +51,47 @@ def ndcg_at_k(
         A fraction between 0 and 1.
     """
     Y = as_truth(truth)
-    gains = ndcg(hits(Y, labels), np.diff(Y.indptr) + as_missing(missing_labels, Y.shape[0]), k)
-    return float(gains.sum() / max(len(gains), 1))
+    is_hit = hits(Y, labels)
+    missing = as_missing(missing_labels, Y.shape[0])
+    n_true = np.diff(Y.indptr) + missing
+    gains = ndcg(is_hit, n_true, k)
+    n_rows = max(len(gains), 1)
+    return float(gains.sum() / n_rows)
 
 
-def precision(found: NDArray[np.bool_], k: int) -> float:
+def precision(is_hit: Hits, k: int) -> float:
     """Return P@k from the hits."""
-    return float(first(found, k).sum() / (k * max(len(found), 1)))
+    n_hits = first(is_hit, k).sum()
+    n_rows = max(len(is_hit), 1)
+    return float(n_hits / (k * n_rows))
 
 
-def ndcg(found: NDArray[np.bool_], n_true: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+def ndcg(is_hit: Hits, n_true: Indices, k: int) -> Floats:
     """Return nDCG@k of each row from its hits and its number of true labels."""
-    discounts = 1.0 / np.log2(np.arange(2, k + 2))
-    gains = first(found, k) @ discounts[: found.shape[1]]
-    return (
-        gains / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]
-    )  # rows without labels have no gain
+    ranks = np.arange(1, k + 1)
+    discounts = 1.0 / np.log2(ranks + 1)
+    counted_hits = first(is_hit, k)
+    n_ranks = counted_hits.shape[1]
+    gains = counted_hits @ discounts[:n_ranks]
+    ideal_gains = np.cumsum(discounts)  # of 1, 2, … hits
+    n_ideal_hits = np.clip(n_true, 1, k)  # a row without labels has no gain in any case
+    return gains / ideal_gains[n_ideal_hits - 1]
 
 
-def first(found: NDArray[Any], k: int) -> NDArray[Any]:
+def first(columns: NDArray[Any], k: int) -> NDArray[Any]:
     """Return the first ``k`` columns, or all if there are fewer."""
     if k < 1:
         raise DataError(f"k must be at least 1, not {k}")
-    return found[:, :k]
+    return columns[:, :k]
 
 
-def as_missing(missing_labels: ArrayLike | None, n: int) -> NDArray[np.int64]:
+def as_missing(missing_labels: ArrayLike | None, n: int) -> Indices:
     """Return the number of true labels without a column for each row, zero by default."""
-    missing = np.zeros(n, dtype=np.int64) if missing_labels is None else np.asarray(missing_labels)
-    if missing.shape != (n,) or not np.issubdtype(missing.dtype, np.integer) or (missing < 0).any():
+    if missing_labels is None:
+        return np.zeros(n, dtype=np.int64)
+    missing = np.asarray(missing_labels)
+    is_integer = np.issubdtype(missing.dtype, np.integer)
+    if missing.shape != (n,) or not is_integer or (missing < 0).any():
         raise DataError(
             f"missing_labels must hold a count ≥ 0 for each of the {n} rows; its shape is "
             f"{missing.shape}"

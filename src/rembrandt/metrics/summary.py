@@ -1,5 +1,6 @@
-"""All measures of a prediction in one call, measures of label sets, and what is reached at most and
-at least.
+"""All measures of a prediction in one call.
+
+Also measures of label sets, the largest precision that is possible, and a baseline.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rembrandt.linalg import Floats, Indices
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import as_ranked, as_truth, hits, label_counts
 from rembrandt.metrics.propensity import inverse_propensity, psp
@@ -51,11 +53,14 @@ def evaluate(
         ``error`` and ``p@k``, ``ndcg@k``, ``psp@k``, ``r@k``, ``f1@k`` for every k, as fractions.
     """
     terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
-    table = {
-        name: float(above.sum() / below.sum()) if below.any() else 0.0
-        for name, (above, below) in terms.items()
-    }
-    return {"error": 1.0 - table.pop("hit"), **table}
+    measures = {}
+    for name, (numerator, denominator) in terms.items():
+        if denominator.any():
+            measures[name] = float(numerator.sum() / denominator.sum())
+        else:
+            measures[name] = 0.0
+    error = 1.0 - measures.pop("hit")
+    return {"error": error, **measures}
 
 
 def row_terms(
@@ -67,9 +72,10 @@ def row_terms(
     B: float = 1.5,
     ks: Sequence[int] = (1, 3, 5),
     missing_labels: ArrayLike | None = None,
-) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return what each row adds to the numerator and the denominator of every measure, for
-    `bootstrap`.
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return what each row adds to the numerator and the denominator of every measure.
+
+    `bootstrap` takes them.
 
     Parameters
     ----------
@@ -83,23 +89,39 @@ def row_terms(
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
-    found = hits(Y, ranked)
+    is_hit = hits(Y, ranked)
+    is_predicted = ranked >= 0
     missing = as_missing(missing_labels, Y.shape[0])
     n_true = np.diff(Y.indptr) + missing
+    is_labelled = n_true > 0
+    labelled = is_labelled.astype(np.float64)
     inverse = inverse_propensity(train_counts, n_train, A, B)
-    unseen = float(inverse_propensity(0, n_train, A, B))
-    ones = np.ones(len(found))
+    unseen_inverse = float(inverse_propensity(0, n_train, A, B))
+    ones = np.ones(len(is_hit))
 
-    terms = {"hit": (first(found, 1).sum(axis=1), ones)}
-    terms |= {f"p@{k}": (first(found, k).sum(axis=1), k * ones) for k in ks}
-    terms |= {f"ndcg@{k}": (ndcg(found, n_true, k), ones) for k in ks}
-    terms |= {f"psp@{k}": psp(Y, ranked, found, inverse, missing, unseen, k) for k in ks}
-    labelled, n_predicted = (n_true > 0).astype(np.float64), ranked >= 0
+    n_hits = _count_first(is_hit, 1)
+    terms = {"hit": (n_hits, ones)}
     for k in ks:
-        hit, given = first(found, k).sum(axis=1), first(n_predicted, k).sum(axis=1)
-        terms[f"r@{k}"] = hit / np.maximum(n_true, 1), labelled
-        terms[f"f1@{k}"] = 2 * hit / np.maximum(n_true + given, 1), labelled
+        n_hits = _count_first(is_hit, k)
+        terms[f"p@{k}"] = (n_hits, k * ones)
+    for k in ks:
+        gains = ndcg(is_hit, n_true, k)
+        terms[f"ndcg@{k}"] = (gains, ones)
+    for k in ks:
+        terms[f"psp@{k}"] = psp(Y, ranked, is_hit, inverse, missing, unseen_inverse, k)
+    for k in ks:
+        n_hits = _count_first(is_hit, k)
+        n_predicted = _count_first(is_predicted, k)
+        recall = n_hits / np.maximum(n_true, 1)
+        f1 = 2 * n_hits / np.maximum(n_true + n_predicted, 1)
+        terms[f"r@{k}"] = (recall, labelled)
+        terms[f"f1@{k}"] = (f1, labelled)
     return terms
+
+
+def _count_first(marks: NDArray[np.bool_], k: int) -> NDArray[Any]:
+    """Return how many of the first ``k`` columns are marked in each row."""
+    return first(marks, k).sum(axis=1)
 
 
 def f1_scores(
@@ -125,14 +147,16 @@ def f1_scores(
         true or predicted.
     """
     Y = as_truth(truth)
-    true, predicted, found = label_counts(Y, labels)
-    total = true.sum() + predicted.sum() + as_missing(missing_labels, Y.shape[0]).sum()
-    each = 2 * found / np.maximum(true + predicted, 1)
-    n_used = int((true + predicted > 0).sum()) + n_missing
-    return {
-        "micro_f1": float(2 * found.sum() / max(total, 1)),
-        "macro_f1": float(each.sum() / max(n_used, 1)),
-    }
+    n_true, n_predicted, n_hits = label_counts(Y, labels)
+    missing = as_missing(missing_labels, Y.shape[0])
+    n_total = n_true.sum() + n_predicted.sum() + missing.sum()
+    micro_f1 = 2 * n_hits.sum() / max(n_total, 1)
+
+    n_occurrences = n_true + n_predicted
+    label_f1 = 2 * n_hits / np.maximum(n_occurrences, 1)
+    n_used_labels = int((n_occurrences > 0).sum()) + n_missing
+    macro_f1 = label_f1.sum() / max(n_used_labels, 1)
+    return {"micro_f1": float(micro_f1), "macro_f1": float(macro_f1)}
 
 
 def largest_precision(truth: Any, k: int) -> float:
@@ -151,10 +175,12 @@ def largest_precision(truth: Any, k: int) -> float:
         A fraction between 0 and 1.
     """
     n_true = np.diff(as_truth(truth).indptr)
-    return float(np.minimum(n_true, k).sum() / (k * max(len(n_true), 1)))
+    n_hits = np.minimum(n_true, k).sum()
+    n_rows = max(len(n_true), 1)
+    return float(n_hits / (k * n_rows))
 
 
-def most_popular(train_counts: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
+def most_popular(train_counts: ArrayLike, n: int, k: int) -> Indices:
     """Predict the most frequent labels of the training data for every row.
 
     Parameters
@@ -171,4 +197,6 @@ def most_popular(train_counts: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
     ndarray of shape (n, k)
         The labels, -1 where there are fewer than ``k``.
     """
-    return top_k(np.asarray(train_counts, dtype=np.float64)[None], k)[0].repeat(n, axis=0)
+    counts = np.asarray(train_counts, dtype=np.float64)
+    labels, _ = top_k(counts[None], k)
+    return labels.repeat(n, axis=0)

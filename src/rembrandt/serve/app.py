@@ -28,8 +28,10 @@ from rembrandt.serve.registry import Registry, ServedModel
 
 PAGE = Path(__file__).parent / "page"
 PERCENT = Path(__file__).parents[1] / "explore/report/percent.js"  # the report has the same
-_PREDICT, _SUGGEST = "/v1/predict", "/v1/projects/{name}/suggest"
-_MAX_LISTED = 1000  # labels in one response
+_PREDICT = "/v1/predict"
+_SUGGEST = "/v1/projects/{name}/suggest"
+_MAX_LISTED_LABELS = 1000  # in one response
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
 
@@ -75,9 +77,9 @@ def create_app(
         service.routes(),
         limits,
         service.metrics,
-        token,
-        hosts,
-        {("POST", _PREDICT): service.predict},
+        token=token,
+        hosts=hosts,
+        direct={("POST", _PREDICT): service.predict},
     )
 
 
@@ -92,13 +94,17 @@ class Service:
         compute_map: Any,
         encoder: Any = None,
     ) -> None:
-        self.limits, self.has_token, self.metrics = limits, has_token, Metrics()
+        self.limits = limits
+        self.has_token = has_token
+        self.metrics = Metrics()
         self.registry = Registry(paths, self.metrics, encoder)
-        self.bodies, self.batcher = Bodies(limits), Batcher(predict, limits, self.metrics)
+        self.bodies = Bodies(limits)
+        self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Compute the maps while the service runs; finish the accepted requests when it ends."""
         for served in self.registry:
             self.maps.start(served)
         yield
@@ -107,6 +113,7 @@ class Service:
         await self.maps.close()
 
     def routes(self) -> FastAPI:
+        """Return the application with all routes."""
         app = FastAPI(
             title="Rembrandt",
             version=__version__,
@@ -120,11 +127,22 @@ class Service:
             exception_handlers=HANDLERS,
             responses={status: {"model": ErrorResponse} for status in (422, "default")},
         )
+        self._add_api(app)
+        self._add_page(app)
+        if self.has_token:
+            description = app.openapi()
+            scheme = {"type": "http", "scheme": "bearer"}
+            description["components"]["securitySchemes"] = {"token": scheme}
+            description["security"] = [{"token": []}]
+        return app
+
+    def _add_api(self, app: FastAPI) -> None:
+        """Add the routes that are in the OpenAPI description."""
         bodies = {
             _PREDICT: _body(JSON, schemas.PredictRequest),
             _SUGGEST: _body(FORM, schemas.SuggestRequest),
         }
-        for method, path, handler, response in (
+        routes: list[tuple[str, str, Any, Any]] = [
             ("POST", _PREDICT, self.predict, schemas.PredictResponse),
             ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
             ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse),
@@ -136,48 +154,50 @@ class Service:
             ("POST", _SUGGEST, self.suggest, schemas.Suggestions),
             ("GET", "/healthz", self.health, dict[str, str]),
             ("GET", "/readyz", self.health, dict[str, str]),
-        ):
-            options: Any = {"response_model": response, "openapi_extra": bodies.get(path)}
-            app.add_api_route(path, handler, methods=[method], **options)
+        ]
+        for method, path, handler, response in routes:
+            app.add_api_route(
+                path,
+                handler,
+                methods=[method],
+                response_model=response,
+                openapi_extra=bodies.get(path),
+            )
+
+    def _add_page(self, app: FastAPI) -> None:
+        """Add the metrics and the files of the page."""
         app.add_api_route("/metrics", self.prometheus, include_in_schema=False)
         app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
         app.add_api_route(
             "/page/percent.js", lambda: FileResponse(PERCENT), include_in_schema=False
         )
         app.mount("/page", StaticFiles(directory=PAGE))
-        if self.has_token:
-            described = app.openapi()
-            described["components"]["securitySchemes"] = {
-                "token": {"type": "http", "scheme": "bearer"}
-            }
-            described["security"] = [{"token": []}]
-        return app
 
     async def predict(self, request: Request) -> Response:
         """Predict the best labels of texts or vectors."""
-        wanted = await self.bodies.predict_request(request)
-        served = self.registry.get(wanted.model)
-        found = await self._submit(PredictJob(served, wanted))
-        document = {"model": served.name, "version": served.version, "predictions": found}
-        return Response(
-            to_json(document), media_type=JSON
-        )  # several times faster than JSONResponse
+        predict_request = await self.bodies.predict_request(request)
+        served = self.registry.get(predict_request.model)
+        predictions = await self._submit(PredictJob(served, predict_request))
+        document = {"model": served.name, "version": served.version, "predictions": predictions}
+        # Several times faster than JSONResponse.
+        return Response(to_json(document), media_type=JSON)
 
     def labels(
         self,
         query: Annotated[str, Query(max_length=1000, description="Part of a name or title.")] = "",
-        limit: Annotated[int, Query(ge=1, le=_MAX_LISTED)] = 20,
+        limit: Annotated[int, Query(ge=1, le=_MAX_LISTED_LABELS)] = 20,
         model: ModelName = None,
     ) -> Response:
         """List labels whose name or title contains a text, or the most frequent labels."""
         served = self.registry.get(model)
-        found = [served.labels.document(column) for column in served.labels.search(query, limit)]
-        return JSONResponse({"model": served.name, "labels": found})
+        columns = served.labels.search(query, limit)
+        labels = [served.labels.document(column) for column in columns]
+        return JSONResponse({"model": served.name, "labels": labels})
 
     def neighbors(
         self,
         label: str,
-        k: Annotated[int, Query(ge=1, le=_MAX_LISTED)] = 10,
+        k: Annotated[int, Query(ge=1, le=_MAX_LISTED_LABELS)] = 10,
         min_count: Annotated[
             int, Query(ge=0, le=2**31, description="Minimum number of training examples.")
         ] = 2,
@@ -186,11 +206,11 @@ class Service:
         """List the labels that are nearest to a label."""
         served = self.registry.get(model)
         column = served.find(label)
-        found = served.labels.neighbors(column, k, min_count)
-        near = [served.labels.document(other) | {"cosine": cosine} for other, cosine in found]
-        return JSONResponse(
-            {"model": served.name, **served.labels.document(column), "neighbors": near}
-        )
+        neighbors = []
+        for other, cosine in served.labels.neighbors(column, k, min_count):
+            neighbors.append(served.labels.document(other) | {"cosine": cosine})
+        document = served.labels.document(column)
+        return JSONResponse({"model": served.name, **document, "neighbors": neighbors})
 
     def map(
         self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None
@@ -198,7 +218,8 @@ class Service:
         """Return the labels in the plane; the map is computed in the background after a model is
         loaded.
         """
-        return JSONResponse(self.maps.document(self.registry.get(model), limit))
+        served = self.registry.get(model)
+        return JSONResponse(self.maps.document(served, limit))
 
     def models(self) -> Response:
         """List the models of this service."""
@@ -208,14 +229,15 @@ class Service:
         """Return the settings and measurements of a model."""
         served = self.registry.get(name)
         classifier = served.classifier
+        singular_values: Any = []
+        if classifier.model_.embedding is not None:
+            singular_values = classifier.singular_values_
         details = {
             "about": about(classifier.describe()),
             "settings": used_settings(classifier.model_),
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),
-            "singular_values": []
-            if classifier.model_.embedding is None
-            else classifier.singular_values_,
+            "singular_values": singular_values,
         }
         return JSONResponse(self._summary(served) | finite(details))
 
@@ -225,8 +247,8 @@ class Service:
         """
         if not self.has_token:
             message = (
-                "reloading needs a service that was started with a token; see rembrandt serve "
-                "--help"
+                "reloading needs a service that was started with a token; "
+                "see rembrandt serve --help"
             )
             raise RequestError(403, message)
         served = await self.registry.reload(name)
@@ -236,20 +258,30 @@ class Service:
     def project(self, name: str) -> Response:
         """Describe a model in the format of Annif's API."""
         served = self.registry.get(name)
-        facts = {"project_id": served.name, "name": served.name, "is_trained": True}
-        return JSONResponse(facts | {"modification_time": served.saved_at.isoformat()})
+        project = {
+            "project_id": served.name,
+            "name": served.name,
+            "is_trained": True,
+            "modification_time": served.saved_at.isoformat(),
+        }
+        return JSONResponse(project)
 
     async def suggest(self, name: str, request: Request) -> Response:
         """Predict the labels of one text, with requests and responses in the format of Annif's
         API.
         """
-        wanted = await self.bodies.suggest_request(request)
-        [found] = await self._submit(
-            PredictJob(self.registry.get(name), wanted.as_predict_request())
-        )
-        results = [
-            {"uri": one["label"], "label": one["name"], "score": one["score"]} for one in found
-        ]
+        suggest_request = await self.bodies.suggest_request(request)
+        served = self.registry.get(name)
+        job = PredictJob(served, suggest_request.as_predict_request())
+        [predictions] = await self._submit(job)
+        results = []
+        for prediction in predictions:
+            suggestion = {
+                "uri": prediction["label"],
+                "label": prediction["name"],
+                "score": prediction["score"],
+            }
+            results.append(suggestion)
         return JSONResponse({"results": results})
 
     async def health(self) -> Response:
@@ -257,18 +289,23 @@ class Service:
         return JSONResponse({"status": "ready"})
 
     async def prometheus(self) -> Response:
-        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(self.metrics.text(), media_type=_PROMETHEUS)
 
     async def _submit(self, job: PredictJob) -> Predictions:
+        """Return the predictions of a request, which may be computed in several batches."""
         job.check(self.limits)
-        return [
-            found
-            for part in await self.batcher.submit(*job.parts(self.limits.batch))
-            for found in part
-        ]
+        smaller_jobs = job.parts(self.limits.batch)
+        predictions: Predictions = []
+        for result in await self.batcher.submit(*smaller_jobs):
+            predictions += result
+        return predictions
 
     def _summary(self, served: ServedModel) -> dict[str, Any]:
+        """Return the facts about a model that a list of models shows."""
         examples = served.classifier.extra_.get("examples")
+        texts = []
+        if isinstance(examples, list):
+            texts = [text for text in examples if isinstance(text, str)]
         return {
             "name": served.name,
             "version": served.version,
@@ -280,17 +317,11 @@ class Service:
             "rank": served.classifier.settings_.get("rank"),
             "scorers": list(served.classifier.model_.scorers),
             "takes": "texts" if served.takes_texts else "vectors",
-            "examples": [text for text in examples if isinstance(text, str)]
-            if isinstance(examples, list)
-            else [],
+            "examples": texts,
         }
 
 
 def _body(content_type: str, schema: Any) -> dict[str, Any]:
     """Describe a request body for OpenAPI."""
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {content_type: {"schema": schema.model_json_schema()}},
-        }
-    }
+    content = {content_type: {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}

@@ -15,38 +15,42 @@ from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
+Job = Any  # what is computed; it has a size, ``n_rows``
+Waiting = tuple[Job, asyncio.Future[Any]]  # a job in the queue, and where its result goes
+
 
 class Batcher:
     """A bounded queue in front of one worker thread, for use from one event loop.
 
     ``work`` takes a list of jobs and returns as many results; a result that is an exception is
-    raised by `submit`. A job has a size, ``n_rows``.
+    raised by `submit`.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[Any]], Sequence[Any]], limits: Limits, metrics: Metrics
+        self, work: Callable[[Sequence[Job]], Sequence[Any]], limits: Limits, metrics: Metrics
     ) -> None:
-        self._work, self._limits, self._metrics = work, limits, metrics
-        self._queue: deque[tuple[Any, asyncio.Future[Any]]] = deque()
+        self._work = work
+        self._limits = limits
+        self._metrics = metrics
+        self._queue: deque[Waiting] = deque()
         self._n_queued = 0  # rows of the jobs in the queue
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
         metrics.queue_texts.set_function(lambda: self._n_queued)
 
-    async def submit(self, *jobs: Any) -> list[Any]:
+    async def submit(self, *jobs: Job) -> list[Any]:
         """Return the results of the jobs of one request, one job at a time in the queue.
 
         An error is raised at once if the queue is full, and after the time limit.
         """
         if self._closed:
-            raise RequestError(
-                503, "the service is shutting down; try again later", {"Retry-After": "5"}
-            )
-        if self._queue and self._n_queued + sum(job.n_rows for job in jobs) > self._limits.queue:
-            raise RequestError(
-                429, f"{self._n_queued} texts are waiting; try again soon", {"Retry-After": "1"}
-            )
+            message = "the service is shutting down; try again later"
+            raise RequestError(503, message, {"Retry-After": "5"})
+        n_rows = sum(job.n_rows for job in jobs)
+        if self._queue and self._n_queued + n_rows > self._limits.queue:
+            message = f"{self._n_queued} texts are waiting; try again soon"
+            raise RequestError(429, message, {"Retry-After": "1"})
         try:
             async with asyncio.timeout(self._limits.timeout):
                 return [await self._enqueue(job) for job in jobs]
@@ -54,7 +58,8 @@ class Batcher:
             message = f"no result within {self._limits.timeout:g} s; send fewer texts per request"
             raise RequestError(503, message, {"Retry-After": "1"}) from None
 
-    def _enqueue(self, job: Any) -> asyncio.Future[Any]:
+    def _enqueue(self, job: Job) -> asyncio.Future[Any]:
+        """Put a job into the queue; return the future of its result."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((job, future))
         self._n_queued += job.n_rows
@@ -73,11 +78,12 @@ class Batcher:
         """Work until the queue is empty."""
         loop = asyncio.get_running_loop()
         while batch := self._take():
-            self._metrics.batch_texts.observe(sum(job.n_rows for job, _ in batch))
+            jobs = [job for job, _ in batch]
+            n_rows = sum(job.n_rows for job in jobs)
+            self._metrics.batch_texts.observe(n_rows)
+            results: Sequence[Any]
             try:
-                results = await loop.run_in_executor(
-                    self._thread, self._work, [job for job, _ in batch]
-                )
+                results = await loop.run_in_executor(self._thread, self._work, jobs)
             except Exception as error:  # noqa: BLE001 - it is raised by every submit of the batch
                 results = [error] * len(batch)
             for (_, future), result in zip(batch, results, strict=True):
@@ -89,14 +95,15 @@ class Batcher:
                     future.set_result(result)
         self._runner = None
 
-    def _take(self) -> list[tuple[Any, asyncio.Future[Any]]]:
+    def _take(self) -> list[Waiting]:
         """Remove and return the oldest jobs, up to one batch, without those that timed out."""
-        batch: list[tuple[Any, asyncio.Future[Any]]] = []
+        batch: list[Waiting] = []
         n_rows = 0
-        while self._queue and (
-            not batch or n_rows + self._queue[0][0].n_rows <= self._limits.batch
-        ):
-            job, future = self._queue.popleft()
+        while self._queue:
+            job, future = self._queue[0]
+            if batch and n_rows + job.n_rows > self._limits.batch:
+                break
+            self._queue.popleft()
             self._n_queued -= job.n_rows
             if not future.done():
                 batch.append((job, future))

@@ -17,11 +17,19 @@ from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.schemas import PredictRequest, SuggestRequest
 
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-_SMALL = 1 << 15  # bytes that are parsed at once
-_QUOTE, _BACKSLASH, _COMMA, _ARRAY, _OBJECT = b'"\\,[{'
-_ENCODED = 12  # bytes that one character can take in a form
-_ESCAPED = 12  # and in JSON: two escapes of six
+# Content types.
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+_MAX_SMALL_BYTES = 1 << 15  # of a body that is parsed at once, and not in a thread
+# Bytes that one character can take in a form, and in JSON, where it is two escapes of six.
+_FORM_CHARACTER_BYTES = 12
+_JSON_CHARACTER_BYTES = 12
+# Characters that have a meaning in JSON.
+_QUOTE = ord('"')
+_BACKSLASH = ord("\\")
+_COMMA = ord(",")
+_ARRAY = ord("[")
+_OBJECT = ord("{")
 
 Parsed = TypeVar("Parsed")
 
@@ -38,49 +46,49 @@ class Bodies:
 
     async def predict_request(self, request: Request) -> PredictRequest:
         """Return the JSON body of a request for predictions."""
-        return await self._parsed(self._predict_request, await _read(request, JSON))
+        body = await _read(request, JSON)
+        return await self._parsed(self._predict_request, body)
 
     async def suggest_request(self, request: Request) -> SuggestRequest:
         """Return the form of a request for suggestions."""
-        return await self._parsed(self._suggest_request, await _read(request, FORM))
+        body = await _read(request, FORM)
+        return await self._parsed(self._suggest_request, body)
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
 
     async def _parsed(self, parse: Callable[[bytes], Parsed], body: bytes) -> Parsed:
-        if len(body) <= _SMALL:
+        if len(body) <= _MAX_SMALL_BYTES:
             return parse(body)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, parse, body)
 
     def _predict_request(self, body: bytes) -> PredictRequest:
-        limit, longest = (
-            self._limits.values + self._limits.texts,
-            _ESCAPED * self._limits.characters,
-        )
-        n_values, length = count_values(body, limit, longest)
+        limit = self._limits.values + self._limits.texts
+        max_characters = self._limits.characters
+        max_length = _JSON_CHARACTER_BYTES * max_characters
+        n_values, length = count_values(body, limit, max_length)
         if n_values > limit:
-            raise RequestError(
-                413,
-                f"more than {limit:,} strings and numbers; send fewer texts or vectors per request",
+            message = (
+                f"more than {limit:,} strings and numbers; send fewer texts or vectors per request"
             )
-        if length > longest:
-            raise RequestError(
-                413,
-                f"a text has more than {self._limits.characters:,} characters; send a shorter one",
-            )
+            raise RequestError(413, message)
+        if length > max_length:
+            message = f"a text has more than {max_characters:,} characters; send a shorter one"
+            raise RequestError(413, message)
         try:
-            found = from_json(body)
+            document = from_json(body)
         except ValueError as error:
             raise RequestError(400, f"the body is not valid JSON: {error}") from error
-        return PredictRequest.of(found)
+        return PredictRequest.of(document)
 
     def _suggest_request(self, body: bytes) -> SuggestRequest:
-        longest = _ENCODED * self._limits.characters + _SMALL
-        if len(body) > longest:
-            raise RequestError(
-                413,
-                f"the form has {len(body):,} bytes; the limit is {longest:,}; send a shorter text",
+        max_bytes = _FORM_CHARACTER_BYTES * self._limits.characters + _MAX_SMALL_BYTES
+        if len(body) > max_bytes:
+            message = (
+                f"the form has {len(body):,} bytes; the limit is {max_bytes:,}; send a shorter text"
             )
+            raise RequestError(413, message)
         return SuggestRequest.from_form(body)
 
 
@@ -90,17 +98,18 @@ def count_values(body: bytes, limit: int, longest: int) -> tuple[int, int]:
     It ends at one value more than ``limit`` and in a string of more than ``longest`` bytes. Every
     value in an array or object follows a bracket or a comma; those inside strings do not count.
     """
-    return (
-        _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest)
-        if len(body) > limit
-        else (0, 0)
-    )
+    if len(body) <= limit:  # every value takes a byte
+        return 0, 0
+    return _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest)
 
 
 @njit(nogil=True, cache=True)
 def _count_values(code: NDArray[np.uint8], limit: int, longest: int) -> tuple[int, int]:
     """Count while other threads run."""
-    count, length, i, start = 0, 0, 0, -1  # start is that of the current string, or negative
+    count = 0
+    length = 0
+    start = -1  # of the current string, or negative
+    i = 0
     while i < len(code) and count <= limit and length <= longest:
         if start >= 0:
             length = max(length, i - start)
@@ -118,9 +127,9 @@ def _count_values(code: NDArray[np.uint8], limit: int, longest: int) -> tuple[in
 
 async def _read(request: Request, content_type: str) -> bytes:
     """Return the body of a request with this content type."""
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != content_type:
-        raise RequestError(
-            415, f"the content type is {found or 'missing'}; send Content-Type: {content_type}"
-        )
+    header = request.headers.get("content-type", "")
+    sent_type = header.partition(";")[0].strip().lower()
+    if sent_type != content_type:
+        message = f"the content type is {sent_type or 'missing'}; send Content-Type: {content_type}"
+        raise RequestError(415, message)
     return await request.body()

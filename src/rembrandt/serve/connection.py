@@ -8,11 +8,11 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from rembrandt.serve.errors import RequestError
-from rembrandt.serve.limits import HEAD_BYTES, HEAD_SECONDS, HEADERS
+from rembrandt.serve.limits import HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
 
 _TOO_LARGE = (
-    f"the URL and the headers are larger than {HEAD_BYTES:,} bytes, or more than {HEADERS}; send "
-    "fewer"
+    f"the URL and the headers are larger than {MAX_HEAD_BYTES:,} bytes, "
+    f"or more than {MAX_HEADERS}; send fewer"
 )
 
 
@@ -21,17 +21,16 @@ class Connection(HttpToolsProtocol):
     slowly.
     """
 
-    _head = 0  # bytes of the URL and the headers, which may also follow a body
+    _head_bytes = 0  # of the URL and the headers, which may also follow a body
     _n_headers = 0
-    _unparsed = 0  # bytes received since the parser reported something
+    _unparsed_bytes = 0  # received since the parser reported something
     _refused = False
     _timer: asyncio.TimerHandle | None = None  # while headers are incomplete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._pending: list[
-            RequestResponseCycle
-        ] = []  # requests in progress; a client may send several at once
+        # Requests in progress; a client may send several at once.
+        self._pending: list[RequestResponseCycle] = []
         self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -42,13 +41,15 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        self._unparsed += len(data)
+        self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self._unparsed > HEAD_BYTES:
+        if self._unparsed_bytes > MAX_HEAD_BYTES:
             self._refuse()
 
     def on_message_begin(self) -> None:
-        self._head = self._n_headers = self._unparsed = 0
+        self._head_bytes = 0
+        self._n_headers = 0
+        self._unparsed_bytes = 0
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
         super().on_message_begin()
@@ -63,45 +64,45 @@ class Connection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._unparsed = 0
+        self._unparsed_bytes = 0
         self._stop_timer()
         if not self._refused:
             super().on_headers_complete()
-            self._pending = [
-                *(one for one in self._pending if not one.response_complete),
-                self.cycle,
-            ]
+            incomplete = [cycle for cycle in self._pending if not cycle.response_complete]
+            self._pending = [*incomplete, self.cycle]
 
     def on_body(self, body: bytes) -> None:
-        self._unparsed = 0
+        self._unparsed_bytes = 0
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unparsed = 0
+        self._unparsed_bytes = 0
         if not self._refused:
             super().on_message_complete()
 
     def _fits(self, size: int) -> bool:
         """Count a part of the head; refuse the request if it is too much."""
-        self._unparsed = 0
-        self._head += size
-        if self._head > HEAD_BYTES or self._n_headers > HEADERS:
+        self._unparsed_bytes = 0
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES or self._n_headers > MAX_HEADERS:
             self._refuse()
         return not self._refused
 
     def _refuse(self) -> None:
+        """Answer that the head is too large, unless another response is being written; close."""
         if self._refused:
             return
         self._refused = True
-        if (
-            self.cycle is None or self.cycle.response_complete
-        ):  # otherwise another response is being written
+        is_writing = self.cycle is not None and not self.cycle.response_complete
+        if not is_writing:
             body = RequestError(431, _TOO_LARGE).response().body
             head = (
-                "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+                "HTTP/1.1 431 Request Header Fields Too Large\r\n"
+                "content-type: application/json\r\n"
+                f"content-length: {len(body)}\r\n"
+                "connection: close\r\n\r\n"
             )
-            head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
         self._close()
 

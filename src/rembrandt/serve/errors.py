@@ -16,14 +16,15 @@ class RequestError(Exception):
     """A request that is refused; the message says why and what to do."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        self.status, self.message, self.headers = status, bounded(message), dict(headers or {})
+        self.status = status
+        self.message = bounded(message)
+        self.headers = dict(headers or {})
         super().__init__(self.message)
 
     def response(self) -> Response:
         """Return the error as a response."""
-        return JSONResponse(
-            {"error": {"status": self.status, "message": self.message}}, self.status, self.headers
-        )
+        detail = {"status": self.status, "message": self.message}
+        return JSONResponse({"error": detail}, self.status, self.headers)
 
 
 # For an unexpected exception, which is written to the log and not to the response.
@@ -58,15 +59,33 @@ async def handle(request: Request, error: Any) -> Response:
 def _invalid(errors: Sequence[Any]) -> RequestError:
     """Return the first error of a pydantic validation."""
     first = errors[0]
-    where = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
-    ).lstrip(".")
-    what = first["msg"].removeprefix("Value error, ")
-    more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
+    message = first["msg"].removeprefix("Value error, ")
+    location = _location(first["loc"])
+    if location:
+        message = f"{location}: {message}"
+    if len(errors) > 1:
+        message += f" (and {len(errors) - 1} more errors)"
     status = 400 if first["type"] == "json_invalid" else 422
-    return RequestError(status, f"{where}: {what}{more}" if where else f"{what}{more}")
+    return RequestError(status, message)
+
+
+def _location(path: Sequence[str | int]) -> str:
+    """Return the path to a value as in Python, such as ``vectors[0].word``."""
+    location = ""
+    for step in path:
+        if isinstance(step, int):
+            location += f"[{step}]"
+        else:
+            location += f".{step}"
+    return location.lstrip(".")
 
 
 # Errors that say what is wrong with a request; any other is the fault of the service.
-ANTICIPATED = RequestError, HTTPException, RequestValidationError, ValidationError, RembrandtError
+ANTICIPATED = (
+    RequestError,
+    HTTPException,
+    RequestValidationError,
+    ValidationError,
+    RembrandtError,
+)
 HANDLERS: dict[Any, Any] = dict.fromkeys((Exception, *ANTICIPATED), handle)

@@ -23,9 +23,8 @@ log = logging.getLogger("rembrandt.serve")
 
 # Nothing is loaded from other hosts, no inline script is run, and no other page may frame this one.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
-    "'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
@@ -34,7 +33,8 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-_LAST = 1.0  # seconds for a request to arrive at shutdown
+_SHUTDOWN_SECONDS = 1.0  # for a request to arrive at shutdown
+_CLOSE = {"Connection": "close"}  # a header: the rest of the body is not read
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -57,10 +57,13 @@ class Guard:
         hosts: Iterable[str] | None = None,
         direct: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] | None = None,
     ) -> None:
-        self.app, self.limits, self.metrics, self.direct = app, limits, metrics, direct or {}
+        self.app = app
+        self.limits = limits
+        self.metrics = metrics
+        self.direct = direct or {}
         self.token = None if token is None else token.encode()
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
-        self._held = 0  # bytes of all requests in progress
+        self._held_bytes = 0  # of all requests in progress
         self._arriving: set[asyncio.Timeout] = set()  # of requests whose bodies are incomplete
         self._stopping = False
 
@@ -68,103 +71,115 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, handler = time.perf_counter(), None, None
+        method = scope["method"]
+        path = scope["path"]
+        start = time.perf_counter()
+        status: int | None = None
+        handler = None
 
         async def respond(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+                headers = [*message.get("headers", []), *_HEADERS]
+                message = {**message, "headers": headers}
             await send(message)
 
-        parts: list[bytes] = []  # of the body
+        chunks: list[bytes] = []  # of the body
         try:
-            self._check_caller(scope["path"], dict(scope["headers"]))
-            await self._read(receive, parts)
-            replayed = _replay(b"".join(parts), receive)
-            if (handler := self.direct.get((scope["method"], scope["path"]))) is None:
+            self._check_caller(path, dict(scope["headers"]))
+            await self._read(receive, chunks)
+            replayed = _replay(b"".join(chunks), receive)
+            handler = self.direct.get((method, path))
+            if handler is None:
                 await self.app(scope, replayed, respond)
             else:
-                await (await _answer(handler, Request(scope, replayed)))(scope, receive, respond)
+                response = await _answer(handler, Request(scope, replayed))
+                await response(scope, receive, respond)
         except RequestError as error:
             await error.response()(scope, receive, respond)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %s failed", method, path)
             if status is None:
                 await INTERNAL_ERROR.response()(scope, receive, respond)
         finally:
-            self._held -= sum(map(len, parts))
-            route = (
-                getattr(scope.get("route"), "path", "none") if handler is None else scope["path"]
-            )
-            self.metrics.count_request(
-                scope["method"], route, status or 500, time.perf_counter() - start
-            )
+            self._held_bytes -= sum(len(chunk) for chunk in chunks)
+            seconds = time.perf_counter() - start
+            # The application adds the route that it chose to the scope.
+            route = path if handler is not None else getattr(scope.get("route"), "path", "none")
+            self.metrics.count_request(method, route, status or 500, seconds)
 
     def stop(self) -> None:
         """Give requests that are still arriving one second; called when the service shuts down."""
         self._stopping = True
+        deadline = asyncio.get_running_loop().time() + _SHUTDOWN_SECONDS
         for timeout in self._arriving:
-            timeout.reschedule(asyncio.get_running_loop().time() + _LAST)
+            timeout.reschedule(deadline)
 
     def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Refuse unknown host names and callers without the token."""
         if self.hosts is not None:
-            host = headers.get(b"host", b"").decode("latin-1").lower()
-            name = host if host.endswith("]") else host.rsplit(":", 1)[0]
-            if name not in self.hosts:
-                message = (
-                    f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with "
-                    "a token"
-                )
-                raise RequestError(403, message)
-        guarded = path.startswith("/v1") or path == "/metrics"
-        if (
-            self.token is not None
-            and guarded
-            and not hmac.compare_digest(_token(headers), self.token)
-        ):
+            self._check_host(headers, self.hosts)
+        needs_token = path.startswith("/v1") or path == "/metrics"
+        if self.token is not None and needs_token:
+            self._check_token(headers, self.token)
+
+    def _check_host(self, headers: dict[bytes, bytes], hosts: set[str]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = host
+        if not host.endswith("]"):  # the end of an IPv6 address without a port
+            name = host.rsplit(":", 1)[0]
+        if name not in hosts:
+            message = (
+                f"{name!r} is not a name of this service; use {LOOPBACK[0]}, or start it with "
+                "a token"
+            )
+            raise RequestError(403, message)
+
+    def _check_token(self, headers: dict[bytes, bytes], token: bytes) -> None:
+        if not hmac.compare_digest(_token(headers), token):
             message = "this service needs a token; send it as 'Authorization: Bearer TOKEN'"
             raise RequestError(401, message, {"WWW-Authenticate": 'Bearer realm="rembrandt"'})
 
-    async def _read(self, receive: Any, parts: list[bytes]) -> None:
-        """Read the body into ``parts``; raise an error as soon as it is too large."""
-        limit, size, close = self.limits.body, 0, {"Connection": "close"}
+    async def _read(self, receive: Any, chunks: list[bytes]) -> None:
+        """Read the body into ``chunks`` within the limits of time and size."""
+        seconds = _SHUTDOWN_SECONDS if self._stopping else self.limits.timeout
         try:
-            async with asyncio.timeout(
-                _LAST if self._stopping else self.limits.timeout
-            ) as arriving:
+            async with asyncio.timeout(seconds) as arriving:
                 self._arriving.add(arriving)
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise RequestError(
-                            400,
-                            "the connection was closed before the body was complete; send it again",
-                        )
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    self._held += len(parts[-1])
-                    if size > limit:
-                        message = (
-                            f"the request is larger than {limit:,} bytes; send fewer texts per "
-                            "request"
-                        )
-                        raise RequestError(413, message, close)
-                    if self._held > self.limits.bodies:
-                        message = "too many large requests at the same time; try again soon"
-                        raise RequestError(429, message, {"Retry-After": "1"} | close)
-                    if not message.get("more_body", False):
-                        return
+                await self._read_chunks(receive, chunks)
         except TimeoutError:
             if self._stopping:
-                raise RequestError(
-                    503, "the service is shutting down; try again later", {"Retry-After": "5"}
-                ) from None
+                message = "the service is shutting down; try again later"
+                raise RequestError(503, message, {"Retry-After": "5"}) from None
             message = f"the request did not arrive within {self.limits.timeout:g} s; send it again"
-            raise RequestError(408, message, close) from None
+            raise RequestError(408, message, _CLOSE) from None
         finally:
             self._arriving.discard(arriving)
+
+    async def _read_chunks(self, receive: Any, chunks: list[bytes]) -> None:
+        """Read the body into ``chunks``; raise an error as soon as it is too large."""
+        limit = self.limits.body
+        n_bytes = 0
+        is_complete = False
+        while not is_complete:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                message = "the connection was closed before the body was complete; send it again"
+                raise RequestError(400, message)
+            chunk = event.get("body", b"")
+            chunks.append(chunk)
+            n_bytes += len(chunk)
+            self._held_bytes += len(chunk)
+            if n_bytes > limit:
+                message = (
+                    f"the request is larger than {limit:,} bytes; send fewer texts per request"
+                )
+                raise RequestError(413, message, _CLOSE)
+            if self._held_bytes > self.limits.bodies:
+                message = "too many large requests at the same time; try again soon"
+                raise RequestError(429, message, {"Retry-After": "1"} | _CLOSE)
+            is_complete = not event.get("more_body", False)
 
 
 async def _answer(handler: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
@@ -184,7 +199,9 @@ def _token(headers: dict[bytes, bytes]) -> bytes:
         return value.strip()
     if scheme.lower() == b"basic":
         with suppress(ValueError):
-            return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
+            credentials = base64.b64decode(value.strip(), validate=True)
+            _, _, password = credentials.partition(b":")
+            return password
     return b""
 
 
@@ -193,6 +210,8 @@ def _replay(body: bytes, receive: Any) -> Any:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Any:
-        return messages.pop() if messages else await receive()
+        if messages:
+            return messages.pop()
+        return await receive()
 
     return replay

@@ -1,7 +1,7 @@
 """Lookup, search and neighbours of the labels of a model."""
 
 from functools import cached_property
-from itertools import islice
+from operator import itemgetter
 from threading import Lock
 from typing import Any
 
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from rembrandt.data.labels import LabelIndex
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
-_MAX_HITS = 2000  # matches that are ranked, from the most frequent labels on
+_MAX_RANKED_HITS = 2000  # matches that are ranked, from the most frequent labels on
 
 
 class Labels:
     """Names, titles, descriptions and training counts of labels, by column."""
 
     def __init__(self, classifier: Any) -> None:
-        self._classifier, self._one_at_a_time = classifier, Lock()
+        self._classifier = classifier
+        self._one_at_a_time = Lock()
         self.index: LabelIndex = classifier.model_.labels
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
@@ -34,12 +35,14 @@ class Labels:
         labels with a word that begins with it.
         """
         query = _folded(query)
-        tests = (f"\n{query}\n", f"\n{query}", f" {query}", query)
-        hits = islice((hit for hit in self._search_texts if query in hit[0]), _MAX_HITS)
-        ranked = sorted(
-            hits, key=lambda hit: next(rank for rank, test in enumerate(tests) if test in hit[0])
-        )
-        return [column for _, column in ranked[:limit]]
+        hits = []
+        for text, column in self._search_texts:
+            if query in text:
+                hits.append((_match_rank(text, query), column))
+            if len(hits) == _MAX_RANKED_HITS:
+                break
+        hits.sort(key=itemgetter(0))  # stable: the more frequent stay first
+        return [column for _, column in hits[:limit]]
 
     def neighbors(self, column: int, k: int, min_count: int) -> list[tuple[int, float]]:
         """Return the nearest labels that occurred ``min_count`` times in training, with their
@@ -47,23 +50,39 @@ class Labels:
         """
         with self._one_at_a_time:  # many first requests at once would each compute the vectors
             unit = self._unit_vectors
-        columns, cosines = nearest_labels(unit, k, [column], self.counts >= min_count)
-        pairs = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
-        return [(other, cosine) for other, cosine in pairs if other >= 0]
+        is_frequent = self.counts >= min_count
+        columns, cosines = nearest_labels(unit, k, [column], is_frequent)
+        neighbors = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
+        return [(other, cosine) for other, cosine in neighbors if other >= 0]
 
     @cached_property
     def _search_texts(self) -> list[tuple[str, int]]:
         """Name and title of every label, each between line ends, and its column; from the most
         frequent on.
         """
-        name, title = self.index.spelled, self.index.title
-        return [
-            (f"\n{_folded(name(i))}\n{_folded(title(i))}\n", i) for i in self.by_frequency.tolist()
-        ]
+        texts = []
+        for column in self.by_frequency.tolist():
+            name = _folded(self.index.spelled(column))
+            title = _folded(self.index.title(column))
+            texts.append((f"\n{name}\n{title}\n", column))
+        return texts
 
     @cached_property
     def _unit_vectors(self) -> NDArray[Any]:
         return unit_vectors(self._classifier)
+
+
+def _match_rank(text: str, query: str) -> int:
+    """Return 0 if a line of the text is the query, 1 if one begins with it, 2 if a word begins with
+    it and 3 otherwise.
+    """
+    if f"\n{query}\n" in text:
+        return 0
+    if f"\n{query}" in text:
+        return 1
+    if f" {query}" in text:
+        return 2
+    return 3
 
 
 def _folded(name: str) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-HEAD_BYTES = 64 << 10  # of the URL and the headers of a request
-HEADERS = 100
+MAX_HEAD_BYTES = 64 << 10  # of the URL and the headers of a request
+MAX_HEADERS = 100  # of a request
 HEAD_SECONDS = 30.0  # for the headers to arrive
 
 

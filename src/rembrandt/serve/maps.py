@@ -17,12 +17,11 @@ from rembrandt.serve.registry import ServedModel
 
 log = logging.getLogger("rembrandt.serve")
 
-MAX_LABELS = 200_000
+MAX_LABELS = 200_000  # on a map
 _NICENESS = 19  # the lowest priority; predictions come first
 
-Positions = (
-    NDArray[Any] | str
-)  # of all labels (c × 2, NaN for labels that are not on the map), or an error message
+# Of all labels (c × 2, NaN for labels that are not on the map), or an error message.
+Positions = NDArray[Any] | str
 
 
 async def compute_map(served: ServedModel) -> Positions:
@@ -31,35 +30,50 @@ async def compute_map(served: ServedModel) -> Positions:
     """
     with tempfile.TemporaryDirectory(prefix="rembrandt-map-") as folder:
         file = Path(folder) / "map.npz"
-        arguments = ["--quiet", "--output", str(file), "--labels", str(MAX_LABELS)]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "rembrandt", "map", str(served.path), *arguments),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env=os.environ | {"REMBRANDT_NUM_THREADS": str(max(1, n_threads() // 2))},
-        )
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-        try:
-            _, errors = await process.communicate()
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            message = (
-                errors.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("error: ")
-            )
-            log.warning("no map of %s: %s", served.name, message)
-            return message or "the map could not be computed"
-        with np.load(file, allow_pickle=False) as found:
-            columns, positions = found["columns"], found["positions"]
+        error = await _run_map_command(served.path, file)
+        if error is not None:
+            log.warning("no map of %s: %s", served.name, error)
+            return error or "the map could not be computed"
+        with np.load(file, allow_pickle=False) as arrays:
+            columns = arrays["columns"]
+            positions = arrays["positions"]
     n_labels = len(served.labels.index)
     if columns.max(initial=0) >= n_labels or not served.is_current():
         return "the folder of the model holds another version now; reload the model"
     result = np.full((n_labels, 2), np.nan, dtype=np.float32)
     result[columns] = positions
     return result
+
+
+async def _run_map_command(model: Path, file: Path) -> str | None:
+    """Write the map of a model to a file; return None, or what the command says about its failure,
+    which may be nothing.
+    """
+    arguments = ["--quiet", "--output", str(file), "--labels", str(MAX_LABELS)]
+    n_map_threads = max(1, n_threads() // 2)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "rembrandt",
+        "map",
+        str(model),
+        *arguments,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"REMBRANDT_NUM_THREADS": str(n_map_threads)},
+    )
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+    try:
+        _, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if not process.returncode:
+        return None
+    _, _, last_line = errors.decode(errors="replace").strip().rpartition("\n")
+    return last_line.removeprefix("error: ")
 
 
 class LabelMaps:
@@ -70,17 +84,18 @@ class LabelMaps:
     ) -> None:
         self._compute = compute
         self._one_at_a_time = asyncio.Lock()
-        self._tasks: dict[
-            str, tuple[str, asyncio.Task[Positions]]
-        ] = {}  # by model: version and computation
+        # By model: version and computation.
+        self._tasks: dict[str, tuple[str, asyncio.Task[Positions]]] = {}
 
     def start(self, served: ServedModel) -> None:
         """Begin to compute the map of a model; the computation for an older version is
         cancelled.
         """
         if served.name in self._tasks:
-            self._tasks[served.name][1].cancel()
-        self._tasks[served.name] = served.version, asyncio.create_task(self._run(served))
+            _, older_task = self._tasks[served.name]
+            older_task.cancel()
+        task = asyncio.create_task(self._run(served))
+        self._tasks[served.name] = (served.version, task)
 
     async def close(self) -> None:
         """Cancel what is not finished."""
@@ -93,27 +108,49 @@ class LabelMaps:
         """Return the most frequent labels and their positions as JSON, or the reason why there is
         no map.
         """
+        all_positions = self._positions(served)
+        if all_positions is None:
+            message = "the map is being computed; try again soon"
+            return _map_document(served, "working", message)
+        if isinstance(all_positions, str):
+            return _map_document(served, "missing", all_positions)
+        by_frequency = served.labels.by_frequency
+        is_mapped = np.isfinite(all_positions[by_frequency, 0])
+        columns = by_frequency[is_mapped][:limit]
+        positions = np.round(all_positions[columns].astype(np.float64), 3)
+        return _map_document(served, "ready", "", columns, positions)
+
+    def _positions(self, served: ServedModel) -> Positions | None:
+        """Return the result for this version of a model; None if it is not finished."""
         version, task = self._tasks.get(served.name, ("", None))
-        labels = served.labels
-        state, message, columns, positions = "ready", "", np.empty(0, np.int64), np.empty((0, 2))
         if version != served.version or task is None or not task.done():
-            state, message = "working", "the map is being computed; try again soon"
-        elif isinstance(found := task.result(), str):
-            state, message = "missing", found
-        else:
-            columns = labels.by_frequency[np.isfinite(found[labels.by_frequency, 0])][:limit]
-            positions = np.round(found[columns].astype(np.float64), 3)
-        return {
-            "model": served.name,
-            "state": state,
-            "message": message,
-            "label": [labels.index.spelled(column) for column in columns.tolist()],
-            "name": [labels.index.title(column) for column in columns.tolist()],
-            "count": labels.counts[columns].tolist(),
-            "x": positions[:, 0].tolist(),
-            "y": positions[:, 1].tolist(),
-        }
+            return None
+        return task.result()
 
     async def _run(self, served: ServedModel) -> Positions:
         async with self._one_at_a_time:
             return await self._compute(served)
+
+
+def _map_document(
+    served: ServedModel,
+    state: str,
+    message: str,
+    columns: NDArray[np.int64] | None = None,
+    positions: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """Return a map as JSON, without labels if no columns are given."""
+    if columns is None or positions is None:
+        columns = np.empty(0, np.int64)
+        positions = np.empty((0, 2))
+    labels = served.labels
+    return {
+        "model": served.name,
+        "state": state,
+        "message": message,
+        "label": [labels.index.spelled(column) for column in columns.tolist()],
+        "name": [labels.index.title(column) for column in columns.tolist()],
+        "count": labels.counts[columns].tolist(),
+        "x": positions[:, 0].tolist(),
+        "y": positions[:, 1].tolist(),
+    }

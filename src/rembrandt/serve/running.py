@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
@@ -18,24 +17,33 @@ from rembrandt.serve.connection import Connection
 from rembrandt.serve.guard import Guard
 
 TOKEN = "REMBRANDT_TOKEN"  # environment variable
-_MIN_LENGTH = 16  # characters of a token
-_GRACE = 30  # seconds that requests in progress get at shutdown
+_MIN_TOKEN_CHARACTERS = 16
+_GRACE_SECONDS = 30  # that requests in progress get at shutdown
+_BACKLOG = 2048  # connections that wait to be accepted
 
 
 def read_token(file: Path | None) -> str | None:
     """Return the token from a file or the environment; command lines are not used because other
     users can read them.
     """
-    source = f"the file {file}" if file is not None else f"the variable {TOKEN}"
-    token = os.environ.get(TOKEN) if file is None else file.read_text(encoding="utf-8").strip()
-    if token is not None and (
-        len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable() or " " in token
-    ):
-        rule = f"it needs {_MIN_LENGTH} or more ASCII characters without spaces"
-        raise SettingsError(
-            f"{source} has no valid token: {rule}; make one with: openssl rand -hex 32"
-        )
+    token: str | None
+    if file is None:
+        source = f"the variable {TOKEN}"
+        token = os.environ.get(TOKEN)
+    else:
+        source = f"the file {file}"
+        token = file.read_text(encoding="utf-8").strip()
+    if token is not None and not _is_valid_token(token):
+        rule = f"it needs {_MIN_TOKEN_CHARACTERS} or more ASCII characters without spaces"
+        remedy = "make one with: openssl rand -hex 32"
+        raise SettingsError(f"{source} has no valid token: {rule}; {remedy}")
     return token
+
+
+def _is_valid_token(token: str) -> bool:
+    if len(token) < _MIN_TOKEN_CHARACTERS:
+        return False
+    return token.isascii() and token.isprintable() and " " not in token
 
 
 def check_address(host: str, token: str | None, no_token: bool) -> None:
@@ -48,8 +56,11 @@ def check_address(host: str, token: str | None, no_token: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
     try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -57,8 +68,9 @@ def is_loopback(host: str) -> bool:
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    address = (host.strip("[]"), port)
     try:
-        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = error.strerror or error
         message = (
@@ -75,11 +87,17 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: Guard) -> None:
-        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
-        http_only: Any = {"http": Connection, "ws": "none", "proxy_headers": False}
-        super().__init__(
-            uvicorn.Config(app, **quiet, **http_only, timeout_graceful_shutdown=_GRACE)
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=_GRACE_SECONDS,
         )
+        super().__init__(config)
         self._guard = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -89,15 +107,15 @@ class Server(uvicorn.Server):
 
 def run(app: Guard, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, then finish the accepted requests."""
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # uvicorn handles them first and then calls these handlers
+    # uvicorn handles the signals first and then calls these handlers.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     # Half of the cores by default; the others parse requests and write responses in the meantime.
-    threads = n_threads() if "REMBRANDT_NUM_THREADS" in os.environ else max(1, n_threads() // 2)
-    # A full collection would stop all threads for a tenth of a second, mostly to traverse modules
+    threads = n_threads()
+    if "REMBRANDT_NUM_THREADS" not in os.environ:
+        threads = max(1, threads // 2)
+    # A full collection would stop all threads for a tenth of a second, mostly to traverse modules.
     gc.freeze()
     with threadpool_limits(threads, "blas"):
         Server(app).run([listening])

@@ -18,7 +18,9 @@ from rembrandt.serve.errors import RequestError
 
 _ABSENT: Any = None  # the value of a field that is not given; null is refused
 MAX_LABELS = 10_000  # in include and exclude
-_SHOWN = 100  # characters of a name in a message
+_MAX_SHOWN_CHARACTERS = 100  # of a field's name in a message
+_MAX_FORM_FIELDS = 1000
+# The OpenAPI description of a request for predictions.
 _KINDS: Any = [{"required": ["texts"]}, {"required": ["vectors"]}]
 _EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 
@@ -26,7 +28,8 @@ _EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 def _finite(vector: dict[str, Any]) -> dict[str, Any]:
     """Return a vector of finite numbers; one error is raised, however many values are wrong."""
     for name, value in vector.items():
-        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+        is_number = type(value) in (int, float)  # a bool is no number here
+        if not is_number or not abs(value) <= sys.float_info.max:
             raise ValueError(f"the value of {name!r} is not a finite number")
     return vector
 
@@ -85,18 +88,18 @@ class PredictRequest(BaseModel):
         return self
 
     @classmethod
-    def of(cls, found: Any) -> "PredictRequest":
+    def of(cls, document: Any) -> "PredictRequest":
         """Validate parsed JSON; of the fields that do not exist one is named, however many there
         are.
         """
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise RequestError(422, "the body must be a JSON object")
-        unknown = next((name for name in found if name not in cls.model_fields), None)
-        if unknown is not None:
-            raise RequestError(
-                422, f"there is no field {unknown[:_SHOWN]!r}; use {', '.join(cls.model_fields)}"
-            )
-        return cls.model_validate(found)
+        for name in document:
+            if name not in cls.model_fields:
+                shown = name[:_MAX_SHOWN_CHARACTERS]
+                fields = ", ".join(cls.model_fields)
+                raise RequestError(422, f"there is no field {shown!r}; use {fields}")
+        return cls.model_validate(document)
 
 
 class SuggestRequest(BaseModel):
@@ -111,13 +114,18 @@ class SuggestRequest(BaseModel):
         """Parse an URL-encoded form."""
         try:
             fields = parse_qs(
-                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000
+                body.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=_MAX_FORM_FIELDS,
             )
         except ValueError as error:
             raise RequestError(400, f"the form cannot be parsed: {error}") from error
-        return cls.model_validate({name: values[-1] for name, values in fields.items()})
+        last_values = {name: values[-1] for name, values in fields.items()}
+        return cls.model_validate(last_values)
 
     def as_predict_request(self) -> PredictRequest:
+        """Return the same request in the form of this service."""
         return PredictRequest.model_construct(
             texts=[self.text], top_k=self.limit, threshold=self.threshold
         )

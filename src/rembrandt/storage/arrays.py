@@ -1,5 +1,6 @@
-"""Named arrays in one file in the safetensors format, written in one pass and read into memory or
-mapped into it.
+"""Named arrays in one file in the safetensors format.
+
+Arrays are written in one pass, and read into memory or mapped into it.
 
 A file is eight bytes of header length, a JSON header with the type, shape and offsets of each
 array, and then the arrays without gaps. The widest types come first and the header is padded, so
@@ -19,6 +20,8 @@ import mmap
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,65 +35,92 @@ from rembrandt.errors import StorageError
 Arrays = dict[str, NDArray[Any]]
 Shape = Sequence[int | None]
 
-_CODES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I8": "i1",
-    "U16": "<u2",
+# The types of the format that are used here, by their names in the header.
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I8": np.dtype("i1"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("u1"),
+    "BOOL": np.dtype("?"),
 }
-_CODES |= {"U8": "u1", "BOOL": "?"}
-_TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
-_NAMES = {dtype: name for name, dtype in _TYPES.items()}
-_ALIGNMENT = 64  # bytes in a cache line
-_CHUNK = 1 << 24  # bytes hashed and written at a time
-_LONGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
+_TYPE_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+
+# Bytes of the length of the header, with which a file begins.
+_LENGTH_BYTES = 8
+
+# The arrays start at a multiple of this: the bytes in a cache line.
+_ALIGNMENT = 64
+
+# Bytes hashed, written or read at a time, and numbers checked at a time.
+_CHUNK = 1 << 24
+
+# Bytes; the limit of the safetensors library.
+_MAX_HEADER_BYTES = 100_000_000
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, str]:
-    """Write the arrays, force them to disk, and return the size and the SHA-256 of the file; a
-    failure leaves no file.
+    """Write the arrays, force them to disk, and return the size and the SHA-256 of the file.
 
-    The same arrays give the same bytes, whatever their order.
+    A failure leaves no file. The same arrays give the same bytes, whatever their order.
     """
-    header: dict[str, Any] = {}
-    end = 0
-    for name in sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name)):
-        dtype = arrays[name].dtype.newbyteorder("<")
-        if dtype not in _NAMES:
-            raise StorageError(
-                f"array {name!r} has type {arrays[name].dtype}, which cannot be saved; "
-                f"convert it to one of {', '.join(map(str, _NAMES))}"
-            )
-        start, end = end, end + arrays[name].nbytes
-        header[name] = {
-            "dtype": _NAMES[dtype],
-            "shape": list(arrays[name].shape),
-            "data_offsets": [start, end],
-        }
+    header = _header(arrays)
     text = json.dumps(header).encode()
-    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    padding = -(_LENGTH_BYTES + len(text)) % _ALIGNMENT
+    text += b" " * padding
+    length = len(text).to_bytes(_LENGTH_BYTES, "little")
+    size = len(length) + len(text)
 
     digest = hashlib.sha256()
     try:
         with path.open("wb") as file:
-            _write(file, digest, len(text).to_bytes(8, "little") + text)
+            _write(file, digest, length + text)
             for name in header:
-                array = np.ascontiguousarray(
-                    arrays[name], dtype=arrays[name].dtype.newbyteorder("<")
-                )
-                _write(file, digest, array.reshape(-1).view(np.uint8).data)
+                data = _as_bytes(arrays[name])
+                _write(file, digest, data)
+                size += len(data)
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return 8 + len(text) + end, digest.hexdigest()
+    return size, digest.hexdigest()
+
+
+def _header(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the header, in the order in which the arrays are written: the widest types first."""
+    header: dict[str, Any] = {}
+    start = 0
+    for name in sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name)):
+        array = arrays[name]
+        dtype = array.dtype.newbyteorder("<")
+        if dtype not in _TYPE_NAMES:
+            raise StorageError(
+                f"array {name!r} has type {array.dtype}, which cannot be saved; "
+                f"convert it to one of {', '.join(map(str, _TYPE_NAMES))}"
+            )
+        stop = start + array.nbytes
+        header[name] = {
+            "dtype": _TYPE_NAMES[dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    return header
+
+
+def _as_bytes(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array in row-major order, little-endian."""
+    dtype = array.dtype.newbyteorder("<")
+    flat = np.ascontiguousarray(array, dtype=dtype).reshape(-1)
+    return flat.view(np.uint8).data
 
 
 def _write(file: BinaryIO, digest: Any, data: bytes | memoryview) -> None:
+    """Write bytes to a file, and add them to its digest."""
     for start in range(0, len(data), _CHUNK):
         chunk = data[start : start + _CHUNK]
         digest.update(chunk)
@@ -107,35 +137,37 @@ def read_arrays(
     process.
     """
     with path.open("rb", buffering=0) as file:
-        found = os.fstat(file.fileno()).st_size
-        if size is not None and found != size:
-            raise damaged(path, f"it has {found} bytes instead of {size}")
-        if found > (free := memory.available()):
+        actual_size = os.fstat(file.fileno()).st_size
+        if size is not None and actual_size != size:
+            raise damaged(path, f"it has {actual_size} bytes instead of {size}")
+        free = memory.available()
+        if actual_size > free:
             raise StorageError(
-                f"{path} has {found:,} bytes and {free:,} bytes of memory are free; free more, or "
-                "move"
+                f"{path} has {actual_size:,} bytes and {free:,} bytes of memory are free; free "
+                "more, or move"
             )
-        whole = np.empty(found, dtype=np.uint8)
+        contents = np.empty(actual_size, dtype=np.uint8)
         digest = hashlib.sha256()
-        for start in range(0, found, _CHUNK):
-            chunk = whole[start : start + _CHUNK]
+        for start in range(0, actual_size, _CHUNK):
+            chunk = contents[start : start + _CHUNK]
             _fill(path, file, chunk)
             if sha256 is not None:
                 digest.update(chunk.data)
     if sha256 is not None and digest.hexdigest() != sha256:
         raise damaged(path, "its contents do not match their checksum")
-    whole.flags.writeable = writable
-    return _arrays(path, whole)
+    contents.flags.writeable = writable
+    return _arrays(path, contents)
 
 
 def _fill(path: Path, file: Any, chunk: NDArray[np.uint8]) -> None:
     """Read as many bytes as ``chunk`` has."""
-    view, done = chunk.data, 0
-    while done < len(view):
-        n = file.readinto(view[done:])
-        if not n:
+    view = chunk.data
+    n_read = 0
+    while n_read < len(view):
+        n_new = file.readinto(view[n_read:])
+        if not n_new:
             raise damaged(path, "it became shorter while it was read")
-        done += n
+        n_read += n_new
 
 
 class ArrayFile:
@@ -149,47 +181,53 @@ class ArrayFile:
         self.path = path
         with path.open("rb") as file:
             self._status = os.fstat(file.fileno())
-            if self._status.st_size < 8:
+            if self._status.st_size < _LENGTH_BYTES:
                 raise damaged(path, "it ends before its header")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        self._whole = np.frombuffer(self._map, dtype=np.uint8)
-        self.arrays = _arrays(path, self._whole)
+        self._contents = np.frombuffer(self._map, dtype=np.uint8)
+        self.arrays = _arrays(path, self._contents)
 
     def check(self, file: Any = None) -> None:
-        """Refuse a file that has changed since it was opened; the use of pages beyond its end would
-        end the process.
+        """Refuse a file that has changed since it was opened.
+
+        The use of pages beyond its end would end the process.
         """
-        now, then = self.path.stat() if file is None else os.fstat(file.fileno()), self._status
-        same = (
+        now = self.path.stat() if file is None else os.fstat(file.fileno())
+        then = self._status
+        is_unchanged = (
             os.path.samestat(now, then)
             and now.st_size == then.st_size
             and now.st_mtime_ns == then.st_mtime_ns
         )
-        if not same:
+        if not is_unchanged:
             raise damaged(self.path, "it was changed while it was in use")
 
     def copy(self, names: Sequence[str]) -> Arrays:
-        """Return copies of some arrays, which are read and not mapped, so that nothing can happen
-        to them.
+        """Return copies of some arrays.
+
+        They are read and not mapped, so that changes of the file do not affect them.
         """
-        out: Arrays = {}
+        copies: Arrays = {}
         with self.path.open("rb", buffering=0) as file:
             self.check(file)
             for name in names:
                 array = self.arrays[name]
-                out[name] = np.empty_like(array)
-                if array.size:
-                    file.seek(array.ctypes.data - self._whole.ctypes.data)
-                    _fill(self.path, file, out[name].reshape(-1).view(np.uint8))
-        return out
+                copy = np.empty_like(array)
+                if array.size > 0:
+                    offset = array.ctypes.data - self._contents.ctypes.data
+                    file.seek(offset)
+                    _fill(self.path, file, copy.reshape(-1).view(np.uint8))
+                copies[name] = copy
+        return copies
 
     def prefetch(self) -> None:
         """Ask the operating system to read the file ahead, on systems that support it."""
         self._advise("MADV_WILLNEED")
 
     def release(self) -> None:
-        """Give the pages back to the operating system, on systems that support it; they are read
-        again when used.
+        """Give the pages back to the operating system, on systems that support it.
+
+        They are read again when they are used.
         """
         self._advise("MADV_DONTNEED")
 
@@ -198,51 +236,67 @@ class ArrayFile:
             self._map.madvise(getattr(mmap, advice))
 
 
-def _arrays(path: Path, whole: NDArray[np.uint8]) -> Arrays:
+@dataclass(frozen=True)
+class _Entry:
+    """An array as the header of a file describes it; the offsets count from the header's end."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def _arrays(path: Path, contents: NDArray[np.uint8]) -> Arrays:
     """The arrays in the bytes of a file, whose header is not trusted."""
-    length = int.from_bytes(whole[:8].tobytes(), "little")
-    if length > min(len(whole) - 8, _LONGEST_HEADER):
-        raise damaged(path, "it ends before its header does")
-    header = parse_json(path, whole[8 : 8 + length].tobytes(), "its header")
-    if not isinstance(header, dict):
-        raise damaged(path, "its header does not list arrays")
-    header.pop("__metadata__", None)  # the format lets writers add notes
-    data = whole[8 + length :]
-    entries = sorted(
-        (_entry(path, name, entry) for name, entry in header.items()), key=lambda entry: entry[3:]
-    )
+    header, data = _split(path, contents)
+    entries = [_entry(path, name, description) for name, description in header.items()]
+    entries.sort(key=lambda entry: (entry.start, entry.stop))
     arrays: Arrays = {}
     end = 0
-    for name, dtype, shape, start, stop in entries:
-        if start != end:
+    for entry in entries:
+        name = entry.name
+        if entry.start != end:
             raise damaged(path, f"array {name!r} does not start where the one before it ends")
-        end = stop
-        if stop <= len(data):
-            try:
-                arrays[name] = data[start:stop].view(dtype).reshape(shape)
-            except (
-                ValueError,
-                OverflowError,
-            ) as cause:  # more dimensions, or longer ones, than NumPy has
-                raise damaged(path, f"array {name!r} has an impossible shape") from cause
+        end = entry.stop
+        if end > len(data):
+            continue  # the message below names the sizes
+        try:
+            flat = data[entry.start : end].view(entry.dtype)
+            arrays[name] = flat.reshape(entry.shape)
+        except (ValueError, OverflowError) as cause:  # more or longer dimensions than NumPy has
+            raise damaged(path, f"array {name!r} has an impossible shape") from cause
     if end != len(data):
         raise damaged(path, f"its arrays take {end} bytes, but {len(data)} follow the header")
     return arrays
 
 
-def _entry(
-    path: Path, name: str, entry: Any
-) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:
-    """The name, type, shape, start and end of an array, from its entry in the header."""
+def _split(path: Path, contents: NDArray[np.uint8]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """Split a file into the entries of its header and the bytes of its arrays."""
+    length = int.from_bytes(contents[:_LENGTH_BYTES].tobytes(), "little")
+    if length > min(len(contents) - _LENGTH_BYTES, _MAX_HEADER_BYTES):
+        raise damaged(path, "it ends before its header does")
+    after_length = contents[_LENGTH_BYTES:]
+    header = parse_json(path, after_length[:length].tobytes(), "its header")
+    if not isinstance(header, dict):
+        raise damaged(path, "its header does not list arrays")
+    header.pop("__metadata__", None)  # the format lets writers add notes
+    return header, after_length[length:]
+
+
+def _entry(path: Path, name: str, description: Any) -> _Entry:
+    """Check what the header says about an array."""
     try:
-        dtype = _TYPES[entry["dtype"]]
-        shape = tuple(map(operator.index, entry["shape"]))
-        start, stop = map(operator.index, entry["data_offsets"])
+        dtype = _TYPES[description["dtype"]]
+        shape = tuple(map(operator.index, description["shape"]))
+        start, stop = map(operator.index, description["data_offsets"])
     except (KeyError, TypeError, ValueError) as cause:
         raise damaged(path, f"the header entry of array {name!r} cannot be read") from cause
-    if min((start, *shape)) < 0 or stop - start != dtype.itemsize * math.prod(shape):
+    size = dtype.itemsize * math.prod(shape)
+    is_negative = min((start, *shape)) < 0
+    if is_negative or stop - start != size:
         raise damaged(path, f"array {name!r} does not have the size that its shape says")
-    return name, dtype, shape, start, stop
+    return _Entry(name, dtype, shape, start, stop)
 
 
 def parse_json(path: Path, text: bytes, what: str = "it") -> Any:
@@ -269,77 +323,95 @@ def file_sha256(path: Path) -> str:
 
 
 def pack_csr(name: str, matrix: Any) -> Arrays:
-    """Return a sparse matrix as arrays ``name.indptr``, ``name.indices``, ``name.data`` and
-    ``name.shape``.
+    """Return a sparse matrix as named arrays.
 
-    Column numbers take two bytes each where they fit, and so do numbers that half precision holds
-    exactly.
+    They are ``name.indptr``, ``name.indices``, ``name.data`` and ``name.shape``. Column numbers
+    take two bytes each where they fit, and so do numbers that half precision holds exactly.
     """
-    M = sparse.csr_array(matrix)
-    shape, data = np.array(M.shape, dtype=np.int64), M.data
-    indices = M.indices.astype(
-        np.uint16 if M.shape[1] <= 1 << 16 else np.int32 if M.shape[1] <= 1 << 31 else np.int64
-    )
-    if data.dtype == np.float32 and np.array_equal(half := as_half(data), data):
-        data = half
+    csr = sparse.csr_array(matrix)
+    data = csr.data
+    if data.dtype == np.float32:
+        half = as_half(data)
+        if np.array_equal(half, data):
+            data = half
     return {
-        f"{name}.indptr": M.indptr,
-        f"{name}.indices": indices,
+        f"{name}.indptr": csr.indptr,
+        f"{name}.indices": csr.indices.astype(_index_type(csr.shape[1])),
         f"{name}.data": data,
-        f"{name}.shape": shape,
+        f"{name}.shape": np.array(csr.shape, dtype=np.int64),
     }
+
+
+def _index_type(n_columns: int) -> type[np.integer[Any]]:
+    """Return the smallest type of the format that holds the number of every column."""
+    if n_columns <= 1 << 16:
+        return np.uint16
+    if n_columns <= 1 << 31:
+        return np.int32
+    return np.int64
 
 
 def as_half(values: NDArray[Any]) -> NDArray[np.float16]:
     """Round numbers to half precision; those that are too large to the largest."""
-    most = np.finfo(np.float16).max
-    return np.clip(values, -most, most).astype(np.float16)
+    largest = np.finfo(np.float16).max
+    clipped = np.clip(values, -largest, largest)
+    return clipped.astype(np.float16)
 
 
 def unpack_csr(
     name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape = (None, None)
 ) -> sparse.csr_array:
     """Return the matrix that `pack_csr` packed under this name, after checking every index."""
-    n, m = checked(f"{name}.shape", arrays, (2,), "i", 0, 1 << 62).tolist()
-    if any(wanted not in (None, found) for wanted, found in zip(shape, (n, m), strict=True)):
+    stored_shape = checked(f"{name}.shape", arrays, (2,), "i", 0, 1 << 62)
+    n, m = stored_shape.tolist()
+    if not _matches((n, m), shape):
         raise StorageError(f"matrix {name!r} is {n} × {m} and not {_listed(shape)}")
     starts = checked(f"{name}.indptr", arrays, (n + 1,), "i")
-    indices = checked(f"{name}.indices", arrays, (int(starts[-1]),), "iu", 0, m)
-    indices = indices.astype(np.int32) if indices.dtype == np.uint16 else indices
-    data = checked(f"{name}.data", arrays, indices.shape, smallest=2)
-    data = data.astype(np.float32) if data.dtype == np.float16 else data
-    if starts[0] != 0 or not (starts[1:] >= starts[:-1]).all():
+    n_entries = int(starts[-1])
+    indices = checked(f"{name}.indices", arrays, (n_entries,), "iu", 0, m)
+    if indices.dtype == np.uint16:
+        indices = indices.astype(np.int32)
+    data = checked(f"{name}.data", arrays, (n_entries,), smallest=2)
+    if data.dtype == np.float16:
+        data = data.astype(np.float32)
+    if starts[0] != 0 or not _is_ascending(starts):
         raise StorageError(f"the rows of matrix {name!r} do not follow each other")
     matrix = sparse.csr_array((data, indices, starts), shape=(n, m), copy=False)
-    matrix.indices, matrix.indptr = indices, starts  # SciPy may have changed their types
+    # SciPy may have changed the types of the indices.
+    matrix.indices = indices
+    matrix.indptr = starts
     return matrix
 
 
 def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
-    """Return strings as ``name.utf8``, their concatenated bytes, and ``name.ends``, the offset
-    where each ends.
+    """Return strings as named arrays.
+
+    They are ``name.utf8``, the concatenated bytes, and ``name.ends``, the offset where each ends.
     """
     encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    ends = np.cumsum(
-        np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), dtype=np.int64
-    )
-    return {f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends}
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    text = b"".join(encoded)
+    return {
+        f"{name}.utf8": np.frombuffer(text, dtype=np.uint8),
+        f"{name}.ends": np.cumsum(lengths, dtype=np.int64),
+    }
 
 
 def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """Return the strings that `pack_strings` packed under this name."""
     text = checked(f"{name}.utf8", arrays, (None,), "u").tobytes()
     ends = checked(f"{name}.ends", arrays, (None,), "i", 0, len(text) + 1)
-    if not (ends[1:] >= ends[:-1]).all() or (ends[-1] if len(ends) else 0) != len(text):
+    last_end = ends[-1] if len(ends) > 0 else 0
+    if not _is_ascending(ends) or last_end != len(text):
         raise StorageError(f"the strings of {name!r} do not follow each other")
-    cuts = ends.tolist()
+    bounds = [0, *ends.tolist()]
+    strings = []
     try:
-        return [
-            text[start:end].decode("utf-8", "surrogatepass")
-            for start, end in zip([0, *cuts], cuts, strict=False)
-        ]
+        for start, end in pairwise(bounds):
+            strings.append(text[start:end].decode("utf-8", "surrogatepass"))
     except UnicodeDecodeError as cause:
         raise StorageError(f"the strings of {name!r} are not UTF-8") from cause
+    return strings
 
 
 def checked(
@@ -351,36 +423,79 @@ def checked(
     below: float | None = None,
     smallest: int = 4,
 ) -> NDArray[Any]:
-    """Return an array after checking its kind of type, its shape, and that its values are finite
-    and within bounds.
+    """Return an array after checking its type, its shape and its values.
 
-    None in ``shape`` stands for any length. Floating point numbers have ``smallest`` bytes or more.
+    Parameters
+    ----------
+    name : str
+        Name of the array.
+    arrays : mapping of str to ndarray
+        Arrays that are not trusted.
+    shape : sequence of int or None
+        Expected shape; None stands for any length.
+    kinds : str, default="f"
+        Kinds of type that are accepted, as in `numpy.dtype.kind`.
+    least : float, optional
+        Smallest value that is accepted.
+    below : float, optional
+        Values must be smaller than this.
+    smallest : int, default=4
+        Smallest number of bytes of a floating point number. Those must also be finite.
+
+    Returns
+    -------
+    ndarray
+        The array.
     """
     if name not in arrays:
         raise StorageError(f"array {name!r} is missing")
     array = arrays[name]
-    fits = array.ndim == len(shape) and all(
-        a in (None, b) for a, b in zip(shape, array.shape, strict=True)
-    )
-    if (
-        not fits
-        or array.dtype.kind not in kinds
-        or (array.dtype.kind == "f" and array.dtype.itemsize < smallest)
-    ):
-        found = f"{_listed(array.shape)} numbers of type {array.dtype}"
-        raise StorageError(f"array {name!r} has {found}, which is not what this place takes")
+    is_float = array.dtype.kind == "f"
+    is_accepted = _matches(array.shape, shape) and array.dtype.kind in kinds
+    if is_float and array.dtype.itemsize < smallest:
+        is_accepted = False
+    if not is_accepted:
+        description = f"{_listed(array.shape)} numbers of type {array.dtype}"
+        raise StorageError(f"array {name!r} has {description}, which is not what this place takes")
     flat = array.reshape(-1)
-    for start in range(0, flat.size if array.dtype.kind == "f" else 0, _CHUNK):
-        if not np.isfinite(flat[start : start + _CHUNK]).all():
-            raise StorageError(f"array {name!r} has values that are not finite")
-    inside = (
-        (least is None or flat.min() >= least) and (below is None or flat.max() < below)
-        if flat.size
-        else True
-    )
-    if not inside:
+    if is_float and not _all_finite(flat):
+        raise StorageError(f"array {name!r} has values that are not finite")
+    if not _within(flat, least, below):
         raise StorageError(f"array {name!r} has values outside of their range")
     return array
+
+
+def _matches(shape: Sequence[int], expected: Shape) -> bool:
+    """Whether a shape is the expected one, in which None stands for any length."""
+    if len(shape) != len(expected):
+        return False
+    for length, expected_length in zip(shape, expected, strict=True):
+        if expected_length is not None and length != expected_length:
+            return False
+    return True
+
+
+def _all_finite(flat: NDArray[Any]) -> bool:
+    """Whether all values are finite; a chunk at a time, so that the answers take little memory."""
+    for start in range(0, flat.size, _CHUNK):
+        chunk = flat[start : start + _CHUNK]
+        if not np.isfinite(chunk).all():
+            return False
+    return True
+
+
+def _within(flat: NDArray[Any], least: float | None, below: float | None) -> bool:
+    """Whether all values are at least ``least`` and smaller than ``below``."""
+    if flat.size == 0:
+        return True
+    if least is not None and not flat.min() >= least:
+        return False
+    return below is None or bool(flat.max() < below)
+
+
+def _is_ascending(values: NDArray[Any]) -> bool:
+    """Whether no value is smaller than the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def finite(value: Any) -> float:
@@ -390,16 +505,22 @@ def finite(value: Any) -> float:
 
 def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
-    return kind(
-        _number(value, int if kind is int else int | float, 0 if or_zero else 1e-300, 1 << 62)
-    )
+    accepted = int if kind is int else int | float
+    minimum = 0 if or_zero else 1e-300
+    return kind(_number(value, accepted, minimum, 1 << 62))
 
 
 def _number(value: Any, kinds: Any, least: float, below: float) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < below:
+    """Return a value after checking that it is a number of these kinds and within bounds."""
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not is_number or not least <= value < below:
         raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
     return value
 
 
-def _listed(shape: Sequence[int | None]) -> str:
-    return " × ".join("any" if length is None else str(length) for length in shape) or "single"
+def _listed(shape: Shape) -> str:
+    """Describe a shape, as in "3 × any"."""
+    lengths = ["any" if length is None else str(length) for length in shape]
+    if not lengths:
+        return "single"
+    return " × ".join(lengths)

@@ -1,5 +1,6 @@
-"""Files and folders that appear complete or not at all: written under a temporary name, then
-renamed.
+"""Files and folders that appear complete or not at all.
+
+They are written under a temporary name and then renamed.
 """
 
 import ctypes
@@ -9,13 +10,23 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from rembrandt.errors import OutputExistsError, RembrandtError, StorageError
 from rembrandt.storage.locks import locked_by
+
+# Arguments of renameat2: paths are relative to the working directory, and names are exchanged.
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+# Errors of a system or a file system that cannot exchange names.
+_CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.EPERM)
+
+# Errors of a disk, or of a quota, that is used up; Windows has no quotas.
+_DISK_IS_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @contextmanager
@@ -38,100 +49,115 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 def atomic_folder(
     path: Path, may_replace: Callable[[Path], str | None] | None = None
 ) -> Iterator[Path]:
-    """Create an empty folder next to ``path`` that replaces ``path`` when the block ends without an
-    error.
+    """Create an empty folder that replaces ``path`` when the block ends without an error.
 
-    ``may_replace(path)`` returns the reason why an existing ``path`` must be kept, or None if it
-    may be replaced. Without it nothing is replaced. If anything fails, the new folder is removed
-    and ``path`` is unchanged. One process writes ``path`` at a time. Where the system cannot
-    exchange two names in one step, a crash between two renames can leave the old folder under
-    another name: see `interrupted`.
+    It is created next to ``path``. ``may_replace(path)`` returns the reason why an existing
+    ``path`` must be kept, or None if it may be replaced. Without it nothing is replaced. If
+    anything fails, the new folder is removed and ``path`` is unchanged. One process writes ``path``
+    at a time. Where the system cannot exchange two names in one step, a crash between two renames
+    can leave the old folder under another name: see `interrupted`.
     """
     path = Path(os.path.realpath(path))  # a link stays; the folder it points to is replaced
     _check_replaceable(path, may_replace)
     new = _sibling(path, "new")
-    with locked_by(path.with_name(f".{path.name}.lock"), path, remove=True), write_errors(path):
-        for left in _left(path, "new"):
-            shutil.rmtree(left, ignore_errors=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with locked_by(lock, path, remove=True), write_errors(path):
+        _remove_folders(_left_behind(path, "new"))
         try:
             new.mkdir()
             yield new
             fsync_folder(new)
-            _check_replaceable(
-                path, may_replace
-            )  # it may have appeared, or changed, in the meantime
+            # The path may have appeared, or changed, in the meantime.
+            _check_replaceable(path, may_replace)
             _swap(new, path)
             fsync_folder(path.parent)
         finally:
-            for folder in (new, *(_left(path, "old") if path.exists() else ())):
-                shutil.rmtree(folder, ignore_errors=True)
+            _remove_folders([new])
+            if path.exists():  # otherwise the old folder is all there is
+                _remove_folders(_left_behind(path, "old"))
+
+
+def _remove_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_replaceable(path: Path, may_replace: Callable[[Path], str | None] | None) -> None:
+    """Raise an error if ``path`` exists and must be kept."""
     if not os.path.lexists(path):
         return
     if may_replace is None:
         raise OutputExistsError(
             f"{path} already exists; choose another name, or replace it with force=True"
         )
-    if reason := may_replace(path):
+    reason = may_replace(path)
+    if reason:
         raise OutputExistsError(
             f"{path} was not overwritten: {reason}; choose another name, or move it away"
         )
 
 
 def _swap(new: Path, path: Path) -> None:
-    """Rename ``new`` to ``path``; what was there is afterwards at ``new``, or next to it where that
-    is not possible.
+    """Rename ``new`` to ``path``.
+
+    What was there is afterwards at ``new``, or next to it where names cannot be exchanged.
     """
     if not path.exists():
         new.rename(path)
-    elif not exchange(new, path):
-        old = _sibling(path, "old")
-        try:
-            path.rename(old)
-            new.rename(path)
-        except BaseException:
-            if old.exists() and not path.exists():
-                old.rename(path)
-            raise
+        return
+    if exchange(new, path):
+        return
+    old = _sibling(path, "old")
+    try:
+        path.rename(old)
+        new.rename(path)
+    except BaseException:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot (only Linux
-    can).
+    """Exchange two names in one step.
+
+    Return False where the system or the file system cannot do it; only Linux can.
     """
-    rename = (
-        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if sys.platform == "linux"
-        else None
-    )
+    if sys.platform != "linux":
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    rename = getattr(library, "renameat2", None)
     if rename is None:
         return False
-    here, flag = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if rename(here, os.fsencode(first), here, os.fsencode(second), flag) == 0:
+    first_name = os.fsencode(first)
+    second_name = os.fsencode(second)
+    status = rename(_AT_FDCWD, first_name, _AT_FDCWD, second_name, _RENAME_EXCHANGE)
+    if status == 0:
         return True
     number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.EPERM):
+    if number in _CANNOT_EXCHANGE:
         return False
     raise OSError(number, os.strerror(number), str(second))
 
 
 def interrupted(path: Path) -> list[Path]:
     """Complete old folders that a crash during `atomic_folder` may have left next to ``path``."""
-    return _left(path, "old")
+    return _left_behind(path, "old")
 
 
-def _left(path: Path, role: str) -> list[Path]:
+def _left_behind(path: Path, role: str) -> list[Path]:
     """Folders next to ``path`` that killed calls of `atomic_folder` left."""
-    name = re.compile(re.escape(f".{path.name}.{role}-") + "[0-9a-f]{8}")
-    entries = path.parent.iterdir() if path.parent.is_dir() else ()
-    return sorted(entry for entry in entries if name.fullmatch(entry.name))
+    if not path.parent.is_dir():
+        return []
+    prefix = re.escape(f".{path.name}.{role}-")
+    pattern = re.compile(prefix + "[0-9a-f]{8}")
+    folders = [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]
+    return sorted(folders)
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete what killed calls of `atomic_file` left in a folder; no other process may be writing
-    there.
+    """Delete what killed calls of `atomic_file` left in a folder.
+
+    No other process may be writing there.
     """
     for partial in folder.glob(".*.part-*"):
         partial.unlink(missing_ok=True)
@@ -149,7 +175,9 @@ def fsync_folder(folder: Path) -> None:
 
 
 def _sibling(path: Path, role: str) -> Path:
-    return path.with_name(f".{path.name}.{role}-{secrets.token_hex(4)}")
+    """Return a new temporary name next to ``path``."""
+    token = secrets.token_hex(4)
+    return path.with_name(f".{path.name}.{role}-{token}")
 
 
 @contextmanager
@@ -162,8 +190,9 @@ def write_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None and not _concerns(Path(error.filename), path):
             raise
-        full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-        reason = "the disk is full" if full else error.strerror or str(error)
+        reason = error.strerror or str(error)
+        if error.errno in _DISK_IS_FULL:
+            reason = "the disk is full"
         raise StorageError(
             f"could not write {path}: {reason}; files that were complete before are unchanged. "
             "Free disk space or choose another folder, then try again"
@@ -172,8 +201,10 @@ def write_errors(path: Path) -> Iterator[None]:
 
 def _concerns(name: Path, path: Path) -> bool:
     """Whether ``name`` is ``path``, a folder above it, or inside one of its temporary siblings."""
-    temporary = (
-        p.parent == path.parent and p.name.startswith(f".{path.name}.")
-        for p in (name, *name.parents)
-    )
-    return name == path or name in path.parents or any(temporary)
+    if name == path or name in path.parents:
+        return True
+    for folder in (name, *name.parents):
+        is_sibling = folder.parent == path.parent
+        if is_sibling and folder.name.startswith(f".{path.name}."):
+            return True
+    return False

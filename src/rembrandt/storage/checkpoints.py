@@ -1,5 +1,6 @@
-"""Checkpoints: a fit that is killed and started again continues from the stages and steps that it
-had finished.
+"""Checkpoints of a fit.
+
+A fit that is killed and started again continues from the stages and steps that it had finished.
 
 A folder has one file per finished stage, and files of the last two steps of a stage that proceeds
 in steps (epochs). A file holds arrays in the format of `rembrandt.storage.arrays`. One of them is
@@ -30,12 +31,34 @@ T = TypeVar("T")
 State = tuple[Arrays, dict[str, Any]]  # arrays, and facts that are JSON
 Fingerprint = dict[str, Any]
 
+# Steps of a stage whose files are kept: the one before the last in case the last is damaged.
 KEPT_STEPS = 2
-OVERHEAD = 0.05  # largest share of the time that writing steps may take
+
+# Largest share of the time that writing steps may take.
+OVERHEAD = 0.05
+
+# Name of the array that holds JSON.
 _FACTS = "json"
-_UNNAMED = ".unfinished-checkpoint"  # suffix of a file whose checksum is not known yet
+
+# Suffix of a file whose checksum is not known yet.
+_UNNAMED = ".unfinished-checkpoint"
+
+# Name of a file, with its stage, the number of its step, and its checksum.
 _NAME = re.compile(
-    r"(?P<stage>[a-z]+(?:-[a-z0-9]+)*)\.(?P<number>[0-9]{1,9})\.(?P<sha256>[0-9a-f]{64})\.safetensors"
+    r"(?P<stage>[a-z]+(?:-[a-z0-9]+)*)"
+    r"\.(?P<number>[0-9]{1,9})"
+    r"\.(?P<sha256>[0-9a-f]{64})"
+    r"\.safetensors"
+)
+
+# What unpacking the arrays and facts of another fit can raise.
+_UNUSABLE = (
+    RembrandtError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
 )
 
 
@@ -52,9 +75,7 @@ class Checkpoints:
         pack: Callable[[T], State],
         unpack: Callable[..., T],
     ) -> T:
-        """Return ``compute()``, or ``unpack(arrays, facts)`` of its saved result if the stage was
-        finished before.
-        """
+        """Return ``compute()``, or ``unpack(arrays, facts)`` of a result that was saved before."""
         return compute()
 
     def last(self, name: str) -> State | None:
@@ -81,8 +102,9 @@ NO_CHECKPOINTS = Checkpoints()
 def checkpoints_in(
     folder: str | Path | Checkpoints | None, overhead: float = OVERHEAD
 ) -> Iterator[Checkpoints]:
-    """Open and lock the checkpoints in a folder. None gives `NO_CHECKPOINTS`; open checkpoints are
-    passed through.
+    """Open and lock the checkpoints in a folder.
+
+    None gives `NO_CHECKPOINTS`; open checkpoints are passed through.
     """
     if folder is None:
         yield NO_CHECKPOINTS
@@ -105,12 +127,11 @@ class _Saved:
     def fit(self) -> Fingerprint:
         """The fit that the file belongs to; a damaged file is refused."""
         try:
-            facts = self._read()[1]
-            _ = [
-                part.items()
-                for part in (facts["after"], facts["facts"], facts["fit"].get("settings", {}))
-            ]
-            return dict(facts["fit"])
+            _, contents = self._read()
+            fit = contents["fit"]
+            for mapping in (contents["after"], contents["facts"], fit.get("settings", {})):
+                mapping.items()  # fails if it is not a mapping
+            return dict(fit)
         except OSError as error:
             raise StorageError(f"it cannot be read ({error.strerror})") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -118,35 +139,38 @@ class _Saved:
 
     def after(self) -> dict[str, str]:
         """The stages that were finished before this one, with their checksums."""
-        return dict(self._read()[1]["after"])
+        _, contents = self._read()
+        return dict(contents["after"])
 
     def read(self) -> State:
         """The arrays and facts, in memory."""
-        arrays, facts = self._read()
-        return arrays, facts["facts"]
+        arrays, contents = self._read()
+        return arrays, contents["facts"]
 
     def _read(self) -> tuple[Arrays, Any]:
+        """The arrays, and the JSON that describes them."""
         arrays = read_arrays(self.path, sha256=self.sha256, writable=True)
         text = checked(_FACTS, arrays, (None,), "u").tobytes()
-        return {name: array for name, array in arrays.items() if name != _FACTS}, parse_json(
-            self.path, text
-        )
+        del arrays[_FACTS]
+        return arrays, parse_json(self.path, text)
 
 
 class CheckpointFolder(Checkpoints):
     """Checkpoints of one fit in a folder that no other fit uses."""
 
     def __init__(self, folder: Path, overhead: float = OVERHEAD) -> None:
-        self.folder, self.overhead = folder, overhead
+        self.folder = folder
+        self.overhead = overhead
         self._fit: Fingerprint = {}
         self._done: dict[str, str] = {}  # finished stages and their checksums
         self._written = -float("inf")  # time when the last step was written
         self._cost = 0.0  # seconds that writing it took
 
     def begin(self, fit: Fingerprint) -> None:
-        self._fit, self._done = fit, {}
+        self._fit = fit
+        self._done = {}
         damaged = []
-        for saved in self._found():
+        for saved in self._saved():
             try:
                 other = saved.fit()
             except StorageError as error:
@@ -155,9 +179,8 @@ class CheckpointFolder(Checkpoints):
             if other != fit:
                 raise SettingsError(
                     f"{self.folder} has checkpoints of another fit: {_difference(other, fit)}. "
-                    "Give the same data and "
-                    "settings to continue it; to start a new fit, choose another folder or delete "
-                    "this one"
+                    "Give the same data and settings to continue it; to start a new fit, choose "
+                    "another folder or delete this one"
                 )
         for path, finding in damaged:
             warnings.warn(
@@ -177,38 +200,43 @@ class CheckpointFolder(Checkpoints):
         pack: Callable[[T], State],
         unpack: Callable[..., T],
     ) -> T:
-        if saved := self._usable(name):
-            try:
-                result, self._done[name] = unpack(*saved[-1].read()), saved[-1].sha256
-            except (
-                RembrandtError,
-                ValueError,
-                TypeError,
-                AttributeError,
-                LookupError,
-                ArithmeticError,
-            ) as error:
-                finding = f"{saved[-1].path} is not a checkpoint of this fit ({error})"
-                raise StorageError(f"{finding}; delete the folder to start again") from error
-        else:
+        saved = self._last_usable(name)
+        if saved is None:
             result = compute()
             self._done[name] = self._write(name, 1, pack(result))
+            return result
+        try:
+            arrays, facts = saved.read()
+            result = unpack(arrays, facts)
+        except _UNUSABLE as error:
+            raise StorageError(
+                f"{saved.path} is not a checkpoint of this fit ({error}); delete the folder to "
+                "start again"
+            ) from error
+        self._done[name] = saved.sha256
         return result
 
     def last(self, name: str) -> State | None:
-        saved = self._usable(name)
-        return saved[-1].read() if saved else None
+        saved = self._last_usable(name)
+        if saved is None:
+            return None
+        return saved.read()
 
-    def _usable(self, name: str) -> list[_Saved]:
-        """The files of a stage that continue the stages before it; others are deleted.
+    def _last_usable(self, name: str) -> _Saved | None:
+        """The last file of a stage that continues the stages before it; others are deleted.
 
         A stage that is computed again, because its file was damaged, can differ in its last bits on
         another machine.
         """
-        for saved in self._found(name):
-            if saved.after() != self._done:
+        usable = []
+        for saved in self._saved(name):
+            if saved.after() == self._done:
+                usable.append(saved)
+            else:
                 saved.path.unlink()
-        return self._found(name)
+        if not usable:
+            return None
+        return usable[-1]
 
     def step(
         self, name: str, number: int, arrays: Callable[[], Arrays], facts: dict[str, Any]
@@ -217,44 +245,54 @@ class CheckpointFolder(Checkpoints):
         if started - self._written < self._cost / self.overhead:
             return
         self._write(name, number, (arrays(), facts))
-        for old in self._found(name)[:-KEPT_STEPS]:
+        saved_steps = self._saved(name)
+        for old in saved_steps[:-KEPT_STEPS]:
             old.path.unlink()
         self._written = time.monotonic()
         self._cost = self._written - started
 
     def clear(self) -> None:
-        for saved in self._found():
+        for saved in self._saved():
             saved.path.unlink()
 
     def lines(self) -> list[str]:
-        found = sorted(
-            self._found(), key=lambda saved: (saved.path.stat().st_mtime_ns, saved.number)
+        by_age = sorted(
+            self._saved(), key=lambda saved: (saved.path.stat().st_mtime_ns, saved.number)
         )
-        last = {saved.stage: saved.number for saved in found}
-        stages = ", ".join(
-            stage if number == 1 else f"{stage} {number}" for stage, number in last.items()
-        )
-        return [f"{self.folder} has checkpoints of an earlier run: {stages}"] if last else []
+        if not by_age:
+            return []
+        last_steps = {saved.stage: saved.number for saved in by_age}
+        stages = []
+        for stage, number in last_steps.items():
+            if number == 1:
+                stages.append(stage)
+            else:
+                stages.append(f"{stage} {number}")
+        return [f"{self.folder} has checkpoints of an earlier run: {', '.join(stages)}"]
 
-    def _found(self, stage: str | None = None) -> list[_Saved]:
+    def _saved(self, stage: str | None = None) -> list[_Saved]:
         """The checkpoints in the folder by stage and number; other files are ignored."""
-        names = ((path, _NAME.fullmatch(path.name)) for path in self.folder.iterdir())
-        saved = [
-            _Saved(path, m["stage"], int(m["number"]), m["sha256"])
-            for path, m in names
-            if m is not None
-        ]
-        return sorted(
-            (s for s in saved if stage in (None, s.stage)), key=lambda s: (s.stage, s.number)
-        )
+        checkpoints = []
+        for path in self.folder.iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            if stage is not None and match["stage"] != stage:
+                continue
+            checkpoint = _Saved(path, match["stage"], int(match["number"]), match["sha256"])
+            checkpoints.append(checkpoint)
+        checkpoints.sort(key=lambda saved: (saved.stage, saved.number))
+        return checkpoints
 
     def _write(self, stage: str, number: int, state: State) -> str:
         """Save a state and return its checksum."""
         arrays, facts = state
-        body = json.dumps({"fit": self._fit, "after": self._done, "facts": facts}).encode()
+        contents = {"fit": self._fit, "after": self._done, "facts": facts}
+        text = json.dumps(contents).encode()
+        described = arrays | {_FACTS: np.frombuffer(text, np.uint8)}
         unnamed = self.folder / f"{stage}.{number}{_UNNAMED}"
         with write_errors(unnamed):
-            _, sha256 = write_arrays(unnamed, arrays | {_FACTS: np.frombuffer(body, np.uint8)})
+            _, sha256 = write_arrays(unnamed, described)
             unnamed.replace(self.folder / f"{stage}.{number}.{sha256}.safetensors")
             fsync_folder(self.folder)
         return sha256
@@ -267,28 +305,35 @@ def fingerprint(
 
     ``digests`` are checksums of the data, by what they are of.
     """
-    data = {"examples": shape[0], "features": shape[1], **digests}
-    return {"version": __version__, **data, "settings": json.loads(json.dumps(settings))}
+    n_examples, n_features = shape
+    return {
+        "version": __version__,
+        "examples": n_examples,
+        "features": n_features,
+        **digests,
+        "settings": json.loads(json.dumps(settings)),
+    }
 
 
 def _difference(there: Fingerprint, here: Fingerprint) -> str:
     """Describe the first difference between two fits."""
-    if there.get("version") != here["version"]:
-        return (
-            f"it was started by Rembrandt {there.get('version')}, and this is version "
-            f"{here['version']}"
-        )
-    for part in here:
-        if part != "settings" and there.get(part) != here[part]:
-            counts = f"it has {there.get(part)} {part}, and this fit has {here[part]}"
-            return (
-                counts
-                if part in ("examples", "features")
-                else f"its {part} differ from those given"
-            )
-    then, now = there.get("settings", {}), here["settings"]
-    changed = [name for name in now | then if then.get(name) != now.get(name)]
-    return ", ".join(
-        f"it has {name}={then.get(name)!r}, this fit has {name}={now.get(name)!r}"
-        for name in changed
-    )
+    old_version = there.get("version")
+    version = here["version"]
+    if old_version != version:
+        return f"it was started by Rembrandt {old_version}, and this is version {version}"
+    for name, value in here.items():
+        old_value = there.get(name)
+        if name == "settings" or old_value == value:
+            continue
+        if name in ("examples", "features"):
+            return f"it has {old_value} {name}, and this fit has {value}"
+        return f"its {name} differ from those given"
+    old_settings = there.get("settings", {})
+    settings = here["settings"]
+    changes = []
+    for name in settings | old_settings:
+        old_value = old_settings.get(name)
+        value = settings.get(name)
+        if old_value != value:
+            changes.append(f"it has {name}={old_value!r}, this fit has {name}={value!r}")
+    return ", ".join(changes)

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from rembrandt.errors import StorageError
 
+# Name of the file by which a folder is locked.
 LOCK = ".lock"
+
+# Links are not followed, on systems that support it: one could lead to any file, and the file of a
+# lock is written to.
+_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,8 +33,9 @@ else:
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:
-    """Create the folder if needed and lock it; the operating system releases the lock when the
-    process ends.
+    """Create the folder if needed and lock it.
+
+    The operating system releases the lock when the process ends.
     """
     return locked_by(folder / LOCK, folder)
 
@@ -38,15 +44,7 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 def locked_by(file: Path, what: Path, remove: bool = False) -> Iterator[None]:
     """Lock ``what`` by a file, which is created; with ``remove`` it is deleted at the end."""
     while True:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # A link could lead to any file, and this one is written to.
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        except OSError as error:
-            reason = "its lock is a symbolic link" if file.is_symlink() else error.strerror
-            raise StorageError(
-                f"cannot write to {what} ({reason}); choose another folder"
-            ) from error
+        descriptor = _open(file, what)
         try:
             _take(descriptor, file, what)
             if not remove or _is_current(descriptor, file):
@@ -60,9 +58,23 @@ def locked_by(file: Path, what: Path, remove: bool = False) -> Iterator[None]:
             os.close(descriptor)
 
 
+def _open(file: Path, what: Path) -> int:
+    """Open the file of a lock, which is created, and return its descriptor."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(file, _OPEN_FLAGS, 0o666)
+    except OSError as error:
+        reason = error.strerror
+        if file.is_symlink():
+            reason = "its lock is a symbolic link"
+        raise StorageError(f"cannot write to {what} ({reason}); choose another folder") from error
+
+
 def _take(descriptor: int, file: Path, what: Path) -> None:
+    """Take the lock and write the number of this process into its file."""
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+    is_regular = stat.S_ISREG(status.st_mode)
+    if not is_regular or status.st_nlink > 1:
         raise StorageError(
             f"cannot lock {what}: {file} is not a file of its own; delete it, or choose another "
             "folder"
@@ -71,7 +83,8 @@ def _take(descriptor: int, file: Path, what: Path) -> None:
         _acquire(descriptor)
     except OSError as error:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        owner = os.read(descriptor, 64).decode("ascii", "replace").strip() or error.strerror
+        text = os.read(descriptor, 64).decode("ascii", "replace")
+        owner = text.strip() or error.strerror
         raise StorageError(
             f"{what} is in use by another process ({owner}); wait until it ends, or choose another "
             "folder"
@@ -82,8 +95,9 @@ def _take(descriptor: int, file: Path, what: Path) -> None:
 
 def _is_current(descriptor: int, file: Path) -> bool:
     """Whether the file is still there; the process that had the lock before may have deleted it."""
+    locked_file = os.fstat(descriptor)
     try:
-        return os.path.samestat(os.fstat(descriptor), file.stat(follow_symlinks=False))
+        return os.path.samestat(locked_file, file.stat(follow_symlinks=False))
     except FileNotFoundError:
         return False
 

@@ -16,6 +16,7 @@ from rembrandt.estimators import RembrandtClassifier
 from rembrandt.evaluation import KS, Measured, measure
 from rembrandt.explore.confusions import confusions
 from rembrandt.explore.explain import explain_columns, feature_names
+from rembrandt.explore.explanation import Explanation
 from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
@@ -25,13 +26,16 @@ from rembrandt.model.ranked import ranked_labels
 from rembrandt.progress import Report, silent
 
 LEVEL = 0.95  # of the confidence intervals
-N_MAPPED = 20_000  # labels on the map; with NAME it keeps the page below 5 MB
-N_EXPLAINED = 20  # examples
+N_MAPPED = 20_000  # labels on the map; with MAX_NAME_BYTES it keeps the page below 5 MB
 N_NEIGHBOURS = 6  # of each label on the map
 N_EXTREMES = 12  # best and worst labels
-N_PAIRS = 15  # confusions
-NAME, QUOTE = 100, 300  # bytes of a label and of a quoted example
-TEXT = 3000  # characters of an explained text
+N_CONFUSIONS = 15  # pairs of labels
+N_QUOTED = 2  # examples of each pair
+N_EXPLAINED = 20  # examples
+N_WORDS = 12  # of each explained label
+MAX_NAME_BYTES = 100  # of a label
+MAX_QUOTE_BYTES = 300  # of a quoted example or a description
+MAX_TEXT_CHARACTERS = 3000  # of an explained text
 
 
 def gather(
@@ -65,12 +69,17 @@ def gather(
         The contents, for `render` or as JSON.
     """
     measured = measure(classifier, data, report)
-    model, known, labels = classifier.model_, measured.data, measured.labels
-    names = [_cut(model.labels.title(column), NAME) for column in range(model.n_labels)]
-    true, predicted, found = label_counts(known.Y, labels)
-    with np.errstate(invalid="ignore"):  # NaN for labels that are never true, or never predicted
-        quality = {"true": true, "precision": found / predicted, "recall": found / true}
-    quality["f1"] = 2 * found / np.maximum(true + predicted, 1)
+    model = classifier.model_
+    test = measured.data
+    names = [_cut(model.labels.title(column), MAX_NAME_BYTES) for column in range(model.n_labels)]
+    quality = _label_quality(test, measured.labels) | {"count": np.asarray(model.label_counts)}
+    metrics = _metrics(classifier, measured, seed, report)
+    laid_out = None
+    if with_map:
+        laid_out = _map(classifier, quality["recall"], names, seed, report)
+    confusable = measured.labels
+    if model.multiclass:
+        confusable = measured.labels[:, :1]
     return {
         "title": title,
         "version": __version__,
@@ -78,62 +87,85 @@ def gather(
         "model": {
             "n_train": model.n_train,
             "n_labels": model.n_labels,
-            "n_test": known.n_examples,
+            "n_test": test.n_examples,
             "texts": model.text is not None,
             "multiclass": model.multiclass,
             "scorers": list(model.scorers),
             "top_k": max(KS),
         },
         "about": about(classifier.describe()),
-        "metrics": _metrics(classifier, measured, seed, report),
+        "metrics": metrics,
         "level": LEVEL,
         "largest": measured.largest,
         "f1": {name: measured.model[name] for name in ("micro_f1", "macro_f1")},
         "deciles": measured.decile_documents(),
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),
-        "map": _map(classifier, quality["recall"], names, seed, report) if with_map else None,
-        "labels": _best_and_worst(
-            quality | {"count": np.asarray(model.label_counts)}, names, model.labels
-        ),
-        "confusions": _confusions(known, labels[:, :1] if model.multiclass else labels, names),
-        "explained": _explained(classifier, known, names, seed),
+        "map": laid_out,
+        "labels": _best_and_worst(quality, names, model.labels),
+        "confusions": _confusions(test, confusable, names),
+        "explained": _explained(classifier, test, names, seed),
         "settings": used_settings(model),
         "selection": classifier.selection_,
-        "notes": known.notes.sentences(),
+        "notes": test.notes.sentences(),
         "fit_seconds": classifier.extra_.get("fit_seconds"),
         "examples_per_second": measured.examples_per_second,
     }
 
 
+def _label_quality(data: Dataset, labels: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the number of test examples, precision, recall and F1 of every label."""
+    true, predicted, correct = label_counts(data.Y, labels)
+    with np.errstate(invalid="ignore"):  # NaN for labels that are never true, or never predicted
+        precision = correct / predicted
+        recall = correct / true
+    f1 = 2 * correct / np.maximum(true + predicted, 1)
+    return {"true": true, "precision": precision, "recall": recall, "f1": f1}
+
+
 def _metrics(
     classifier: RembrandtClassifier, measured: Measured, seed: int, report: Report
 ) -> list[dict[str, Any]]:
-    known, counts, n_train = measured.data, classifier.label_counts_, classifier.n_train_
+    """Return the measures that have a confidence interval, also for the most popular labels."""
     terms = row_terms(
-        known.Y, measured.labels, counts, n_train, ks=KS, missing_labels=known.dropped_labels
+        measured.data.Y,
+        measured.labels,
+        classifier.label_counts_,
+        classifier.n_train_,
+        ks=KS,
+        missing_labels=measured.data.dropped_labels,
     )
     intervals = bootstrap(terms, level=LEVEL, seed=seed, report=report)
-    return [
-        {"name": name, "value": value, "low": low, "high": high, "popular": measured.popular[name]}
-        for name, value in measured.model.items()
-        if name in intervals
-        for low, high in [intervals[name]]
-    ]
+    documents = []
+    for name, value in measured.model.items():
+        if name not in intervals:
+            continue
+        low, high = intervals[name]
+        popular = measured.popular[name]
+        documents.append(
+            {"name": name, "value": value, "low": low, "high": high, "popular": popular}
+        )
+    return documents
 
 
 def _calibration(measured: Measured) -> dict[str, Any]:
-    given = measured.labels >= 0
-    bins = reliability(measured.probabilities[given], hits(measured.data.Y, measured.labels)[given])
-    return {"bins": [asdict(each) for each in bins], "error": calibration_error(bins)}
+    """Return how often predictions of similar probability are correct."""
+    is_label = measured.labels >= 0
+    is_hit = hits(measured.data.Y, measured.labels)
+    bins = reliability(measured.probabilities[is_label], is_hit[is_label])
+    return {"bins": [asdict(interval) for interval in bins], "error": calibration_error(bins)}
 
 
 def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     """Return the spectrum of the label embedding; None for models without one."""
     if classifier.model_.embedding is None:
         return None
-    values, facts = classifier.singular_values_.tolist(), classifier.settings_
-    return {"values": values, "reason": facts.get("rank_reason", ""), "method": facts["method"]}
+    settings = classifier.settings_
+    return {
+        "values": classifier.singular_values_.tolist(),
+        "reason": settings.get("rank_reason", ""),
+        "method": settings["method"],
+    }
 
 
 def _best_and_worst(
@@ -143,71 +175,113 @@ def _best_and_worst(
 
     No label is in both lists. Of labels with the same F1, the more frequent come first.
     """
-    true, f1 = columns["true"], columns["f1"]
-    min_count = next((n for n in (20, 10, 5, 3) if (true >= n).sum() >= 4 * N_EXTREMES), 1)
+    true = columns["true"]
+    min_count = _min_count(true)
     frequent = np.flatnonzero(true >= min_count)
-    n = min(N_EXTREMES, len(frequent) // 2)
+    n_listed = min(N_EXTREMES, len(frequent) // 2)
+    rarity = -true[frequent]
+    f1 = columns["f1"][frequent]
 
-    def rows(sign: int) -> list[dict[str, Any]]:
-        order = frequent[np.lexsort((-true[frequent], sign * f1[frequent]))][:n]
-        texts = [
-            {"name": names[i], "description": _cut(labels.detailed(i)["description"], QUOTE)}
-            for i in order
-        ]
-        return [
-            text | {name: v[i].item() for name, v in columns.items()}
-            for text, i in zip(texts, order, strict=True)
-        ]
+    def document(label: int) -> dict[str, Any]:
+        description = labels.detailed(label)["description"]
+        measures = {name: values[label].item() for name, values in columns.items()}
+        return {
+            "name": names[label],
+            "description": _cut(description, MAX_QUOTE_BYTES),
+            **measures,
+        }
 
-    return {"min_count": min_count, "best": rows(-1), "worst": rows(1)}
+    best = frequent[np.lexsort((rarity, -f1))][:n_listed]
+    worst = frequent[np.lexsort((rarity, f1))][:n_listed]
+    return {
+        "min_count": min_count,
+        "best": [document(label) for label in best],
+        "worst": [document(label) for label in worst],
+    }
+
+
+def _min_count(true: NDArray[Any]) -> int:
+    """Return the test examples that a label needs to be listed: as many as leave a choice."""
+    for min_count in (20, 10, 5, 3):
+        n_labels = (true >= min_count).sum()
+        if n_labels >= 4 * N_EXTREMES:
+            return min_count
+    return 1
 
 
 def _confusions(data: Dataset, labels: NDArray[np.int64], names: list[str]) -> list[dict[str, Any]]:
-    found = [asdict(each) for each in confusions(data.Y, labels, N_PAIRS, 2)]
-    for each in found:
-        each["true"], each["predicted"] = names[each["true"]], names[each["predicted"]]
-        each["examples"] = (
-            [] if data.texts is None else [_cut(data.texts[row], QUOTE) for row in each["examples"]]
-        )
-    return found
+    """Return the pairs of labels that are confused, by name, with quoted examples."""
+    documents = []
+    for confusion in confusions(data.Y, labels, N_CONFUSIONS, N_QUOTED):
+        quotes: list[str] = []
+        if data.texts is not None:
+            quotes = [_cut(data.texts[row], MAX_QUOTE_BYTES) for row in confusion.examples]
+        document = asdict(confusion)
+        document["true"] = names[confusion.true]
+        document["predicted"] = names[confusion.predicted]
+        document["examples"] = quotes
+        documents.append(document)
+    return documents
 
 
 def _explained(
     classifier: RembrandtClassifier, data: Dataset, names: list[str], seed: int
 ) -> list[dict[str, Any]]:
     """Explain the predictions of some random test examples."""
-    lengths = np.array([len(text) for text in data.texts or [""] * data.n_examples])
-    candidates = np.flatnonzero(
-        lengths >= np.median(lengths)
-    )  # the longer half: short texts have few words to show
-    part = data.rows(np.sort(np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]))
-    part = replace(part, texts=part.texts and [text[:TEXT] for text in part.texts])
-    rows = classifier.dataset_rows(part)
+    examples = _chosen_examples(data, seed)
+    rows = classifier.dataset_rows(examples)
     columns, probabilities = ranked_labels(classifier.device_model(), rows, max(KS))
-    words, documents = feature_names(classifier), []
+    words = feature_names(classifier)
+    documents = []
     for row, best in enumerate(columns):
-        text = part.texts[row] if part.texts else None
-        found = explain_columns(classifier, rows[[row]], best[best >= 0], words, text)
-        true = part.Y.indices[part.Y.indptr[row] : part.Y.indptr[row + 1]].tolist()
-        predictions = [
-            {
-                "name": names[each.column],
-                "right": each.column in true,
+        text = None
+        if examples.texts:
+            text = examples.texts[row]
+        explanations = explain_columns(classifier, rows[[row]], best[best >= 0], words, text)
+        entries = slice(examples.Y.indptr[row], examples.Y.indptr[row + 1])
+        true = examples.Y.indices[entries].tolist()
+        predictions = []
+        # There are fewer explanations than probabilities where a row has fewer labels.
+        for explanation, probability in zip(
+            explanations, probabilities[row].tolist(), strict=False
+        ):
+            label = {
+                "name": names[explanation.column],
+                "right": explanation.column in true,
                 "probability": probability,
-                "score": each.score,
-                "base": each.base,
-                "comparison": each.comparison,
-                "words": [[word, round(value, 5)] for word, value in each.top(12)],
-                "segments": [
-                    [start, stop, round(value, 5)] for start, stop, value in each.segments()
-                ],
             }
-            for each, probability in zip(found, probabilities[row].tolist(), strict=False)
-        ]
-        documents.append(
-            {"text": text, "true": [names[i] for i in true], "predictions": predictions}
-        )
+            predictions.append(label | _explanation(explanation))
+        true_names = [names[column] for column in true]
+        documents.append({"text": text, "true": true_names, "predictions": predictions})
     return documents
+
+
+def _chosen_examples(data: Dataset, seed: int) -> Dataset:
+    """Return some random examples, their texts shortened."""
+    if data.texts:
+        lengths = np.array([len(text) for text in data.texts])
+        # The longer half: short texts have few words to show.
+        candidates = np.flatnonzero(lengths >= np.median(lengths))
+    else:
+        candidates = np.arange(data.n_examples)
+    chosen = np.random.default_rng(seed).permutation(candidates)[:N_EXPLAINED]
+    examples = data.rows(np.sort(chosen))
+    if not examples.texts:
+        return examples
+    return replace(examples, texts=[text[:MAX_TEXT_CHARACTERS] for text in examples.texts])
+
+
+def _explanation(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation in short form."""
+    words = [[word, round(value, 5)] for word, value in explanation.top(N_WORDS)]
+    segments = [[start, stop, round(value, 5)] for start, stop, value in explanation.segments()]
+    return {
+        "score": explanation.score,
+        "base": explanation.base,
+        "comparison": explanation.comparison,
+        "words": words,
+        "segments": segments,
+    }
 
 
 def _map(
@@ -220,21 +294,24 @@ def _map(
     """Return the positions of the most frequent labels, what is known about them, and their nearest
     labels.
     """
-    found = label_map(classifier, N_MAPPED, seed, report)
-    x, y = np.round(found.positions.T.astype(np.float64), 2).tolist()
-    near = nearest_labels(unit_vectors(classifier)[found.columns], N_NEIGHBOURS, report=report)[0]
+    labels = label_map(classifier, N_MAPPED, seed, report)
+    x, y = np.round(labels.positions.T.astype(np.float64), 2).tolist()
+    unit = unit_vectors(classifier)[labels.columns]
+    nearest, _ = nearest_labels(unit, N_NEIGHBOURS, report=report)
     return {
         "n_labels": len(names),
-        "names": [names[i] for i in found.columns.tolist()],
-        "counts": found.counts.tolist(),
+        "names": [names[column] for column in labels.columns.tolist()],
+        "counts": labels.counts.tolist(),
         "x": x,
         "y": y,
-        "recall": np.round(recall[found.columns], 2).tolist(),
-        "neighbours": [[j for j in row if j >= 0] for row in near.tolist()],
+        "recall": np.round(recall[labels.columns], 2).tolist(),
+        "neighbours": [row[row >= 0].tolist() for row in nearest],
     }
 
 
 def _cut(text: str, size: int) -> str:
     """Return the first ``size`` bytes of a text."""
     short = text.encode(errors="replace")[:size].decode(errors="ignore")
-    return short if len(short) == len(text) else f"{short}…"
+    if len(short) == len(text):
+        return short
+    return f"{short}…"

@@ -28,25 +28,28 @@ def render(contents: dict[str, Any]) -> str:
     str
         The page.
     """
-    folder = files("rembrandt.explore.report")
-    names = ("page.html", "page.css", "percent.js", "page.js")
-    template, style, module, script = (folder.joinpath(name).read_text("utf-8") for name in names)
-    script = f"{module.replace('export ', '')}{script}"
-    parts = {
+    template = _asset("page.html")
+    style = _asset("page.css")
+    module = _asset("percent.js").replace("export ", "")
+    script = module + _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(script)}'; img-src data:"
+    )
+    fields = {
         "title": html.escape(str(contents["title"])),
-        "policy": (
-            f"default-src 'none'; style-src '{_digest(style)}'; "
-            f"script-src '{_digest(script)}'; img-src data:"
-        ),
+        "policy": policy,
         "style": style,
         "script": script,
         "data": as_data(contents),
     }
     # One pass over the template, so that a {{name}} in the contents is not replaced.
-    pieces = template.split("{{")
-    return pieces[0] + "".join(
-        parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:])
-    )
+    beginning, *pieces = template.split("{{")
+    page = [beginning]
+    for piece in pieces:
+        name, following = piece.split("}}", 1)
+        page += [fields[name], following]
+    return "".join(page)
 
 
 def as_data(value: Any) -> str:
@@ -57,5 +60,12 @@ def as_data(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()  # replaces unpaired surrogates
 
 
+def _asset(name: str) -> str:
+    """Return the text of a file that belongs to this package."""
+    return files("rembrandt.explore.report").joinpath(name).read_text("utf-8")
+
+
 def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    """Return the hash of a script or style sheet as a security policy names it."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
