@@ -8,7 +8,7 @@ that agrees with a logistic decoder.
 from array_api_compat import array_namespace
 
 from rembrandt.decoders.decoder import Decoder
-from rembrandt.engines.statistics import LABELS, RidgeStatistics
+from rembrandt.engines.statistics import LABEL_BLOCK, RidgeStatistics
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ridge import CholeskyRidge
 
@@ -28,7 +28,7 @@ def fit_discriminant(
     present = sizes > 0
     sizes = xp.where(present, sizes, xp.ones_like(sizes))
     within = s.gram
-    for labels in spans(len(sizes), LABELS) if multiclass else ():
+    for labels in spans(len(sizes), LABEL_BLOCK) if multiclass else ():
         between = xp.astype(s.cross[labels], xp.float64)
         within = within - between.T @ (between / sizes[labels, None])
     D = within.shape[0]

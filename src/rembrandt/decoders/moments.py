@@ -15,7 +15,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.engines.statistics import LABELS, RidgeStatistics, penalty
+from rembrandt.engines.statistics import LABEL_BLOCK, RidgeStatistics, penalty
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
@@ -112,7 +112,7 @@ def _carry_over(
     D, c = Q.shape
     step = factor.solve(change).astype(Q.dtype) if c > D else None  # solve for the smaller block
     drift = factor.solve(seen.total * (now.mean - seen.mean)[:, None])
-    for labels in spans(c, LABELS):
+    for labels in spans(c, LABEL_BLOCK):
         report("updating the decoder", labels.start, c)
         old = decoder.weights[:, labels]
         wide = old.astype(np.float64)
