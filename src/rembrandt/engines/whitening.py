@@ -33,11 +33,9 @@ class Whitening:
         covariance = moments.gram / moments.total
         trace = float(xp.linalg.trace(covariance))
         level = max(floor * trace / D, SMALLEST_LEVEL)
-        identity = xp.eye(D, dtype=xp.float64, device=covariance.device)
-        covariance = covariance + level * identity
-        lower = xp.linalg.cholesky(covariance)
+        covariance = covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device)
         # TTᵀ is the inverse of the covariance.
-        T = inverse_of_lower(lower).T
+        T = inverse_of_lower(xp.linalg.cholesky(covariance)).T
         return cls(
             mean=xp.astype(moments.mean, dtype),
             T=xp.asarray(xp.astype(T, dtype), copy=True),
