@@ -80,8 +80,9 @@ class Truth:
             torch.arange(len(rows), device=device), counts, output_size=n_pairs
         )
         pairs_before = torch.cumsum(counts, 0) - counts
-        within_row = torch.arange(n_pairs, device=device) - pairs_before[position]
-        labels = columns[within_row + starts[rows[position]]]
+        # From the number of a pair to its entry in Y, for each row.
+        shifts = starts[rows] - pairs_before
+        labels = columns[torch.arange(n_pairs, device=device) + shifts[position]]
         # Sorted by batch and label.
         keys, by_key = torch.sort(position // batch_rows * width + labels)
         n_grains = -(-width // GRAIN)
