@@ -65,7 +65,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     weights = np.random.default_rng(0).random(len(H))
     whole = ridge(H, Y, None, weights)
     monkeypatch.setattr(Place, "row_spans", lambda self, n, width: spans(n, 37))
-    monkeypatch.setattr(module, "LABELS", 5)
+    monkeypatch.setattr(module, "LABEL_BLOCK", 5)
     parts = ridge(H, Y, None, weights)
     assert_allclose(parts.weights, whole.weights, atol=1e-5)
     assert_allclose(parts.bias, whole.bias, atol=1e-5)

@@ -56,7 +56,7 @@ class Rows:
 )
 @pytest.mark.parametrize("place", PLACES)
 def test_the_best_labels_in_blocks(place, allowed, monkeypatch):
-    for name, size in {"GROUP": 2, "LABELS": 70, "SCORES": 700}.items():
+    for name, size in {"GROUP": 2, "BLOCK_LABELS": 70, "MAX_SCORES": 700}.items():
         monkeypatch.setattr(torch_ranking, name, size)
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((6, 300)).astype(np.float32)

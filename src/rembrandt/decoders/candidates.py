@@ -18,10 +18,18 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.progress import Report, silent
 
+# Passes over the rows.
 EPOCHS = 10
-RATE = 1.0  # of the first step; it decreases linearly to zero
-START, FIRST = -2.0, 0.1  # bias, and sum of squared slopes, that every label starts with
-ROWS = 1 << 13  # projected at a time
+# Learning rate of the first step; it decreases linearly to zero.
+FIRST_RATE = 1.0
+# Bias that every label starts with: most candidates are wrong.
+FIRST_BIAS = -2.0
+# Sum of squared slopes that every label starts with: bounds its first step.
+FIRST_SQUARES = 0.1
+# Rows projected at a time; rows are shuffled within such a block.
+BLOCK_ROWS = 1 << 13
+# Deviation of a column, relative to its mean, up to which it counts as constant.
+CONSTANT_DEVIATION = 1e-6
 
 Array = NDArray[Any]
 
@@ -58,60 +66,74 @@ def fit_candidates(
     Decoder
     """
     n, k = H.shape
-    c, rng = Y.shape[1], np.random.default_rng(seed)
+    c = Y.shape[1]
+    rng = np.random.default_rng(seed)
     drop_known(proposals, Y.indptr, Y.indices)
     mean, deviation = _moments(H)
-    scale = 1 / (np.sqrt(k) * deviation)  # rows of about unit length
-    Q, bias = np.zeros((c, k), dtype=np.float32), np.full(c, START, dtype=np.float32)
-    squares = np.full(c, FIRST, dtype=np.float32)
-    importance = np.ones(n, dtype=np.float32) if weights is None else weights.astype(np.float32)
+    # Rows of about unit length.
+    scale = 1 / (np.sqrt(k) * deviation)
+    Q = np.zeros((c, k), dtype=np.float32)
+    bias = np.full(c, FIRST_BIAS, dtype=np.float32)
+    squares = np.full(c, FIRST_SQUARES, dtype=np.float32)
+    importance = np.ones(n, dtype=np.float32)
+    if weights is not None:
+        importance = weights.astype(np.float32)
     for epoch in range(EPOCHS):
         report("decoder", epoch, EPOCHS)
-        for part in spans(n, ROWS):
-            rows = ((as_numpy(H[part]) - mean) * scale).astype(np.float32)
-            order = rng.permutation(len(rows))
-            rate = np.float32(RATE * (1 - (epoch + part.start / n) / EPOCHS))
-            example = (
-                proposals[part],
-                Y.indptr[part.start : part.stop + 1],
+        for rows in spans(n, BLOCK_ROWS):
+            block = ((as_numpy(H[rows]) - mean) * scale).astype(np.float32)
+            order = rng.permutation(len(block))
+            progress = (epoch + rows.start / n) / EPOCHS
+            rate = np.float32(FIRST_RATE * (1 - progress))
+            descend(
+                block,
+                order,
+                proposals[rows],
+                Y.indptr[rows.start : rows.stop + 1],
                 Y.indices,
-                importance[part],
+                importance[rows],
+                rate,
+                Q,
+                bias,
+                squares,
             )
-            descend(rows, order, *example, rate, Q, bias, squares)
     report("decoder", EPOCHS, EPOCHS)
+    # From scaled to projected rows.
     Q *= scale.astype(np.float32)
     bias -= Q @ mean.astype(np.float32)
     return Decoder(np.ascontiguousarray(Q.T), bias, "sigmoid")
 
 
 def _moments(H: Any) -> tuple[Array, Array]:
-    """Mean and deviation of every column."""
+    """Return the mean and the deviation of every column; that of a constant column is infinite, so
+    that it gets no weight.
+    """
     n, k = H.shape
-    total, squares = np.zeros(k), np.zeros(k)
-    for part in spans(n, ROWS):
-        rows = as_numpy(H[part]).astype(np.float64)
-        total += rows.sum(axis=0)
-        squares += (rows**2).sum(axis=0)
-    mean = total / n
+    sums = np.zeros(k)
+    squares = np.zeros(k)
+    for rows in spans(n, BLOCK_ROWS):
+        block = as_numpy(H[rows]).astype(np.float64)
+        sums += block.sum(axis=0)
+        squares += (block**2).sum(axis=0)
+    mean = sums / n
     deviation = np.sqrt(np.maximum(squares / n - mean**2, 0))
-    return mean, np.where(
-        deviation > 1e-6 * np.abs(mean), deviation, np.inf
-    )  # a constant column says nothing
+    varies = deviation > CONSTANT_DEVIATION * np.abs(mean)
+    return mean, np.where(varies, deviation, np.inf)
 
 
 @njit(nogil=True, cache=True)
 def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
     """Replace proposals by -1 that are labels of their row, or occur before in it."""
     for row in range(len(proposals)):
-        own = proposals[row]
-        for j in range(len(own)):
+        labels = proposals[row]
+        for j in range(len(labels)):
             for t in range(indptr[row], indptr[row + 1]):
-                if indices[t] == own[j]:
-                    own[j] = -1
+                if indices[t] == labels[j]:
+                    labels[j] = -1
                     break
             for other in range(j):
-                if own[j] >= 0 and own[other] == own[j]:
-                    own[j] = -1
+                if labels[j] >= 0 and labels[other] == labels[j]:
+                    labels[j] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -123,16 +145,22 @@ def descend(
     """Take a step for every candidate of every row, in this order of the rows."""
     k = H.shape[1]
     for row in order:
-        h, first, own = H[row], indptr[row], indptr[row + 1] - indptr[row]
-        for j in range(own + negatives.shape[1]):
-            label = np.int64(indices[first + j] if j < own else negatives[row, j - own])
+        h = H[row]
+        first = indptr[row]
+        n_positives = indptr[row + 1] - indptr[row]
+        for j in range(n_positives + negatives.shape[1]):
+            # The labels of the row come first.
+            label = np.int64(
+                indices[first + j] if j < n_positives else negatives[row, j - n_positives]
+            )
             if label < 0:
                 continue
-            q, score = Q[label], bias[label]
+            q = Q[label]
+            score = bias[label]
             for f in range(k):
                 score += q[f] * h[f]
             slope = importance[row] * (
-                np.float32(1) / (np.float32(1) + np.exp(-score)) - np.float32(j < own)
+                np.float32(1) / (np.float32(1) + np.exp(-score)) - np.float32(j < n_positives)
             )
             squares[label] += slope * slope
             step = rate * slope / np.sqrt(squares[label])

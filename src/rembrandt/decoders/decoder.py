@@ -13,6 +13,11 @@ from rembrandt.storage.arrays import Arrays, checked, positive
 
 Link = Literal["identity", "softmax", "sigmoid"]
 
+# Scores are clipped here before they are exponentiated: float32 overflows beyond 88.
+LARGEST_LOGIT = 60.0
+# Distance of the probabilities that least squares estimates from 0 and 1.
+PROBABILITY_MARGIN = 1e-6
+
 
 @dataclass(frozen=True)
 class Decoder:
@@ -27,12 +32,17 @@ class Decoder:
         """Return the decoder with its arrays converted by ``move``, for example to another
         device.
         """
-        fourier = None if self.fourier is None else self.fourier.moved(move)
+        fourier = self.fourier
+        if fourier is not None:
+            fourier = fourier.moved(move)
         return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the decoder as named arrays and JSON."""
-        arrays = {"decoder.weights": as_numpy(self.weights), "decoder.bias": as_numpy(self.bias)}
+        arrays = {
+            "decoder.weights": as_numpy(self.weights),
+            "decoder.bias": as_numpy(self.bias),
+        }
         facts: dict[str, Any] = {"link": self.link, "linear": None}
         if self.fourier is not None:
             arrays["fourier.frequencies"] = as_numpy(self.fourier.frequencies)
@@ -45,25 +55,29 @@ class Decoder:
         """Rebuild what `arrays` returned."""
         weights = checked("decoder.weights", arrays, (None, None))
         fourier = None
+        fits_weights = True
         if "fourier.frequencies" in arrays:
             frequencies = checked("fourier.frequencies", arrays, (None, None))
             offsets = checked("fourier.offsets", arrays, frequencies.shape[1:])
-            fourier = FourierMap(frequencies, offsets, positive(facts["linear"], or_zero=True))
-        if facts["link"] not in get_args(Link) or (
-            fourier is not None and fourier.size != weights.shape[0]
-        ):
+            linear = positive(facts["linear"], or_zero=True)
+            fourier = FourierMap(frequencies, offsets, linear)
+            fits_weights = fourier.size == weights.shape[0]
+        link = facts["link"]
+        if link not in get_args(Link) or not fits_weights:
             raise StorageError("the parts of the decoder do not fit together")
-        return cls(
-            weights, checked("decoder.bias", arrays, weights.shape[1:]), facts["link"], fourier
-        )
+        bias = checked("decoder.bias", arrays, weights.shape[1:])
+        return cls(weights, bias, link, fourier)
 
     def features(self, H: Block) -> Block:
-        """``φ(H)``."""
-        return H if self.fourier is None else self.fourier(H)
+        """Return the mapped features ``φ(H)``."""
+        if self.fourier is None:
+            return H
+        return self.fourier(H)
 
     def scores(self, H: Block, labels: Any = slice(None)) -> Block:
         """Score ``labels`` (a slice or indices) for projected rows."""
-        return self.features(H) @ self.weights[:, labels] + self.bias[labels]
+        features = self.features(H)
+        return features @ self.weights[:, labels] + self.bias[labels]
 
     def probabilities(self, scores: Block) -> Block:
         """Turn the scores of all labels into probabilities.
@@ -75,12 +89,15 @@ class Decoder:
         if self.link == "softmax":
             return softmax(scores)
         if self.link == "sigmoid":
-            return 1 / (1 + xp.exp(-xp.clip(scores, -60.0, 60.0)))
-        return xp.clip(scores, 1e-6, 1 - 1e-6)
+            clipped = xp.clip(scores, -LARGEST_LOGIT, LARGEST_LOGIT)
+            return 1 / (1 + xp.exp(-clipped))
+        return xp.clip(scores, PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
 
 
 def softmax(scores: Block) -> Block:
     """Softmax over the columns."""
     xp = array_namespace(scores)
-    shifted = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-    return shifted / xp.sum(shifted, axis=1, keepdims=True)
+    # Without the largest score of a row, no exponential overflows.
+    largest = xp.max(scores, axis=1, keepdims=True)
+    exponentials = xp.exp(scores - largest)
+    return exponentials / xp.sum(exponentials, axis=1, keepdims=True)

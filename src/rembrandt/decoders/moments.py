@@ -15,7 +15,7 @@ from scipy import sparse
 
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.engines.place import CPU
-from rembrandt.engines.statistics import LABELS, RidgeStatistics, penalty
+from rembrandt.engines.statistics import LABEL_BLOCK, RidgeStatistics, penalty
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 from rembrandt.progress import Report, silent
@@ -35,15 +35,17 @@ class Moments:
 
     @classmethod
     def of(cls, statistics: RidgeStatistics) -> "Moments":
+        """Keep what an update needs of ``statistics``."""
         gram = as_numpy(statistics.gram)
-        return cls(statistics.total, as_numpy(statistics.mean), gram[np.triu_indices(len(gram))])
+        scatter = gram[np.triu_indices(len(gram))]
+        return cls(statistics.total, as_numpy(statistics.mean), scatter)
 
     def gram(self) -> Array:
-        """The centred Gram matrix, D × D."""
+        """Return the centred Gram matrix, D × D."""
         D = len(self.mean)
-        gram = np.zeros((D, D))
-        gram[np.triu_indices(D)] = self.scatter
-        return gram + np.triu(gram, 1).T
+        upper = np.zeros((D, D))
+        upper[np.triu_indices(D)] = self.scatter
+        return upper + np.triu(upper, 1).T
 
 
 @dataclass(frozen=True)
@@ -64,31 +66,54 @@ def learn_rows(
     weights: Array | None = None,
     report: Report = silent,
 ) -> Update:
-    """Return the decoder that ridge of this ``strength`` fits to the old rows and the projected
-    rows ``H``.
+    """Return the decoder that ridge fits to the old rows and the projected rows ``H``.
 
-    ``decoder`` and ``seen`` are those of the old rows. The columns of ``Y`` are the decoder's
-    labels and then new ones, which no old row has.
+    Parameters
+    ----------
+    decoder : Decoder
+        Ridge decoder of the old rows.
+    H : array-like of shape (n, k)
+        Projected new rows.
+    Y : csr_array of shape (n, c)
+        Labels of the new rows: the decoder's, and then new ones, which no old row has.
+    seen : Moments
+        Moments of the old rows.
+    strength : float
+        Relative strength of the ridge; see `penalty`.
+    weights : ndarray of shape (n,), optional
+        Weights of the new rows.
+    report : callable, optional
+        Receives the progress.
+
+    Returns
+    -------
+    Update
     """
-    known, c = decoder.bias.shape[0], Y.shape[1]
+    n_old = decoder.bias.shape[0]
+    c = Y.shape[1]
+    k = H.shape[1]
+    old_gram = seen.gram()
+    D = len(old_gram)
+    # Labels without a new row have nothing to add.
     present = np.unique(Y.indices)
-    gram = seen.gram()
     statistics = CPU.statistics(H, Y[:, present], decoder.fourier, weights, report)
-    statistics = statistics.with_unlabelled_rows(seen.total, seen.mean, gram)
+    statistics = statistics.with_unlabelled_rows(seen.total, seen.mean, old_gram)
     factor = statistics.factor(strength)
     added, added_bias = statistics.solve(strength, factor)
-    Q = np.zeros((len(gram), c), dtype=added.dtype)
+    Q = np.zeros((D, c), dtype=added.dtype)
     bias = np.zeros(c, dtype=Q.dtype)
-    change = statistics.gram - gram
-    change += (factor.strength - penalty(strength, gram, seen.total)) * np.eye(len(gram))
-    _carry_over(decoder, seen, statistics, change, factor, Q[:, :known], bias[:known], report)
+    change = statistics.gram - old_gram
+    change += (factor.strength - penalty(strength, old_gram, seen.total)) * np.eye(D)
+    _carry_over(decoder, seen, statistics, change, factor, Q[:, :n_old], bias[:n_old], report)
     Q[:, present] += added
     bias[present] += added_bias
-    embedding = np.zeros((c - known, H.shape[1]), dtype=Q.dtype)
-    new = present >= known
-    of_new = statistics.of_labels(new).of_projection(H.shape[1])
-    embedding[present[new] - known] = of_new.solve(strength)[0].T
-    return Update(Decoder(Q, bias, "identity", decoder.fourier), embedding, Moments.of(statistics))
+    # The embedding of a new label is its ridge decoder on the projection itself.
+    embedding = np.zeros((c - n_old, k), dtype=Q.dtype)
+    is_new = present >= n_old
+    projection_weights, _ = statistics.of_labels(is_new).of_projection(k).solve(strength)
+    embedding[present[is_new] - n_old] = projection_weights.T
+    updated = Decoder(Q, bias, "identity", decoder.fourier)
+    return Update(updated, embedding, Moments.of(statistics))
 
 
 def _carry_over(
@@ -110,16 +135,18 @@ def _carry_over(
     of ``Q``. ``change`` is ``A′ − A`` and ``factor`` that of ``A′``.
     """
     D, c = Q.shape
-    step = factor.solve(change).astype(Q.dtype) if c > D else None  # solve for the smaller block
+    correction = None
+    if c > D:
+        # With more labels than features, A′⁻¹ (A′ − A) is the smaller block to solve for.
+        correction = factor.solve(change).astype(Q.dtype)
     drift = factor.solve(seen.total * (now.mean - seen.mean)[:, None])
-    for labels in spans(c, LABELS):
+    for labels in spans(c, LABEL_BLOCK):
         report("updating the decoder", labels.start, c)
         old = decoder.weights[:, labels]
-        wide = old.astype(np.float64)
-        label_mean = decoder.bias[labels] + seen.mean @ wide
-        off = factor.solve(change @ wide) if step is None else step @ old
-        Q[:, labels] = old - off - drift * label_mean
-        bias[labels] = label_mean * (seen.total / now.total) - now.mean @ Q[:, labels].astype(
-            np.float64
-        )
+        old64 = old.astype(np.float64)
+        label_mean = decoder.bias[labels] + seen.mean @ old64
+        difference = factor.solve(change @ old64) if correction is None else correction @ old
+        Q[:, labels] = old - difference - drift * label_mean
+        at_mean = now.mean @ Q[:, labels].astype(np.float64)
+        bias[labels] = label_mean * (seen.total / now.total) - at_mean
     report("updating the decoder", c, c)

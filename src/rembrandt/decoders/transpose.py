@@ -9,6 +9,9 @@ from rembrandt.linalg.blocks import Block
 def fit_transpose(back: Block, bias: Block | None = None) -> Decoder:
     """Decode by the basis ``back`` (c × k); ``bias`` is the part of the labels outside of it."""
     xp = array_namespace(back)
-    zeros = xp.zeros((back.shape[0],), dtype=back.dtype, device=back.device)
-    bias = zeros if bias is None else xp.astype(bias, back.dtype)
-    return Decoder(weights=xp.asarray(back.T, copy=True), bias=bias, link="identity")
+    if bias is None:
+        bias = xp.zeros((back.shape[0],), dtype=back.dtype, device=back.device)
+    else:
+        bias = xp.astype(bias, back.dtype)
+    weights = xp.asarray(back.T, copy=True)
+    return Decoder(weights, bias, "identity")

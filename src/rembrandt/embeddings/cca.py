@@ -12,6 +12,9 @@ from rembrandt.linalg.blocks import Block
 
 
 def cca(engine: Engine, features: Solver, labels: Solver, label_strength: float) -> Problem:
+    """Return ``(YᵀY + ρI)⁻¹ YᵀΠ_X Y Q`` in the inner product of ``YᵀY + ρI``; ρ is
+    ``label_strength``.
+    """
     predicted = rembrandt(engine, features).operator
     assert predicted is not None
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,22 +32,29 @@ from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import METHODS, Recipe
 
-SMALL = 1024  # features and labels up to which products are faster on one thread
+# Features and labels up to which products are faster on one thread.
+SINGLE_THREAD_COLUMNS = 1024
+# Strong directions of the Gram matrix that the preconditioner scales down: enough for text.
 PRECONDITIONER_RANK = 64
+# Columns beyond its rank that make the preconditioner's directions accurate.
+PRECONDITIONER_OVERSAMPLES = 8
+# Random sign vectors of Hutchinson's estimate of the degrees of freedom.
 TRACE_PROBES = 10
-# Columns up to which each example's own leverage is cheap: a product as large as the Gram matrix
+# Columns up to which the leverage of every example is cheap: a product as large as the Gram matrix.
 OWN_LEVERAGE = 2048
-Use = Literal[
-    "features", "labels", "projection"
-]  # of a ridge regression: in the operator, in CCA, and for W
+# Keeps the division by the weight of a label without examples finite.
+SMALLEST_LABEL_WEIGHT = 1e-30
+
+# What a ridge regression is for: the operator, the whitening of CCA, or the projection W.
+Use = Literal["features", "labels", "projection"]
 Regression = Callable[[Engine, Recipe, Report], Solver]
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """``V`` (c × k), its singular values, the projection ``W`` ((d+1) × k) of features, and the way
-    back.
+    """A label embedding, and the projection of features on it.
 
+    ``V`` (c × k) has the singular values ``sigma``; ``W`` ((d+1) × k) projects the features.
     ``[x, 1] W`` predicts ``yV``; the last row of ``W`` belongs to the constant feature. ``back`` (c
     × k) decodes by the transpose, ``Ŷ = X W backᵀ``: ``V`` itself when it is orthonormal; ``None``
     when the vectors run over features. ``leverage`` is the mean weight of an example in its own
@@ -76,7 +83,9 @@ class Embedding:
         """``D_c^-β V``: given labels times this are what ``[x, 1] W`` predicts, but for the scaling
         of the rows.
         """
-        return self.V if self.label_scale is None else self.label_scale[:, None] * self.V
+        if self.label_scale is None:
+            return self.V
+        return self.label_scale[:, None] * self.V
 
     def unreached_means(self) -> Block | None:
         """Return ``ν − back Vᵀν``: the part of the subtracted label means that no projection brings
@@ -84,113 +93,202 @@ class Embedding:
         """
         if self.means is None or self.back is None:
             return None
-        means = self.means if self.label_scale is None else self.means / self.label_scale
+        means = self.means
+        if self.label_scale is not None:
+            means = means / self.label_scale
         return means - self.back @ (self.means @ self.V)
 
     def truncated(self, rank: int) -> "Embedding":
         """Return the embedding of a smaller rank: the columns are nested."""
-        back = None if self.back is None else self.back[:, :rank]
+        back = None
+        if self.back is not None:
+            back = self.back[:, :rank]
         return replace(
-            self, V=self.V[:, :rank], sigma=self.sigma[:rank], W=self.W[:, :rank], back=back
+            self,
+            V=self.V[:, :rank],
+            sigma=self.sigma[:rank],
+            W=self.W[:, :rank],
+            back=back,
         )
 
 
 def embed(
-    engine: Engine, recipe: Recipe, report: Report = silent, regression: Regression | None = None
+    engine: Engine,
+    recipe: Recipe,
+    report: Report = silent,
+    regression: Regression | None = None,
 ) -> Embedding:
     """Embed the labels, and project the features on the embedding.
 
-    There may be fewer than ``n_components`` directions; see `warn_if_fewer`. ``regression`` returns
-    the solver of the regression on the features; it is `ridge_solver` unless embeddings for the
-    same features share one.
+    Parameters
+    ----------
+    engine : Engine
+        Products of the features and the labels.
+    recipe : Recipe
+        Method, rank, ridge, seed and the settings of the search.
+    report : callable, optional
+        Receives the progress.
+    regression : callable, optional
+        Returns the solver of the regression on the features; `ridge_solver` unless embeddings for
+        the same features share one.
+
+    Returns
+    -------
+    Embedding
+        There may be fewer than ``n_components`` directions; see `warn_if_fewer`.
     """
-    k = (
-        largest_rank(engine.n, engine.d, engine.c)
-        if recipe.n_components == "auto"
-        else recipe.n_components
-    )
-    with own_threads() if max(engine.d, engine.c) <= SMALL else nullcontext():
-        found = _embed(engine, recipe, k, report, regression or ridge_solver)
+    if recipe.n_components == "auto":
+        rank = largest_rank(engine.n, engine.d, engine.c)
+    else:
+        rank = recipe.n_components
+    threads: AbstractContextManager[Any] = nullcontext()
+    if max(engine.d, engine.c) <= SINGLE_THREAD_COLUMNS:
+        threads = own_threads()
+    with threads:
+        embedding = _embed(engine, recipe, rank, report, regression or ridge_solver)
     if recipe.n_components != "auto":
-        return found
-    rank, reason = choose_rank(as_numpy(found.sigma))
-    return replace(found.truncated(rank), rank_reason=reason)
+        return embedding
+    rank, reason = choose_rank(as_numpy(embedding.sigma))
+    return replace(embedding.truncated(rank), rank_reason=reason)
 
 
 def _embed(
-    engine: Engine, recipe: Recipe, k: int, report: Report, regression: Regression
+    engine: Engine, recipe: Recipe, rank: int, report: Report, regression: Regression
 ) -> Embedding:
-    stage, settings = f"embedding ({recipe.method})", recipe.embedding
-    features = None if recipe.method == "pca" else regression(engine, recipe, report)
+    """Search for the vectors, then regress the embedding on the features."""
+    stage = f"embedding ({recipe.method})"
+    features = None
+    if recipe.method != "pca":
+        features = regression(engine, recipe, report)
     problem = pose(engine, recipe, features, report)
-    size = engine.c if problem.over == "labels" else engine.d
-    # With few features and labels extra columns are cheap, and improve the last values.
-    cheap = max(engine.d, engine.c) <= engine.exact_columns
-    width = k + (max(settings.n_oversamples, k) if cheap else settings.n_oversamples)
     report(stage, 0, 2)
-    if problem.operator is None:
-        start = engine.gaussian(size, min(k, size), recipe.seed)
-        V = array_namespace(start).linalg.qr(start)[0]
-        sigma = column_dots(V, engine.label_gram(V))
-    else:
-        start = engine.gaussian(size, min(width, size), recipe.seed)
-        V, sigma = randomized_eigh(
-            problem.operator, start, min(k, size), settings.n_iter, problem.metric
-        )
-        if V.shape[1] == 0:
-            raise DataError(
-                f"method={recipe.method!r} finds no direction: without their means the features, "
-                "or the labels, are "
-                "constant. Use center=False, or features that differ between examples."
-            )
+    vectors, sigma = _search(engine, recipe, problem, rank)
     report(stage, 1, 2)
-    back: Block | None
-    root: Block | None = None
     if features is None:
-        # A label is embedded at the mean projection of its examples.
-        W, back, leverage, residual, iterations = V, None, 0.0, 0.0, 1
-        V = engine.cross_t(W) / engine.asarray(
-            np.maximum(engine.column_sums("Y", squared=True), 1e-30)[:, None]
-        )
+        embedding = _embed_at_examples(engine, vectors, sigma)
     else:
-        project = (
-            features
-            if settings.projection_ridge is None
-            else ridge_solver(engine, recipe, report, "projection")
-        )
-        W = project.solve(engine.cross(V))
-        back = V if problem.metric is None else problem.metric(V)
-        back = back if engine.label_scale is None else back / engine.label_scale[:, None]
-        drawn = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
-        leverage = min(
-            1.0, project.degrees_of_freedom(array_namespace(drawn).sign(drawn)) / engine.n
-        )
-        if isinstance(project, CholeskyRidge) and engine.d <= OWN_LEVERAGE:
-            root = engine.asarray(project.inverse_root)
-        worst = max(features, project, key=lambda solver: solver.residual / solver.poor)
-        residual, iterations = worst.residual, max(features.iterations, project.iterations)
-        if residual > worst.poor:
-            why = (
-                f"the regression stopped at a relative residual of {residual:.2g} after "
-                f"{iterations} iterations"
-            )
-            warnings.warn(
-                f"{why}. For a reliable embedding: {worst.remedy}.", RembrandtWarning, stacklevel=4
-            )
-    means = None
-    if engine.means is not None:
-        # (x − μ)W + νᵀV as one more row: x W + (νᵀV − μW).
-        mu, means = engine.means
-        constant = -(mu @ W) if back is None else means @ V - mu @ W
-        W = array_namespace(W).concat([W, constant[None]], axis=0)
-        root = (
-            None
-            if root is None
-            else array_namespace(root).concat([root, -(mu @ root)[None]], axis=0)
-        )
+        embedding = _project(engine, recipe, problem, features, vectors, sigma, report)
+    embedding = _with_constant_feature(engine, embedding)
     report(stage, 2, 2)
-    found = Embedding(V, sigma, W, back, residual, leverage, iterations, means)
-    return replace(found, label_scale=engine.label_scale, inverse_root=root)
+    return embedding
+
+
+def _search(engine: Engine, recipe: Recipe, problem: Problem, rank: int) -> tuple[Block, Block]:
+    """Return the top vectors of the eigenproblem, and their values."""
+    size = engine.c if problem.over == "labels" else engine.d
+    n_vectors = min(rank, size)
+    if problem.operator is None:
+        start = engine.gaussian(size, n_vectors, recipe.seed)
+        xp = array_namespace(start)
+        V, _ = xp.linalg.qr(start)
+        sigma = column_dots(V, engine.label_gram(V))
+        return V, sigma
+    n_oversamples = recipe.embedding.n_oversamples
+    if max(engine.d, engine.c) <= engine.exact_columns:
+        # With few features and labels extra columns are cheap, and improve the last values.
+        n_oversamples = max(n_oversamples, rank)
+    start = engine.gaussian(size, min(rank + n_oversamples, size), recipe.seed)
+    V, sigma = randomized_eigh(
+        problem.operator, start, n_vectors, recipe.embedding.n_iter, problem.metric
+    )
+    if V.shape[1] == 0:
+        raise DataError(
+            f"method={recipe.method!r} finds no direction: without their means the features, "
+            "or the labels, are constant. Use center=False, or features that differ between "
+            "examples."
+        )
+    return V, sigma
+
+
+def _embed_at_examples(engine: Engine, W: Block, sigma: Block) -> Embedding:
+    """Embed a label at the mean projection of its examples, where the vectors run over features."""
+    weights = np.maximum(engine.column_sums("Y", squared=True), SMALLEST_LABEL_WEIGHT)
+    V = engine.cross_t(W) / engine.asarray(weights[:, None])
+    return Embedding(
+        V,
+        sigma,
+        W,
+        back=None,
+        residual=0.0,
+        leverage=0.0,
+        iterations=1,
+        label_scale=engine.label_scale,
+    )
+
+
+def _project(
+    engine: Engine,
+    recipe: Recipe,
+    problem: Problem,
+    features: Solver,
+    V: Block,
+    sigma: Block,
+    report: Report,
+) -> Embedding:
+    """Regress ``YV`` on the features, and record how well the regressions were solved."""
+    projection = features
+    if recipe.embedding.projection_ridge is not None:
+        projection = ridge_solver(engine, recipe, report, "projection")
+    W = projection.solve(engine.cross(V))
+    back = V
+    if problem.metric is not None:
+        back = problem.metric(V)
+    if engine.label_scale is not None:
+        back = back / engine.label_scale[:, None]
+    leverage = _mean_leverage(engine, recipe, projection)
+    inverse_root = None
+    if isinstance(projection, CholeskyRidge) and engine.d <= OWN_LEVERAGE:
+        inverse_root = engine.asarray(projection.inverse_root)
+    # The least accurate solver decides, relative to the residual that is poor for its kind.
+    worst = max(features, projection, key=lambda solver: solver.residual / solver.poor)
+    iterations = max(features.iterations, projection.iterations)
+    if worst.residual > worst.poor:
+        warnings.warn(
+            f"the regression stopped at a relative residual of {worst.residual:.2g} after "
+            f"{iterations} iterations. For a reliable embedding: {worst.remedy}.",
+            RembrandtWarning,
+            stacklevel=5,
+        )
+    return Embedding(
+        V,
+        sigma,
+        W,
+        back=back,
+        residual=worst.residual,
+        leverage=leverage,
+        iterations=iterations,
+        inverse_root=inverse_root,
+        label_scale=engine.label_scale,
+    )
+
+
+def _mean_leverage(engine: Engine, recipe: Recipe, projection: Solver) -> float:
+    """Return the degrees of freedom of a regression over the number of examples, at most one."""
+    normal = engine.gaussian(engine.d, TRACE_PROBES, recipe.seed + 2)
+    signs = array_namespace(normal).sign(normal)
+    return min(1.0, projection.degrees_of_freedom(signs) / engine.n)
+
+
+def _with_constant_feature(engine: Engine, embedding: Embedding) -> Embedding:
+    """Append the row of the constant feature, which undoes the centring.
+
+    With the means μ of the features and ν of the labels, ``(x − μ)W + νᵀV`` is ``xW + (νᵀV − μW)``.
+    """
+    if engine.means is None:
+        return embedding
+    feature_means, label_means = engine.means
+    W = embedding.W
+    xp = array_namespace(W)
+    if embedding.back is None:
+        constant = -(feature_means @ W)
+    else:
+        constant = label_means @ embedding.V - feature_means @ W
+    W = xp.concat([W, constant[None]], axis=0)
+    inverse_root = embedding.inverse_root
+    if inverse_root is not None:
+        constant = -(feature_means @ inverse_root)
+        inverse_root = xp.concat([inverse_root, constant[None]], axis=0)
+    return replace(embedding, W=W, means=label_means, inverse_root=inverse_root)
 
 
 def certificate(
@@ -199,7 +297,9 @@ def certificate(
     """Measure how exact an embedding is for the problem it was fitted to; costs a few more passes
     over the data.
     """
-    features = ridge_solver(engine, recipe) if recipe.method in ("rembrandt", "cca") else None
+    features = None
+    if recipe.method in ("rembrandt", "cca"):
+        features = ridge_solver(engine, recipe)
     problem = pose(engine, recipe, features, silent)
     if problem.operator is None or problem.metric is not None:
         raise SettingsError(
@@ -224,53 +324,83 @@ def pose(engine: Engine, recipe: Recipe, features: Solver | None, report: Report
             return cs()
         case "cca" if features is not None:
             labels = ridge_solver(engine, recipe, report, "labels")
-            strength = relative(ridge_of(recipe, "labels"), engine.column_sums("Y", squared=True))
+            norms = engine.column_sums("Y", squared=True)
+            strength = relative(ridge_of(recipe, "labels"), norms)
             return cca(engine, features, labels, strength)
     raise SettingsError(f"method={recipe.method!r} is none of {', '.join(METHODS)}")
 
 
 def ridge_of(recipe: Recipe, use: Use) -> float:
-    """Return the ridge for one use: its own where it has one."""
-    s = recipe.embedding
-    own = {"labels": s.label_ridge, "projection": s.projection_ridge}.get(use)
-    return float(recipe.ridge if own is None else own)
+    """Return the ridge for one use: ``recipe.ridge`` unless the use has its own setting."""
+    ridge = None
+    if use == "labels":
+        ridge = recipe.embedding.label_ridge
+    elif use == "projection":
+        ridge = recipe.embedding.projection_ridge
+    if ridge is None:
+        ridge = recipe.ridge
+    return float(ridge)
 
 
 def relative(ridge: float, norms: NDArray[Any]) -> float:
-    """The paper's parametrisation, ``λ · trace(XᵀX)/d``, with d the number of columns that are not
-    empty.
+    """Return ``λ · trace(XᵀX)/d``, the paper's parametrisation, with d the number of columns that
+    are not empty.
     """
-    return ridge * float(norms.sum()) / max(1, int(np.count_nonzero(norms)))
+    n_used = max(1, int(np.count_nonzero(norms)))
+    return ridge * float(norms.sum()) / n_used
 
 
 def ridge_solver(
     engine: Engine, recipe: Recipe, report: Report = silent, use: Use = "features"
 ) -> Solver:
     """Return an exact solver for few columns, conjugate gradients for many."""
-    gram: Operator = engine.label_gram if use == "labels" else engine.gram
-    name = "Y" if use == "labels" else "X"
-    norms = engine.column_sums(name, squared=True)
-    size, settings = len(norms), recipe.embedding
+    norms = engine.column_sums("Y" if use == "labels" else "X", squared=True)
+    size = len(norms)
     strength = relative(ridge_of(recipe, use), norms)
-    if settings.solver == "cholesky" or (
-        settings.solver == "auto" and size <= engine.exact_columns
-    ):
-        matrix = (
-            engine.label_gram(engine.asarray(np.eye(size)))
-            if use == "labels"
-            else engine.gram_matrix()
-        )
+    solver = recipe.embedding.solver
+    if solver == "cholesky" or (solver == "auto" and size <= engine.exact_columns):
+        if use == "labels":
+            matrix = engine.label_gram(engine.asarray(np.eye(size)))
+        else:
+            matrix = engine.gram_matrix()
         return CholeskyRidge(matrix, strength)
-    start = engine.gaussian(size, min(size, PRECONDITIONER_RANK + 8), recipe.seed)
-    diagonal = (
-        np.maximum(norms, 0) + strength
-    )  # rounding may leave the centred norm of a constant column below zero
-    diagonal[diagonal <= 0] = 1.0  # columns without entries
-    scale, ridge = None, None
+    return _conjugate_gradients(engine, recipe, report, use, norms, strength)
+
+
+def _conjugate_gradients(
+    engine: Engine,
+    recipe: Recipe,
+    report: Report,
+    use: Use,
+    norms: NDArray[Any],
+    strength: float,
+) -> ConjugateGradientRidge:
+    """Return a solver by conjugate gradients, on scaled columns where their lengths differ much."""
+    settings = recipe.embedding
+    size = len(norms)
+    gram: Operator = engine.label_gram if use == "labels" else engine.gram
+    width = min(size, PRECONDITIONER_RANK + PRECONDITIONER_OVERSAMPLES)
+    start = engine.gaussian(size, width, recipe.seed)
+    # Rounding may leave the centred norm of a constant column below zero.
+    diagonal = np.maximum(norms, 0) + strength
+    # Columns without entries.
+    diagonal[diagonal <= 0] = 1.0
+    scale = None
+    ridge = None
     if diagonal.max() > UNEQUAL * diagonal.min():
-        scale, ridge = engine.asarray(diagonal[:, None] ** -0.5), strength
-        gram, strength = scaled(gram, ridge, scale), 0.0
+        # The ridge moves into the scaled operator, so the solver adds none.
+        scale = engine.asarray(diagonal[:, None] ** -0.5)
+        ridge = strength
+        gram = scaled(gram, ridge, scale)
+        strength = 0.0
     preconditioner = SpectralPreconditioner.of(gram, strength, start)
     return ConjugateGradientRidge(
-        gram, strength, preconditioner, settings.tol, settings.max_iter, report, scale, ridge
+        gram,
+        strength,
+        preconditioner,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        report=report,
+        scale=scale,
+        ridge=ridge,
     )

@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 from rembrandt.errors import RembrandtWarning
 from rembrandt.metrics.percent import percent
 
-MOST = 1000  # largest rank that an automatic choice tries
-SHARE = 0.995  # of the spectrum found, in the directions kept
+# Largest rank that an automatic choice tries.
+MAX_AUTO_RANK = 1000
+# Share of the spectrum found that the directions kept must hold.
+SPECTRUM_SHARE = 0.995
 
 
 def largest_rank(n: int, d: int, c: int) -> int:
     """Return the rank from which an automatic choice starts."""
-    return max(1, min(n, d, c, MOST))
+    return max(1, min(n, d, c, MAX_AUTO_RANK))
 
 
 def choose_rank(sigma: ArrayLike) -> tuple[int, str]:
@@ -24,23 +26,20 @@ def choose_rank(sigma: ArrayLike) -> tuple[int, str]:
     """
     values = np.asarray(sigma, dtype=np.float64)
     held = np.cumsum(values) / values.sum()
-    rank = min(int(np.searchsorted(held, SHARE)) + 1, len(values))
-    return (
-        rank,
+    n_needed = int(np.searchsorted(held, SPECTRUM_SHARE)) + 1
+    rank = min(n_needed, len(values))
+    reason = (
         f"{rank} of the {len(values)} directions found hold {percent(held[rank - 1])} of their "
-        "spectrum",
+        "spectrum"
     )
+    return rank, reason
 
 
 def warn_if_fewer(found: int, n_components: Any) -> None:
     """Warn when fewer directions were found than a user asked for."""
     if n_components != "auto" and found < n_components:
-        warnings.warn(
-            RembrandtWarning(
-                f"n_components={n_components} is more than the rank of this problem: reduced to "
-                f"{found}. "
-                f"Use n_components={found} or less to avoid this warning.",
-                "n_components",
-            ),
-            stacklevel=3,
+        message = (
+            f"n_components={n_components} is more than the rank of this problem: reduced to "
+            f"{found}. Use n_components={found} or less to avoid this warning."
         )
+        warnings.warn(RembrandtWarning(message, "n_components"), stacklevel=3)

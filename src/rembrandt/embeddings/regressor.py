@@ -43,32 +43,38 @@ class FittedRegressor:
     @classmethod
     def fit(cls, regressor: Any, X: Matrix, T: Array, weights: Array | None) -> "FittedRegressor":
         """Fit a copy of ``regressor`` to the targets ``T``."""
-        fresh = clone(regressor) if hasattr(regressor, "get_params") else copy.deepcopy(regressor)
-        more = {}
+        if hasattr(regressor, "get_params"):
+            unfitted = clone(regressor)
+        else:
+            unfitted = copy.deepcopy(regressor)
+        fit_params = {}
         if weights is not None:
-            if not has_fit_parameter(fresh, "sample_weight"):
+            if not has_fit_parameter(unfitted, "sample_weight"):
                 raise SettingsError(
                     f"{type(regressor).__name__} takes no sample_weight; fit without weights, or "
                     "use another regressor"
                 )
-            more["sample_weight"] = weights
-        return cls(fresh.fit(X, T, **more) or fresh, X.shape[1], T.shape[1])
+            fit_params["sample_weight"] = weights
+        # A fit that does not return its regressor has changed it in place.
+        fitted = unfitted.fit(X, T, **fit_params) or unfitted
+        return cls(fitted, X.shape[1], T.shape[1])
 
     def __call__(self, X: Matrix) -> Array:
-        found = np.asarray(self.regressor.predict(X))
-        found = found.reshape(-1, 1) if found.ndim == 1 else found
+        predictions = np.asarray(self.regressor.predict(X))
+        if predictions.ndim == 1:
+            predictions = predictions.reshape(-1, 1)
+        expected_shape = (X.shape[0], self.width)
         if (
-            found.shape != (X.shape[0], self.width)
-            or found.dtype.kind != "f"
-            or not np.isfinite(found).all()
+            predictions.shape != expected_shape
+            or predictions.dtype.kind != "f"
+            or not np.isfinite(predictions).all()
         ):
             raise DataError(
-                f"{type(self.regressor).__name__} predicted an array of shape {found.shape} and "
-                f"type {found.dtype}; "
-                f"{(X.shape[0], self.width)} finite numbers were expected. It must support several "
-                "outputs"
+                f"{type(self.regressor).__name__} predicted an array of shape {predictions.shape} "
+                f"and type {predictions.dtype}; {expected_shape} finite numbers were expected. It "
+                "must support several outputs"
             )
-        return found.astype(X.dtype, copy=False)
+        return predictions.astype(X.dtype, copy=False)
 
 
 def embed_with_regressor(
@@ -79,24 +85,59 @@ def embed_with_regressor(
 
     The regressor is fitted ``n_iter + 2`` times.
     """
-    regressor, settings, (n, c) = recipe.regressor, recipe.embedding, Y.shape
+    regressor = recipe.regressor
+    settings = recipe.embedding
     if settings.center:
         raise SettingsError(
             "center=True needs a linear regression; a regressor has its own intercept", "center"
         )
-    k = largest_rank(n, n, c) if recipe.n_components == "auto" else recipe.n_components
     factors = label_factors(Y, weights, settings.label_power)
+    if factors is not None:
+        factors = factors.astype(X.dtype)
     Y = with_scaled_rows(Y.astype(X.dtype), settings.row_power)
     if factors is not None:
-        Y = Y @ sparse.diags_array(factors.astype(X.dtype), format="csr")
-    back, fits = Transposed.of(Y), 0
+        Y = Y @ sparse.diags_array(factors, format="csr")
+    V, sigma = _search(X, Y, weights, recipe, report)
+    rank_reason = ""
+    if recipe.n_components == "auto":
+        rank, rank_reason = choose_rank(sigma)
+        V = V[:, :rank]
+        sigma = sigma[:rank]
+    fitted = FittedRegressor.fit(regressor, X, csr_matmul(Y, V), weights)
+    # The predictions are the projection: W is the identity with a constant of zero.
+    k = V.shape[1]
+    identity = np.eye(k, dtype=X.dtype)
+    constant = np.zeros((1, k), dtype=X.dtype)
+    W = np.vstack([identity, constant])
+    back = V
+    if factors is not None:
+        back = V / factors[:, None]
+    embedding = Embedding(V, sigma, W, back, 0.0, 0.0, 1, None, rank_reason, factors)
+    return embedding, fitted
+
+
+def _search(
+    X: Matrix, Y: sparse.csr_array, weights: Array | None, recipe: Recipe, report: Report
+) -> tuple[Array, Array]:
+    """Return the vectors of ``Q ↦ Yᵀ f_Q(X)`` and their values, for scaled labels."""
+    regressor = recipe.regressor
+    settings = recipe.embedding
+    n, c = Y.shape
+    k = recipe.n_components
+    if k == "auto":
+        k = largest_rank(n, n, c)
+    Y_t = Transposed.of(Y)
+    n_fits = 0
 
     def operator(Q: Array) -> Array:
-        nonlocal fits
-        found = FittedRegressor.fit(regressor, X, csr_matmul(Y, Q), weights)(X)
-        fits += 1
-        report("embedding (regressor)", fits, None)
-        return back @ (found if weights is None else found * weights[:, None].astype(found.dtype))
+        nonlocal n_fits
+        fitted = FittedRegressor.fit(regressor, X, csr_matmul(Y, Q), weights)
+        predictions = fitted(X)
+        n_fits += 1
+        report("embedding (regressor)", n_fits, None)
+        if weights is not None:
+            predictions = predictions * weights[:, None].astype(predictions.dtype)
+        return Y_t @ predictions
 
     report("embedding (regressor)", 0, None)
     start = gaussian(c, min(k + settings.n_oversamples, c), recipe.seed).astype(X.dtype)
@@ -106,16 +147,4 @@ def embed_with_regressor(
             f"{type(regressor).__name__} predicts nothing of the labels: use another regressor, or "
             "other features"
         )
-    reason = ""
-    if recipe.n_components == "auto":
-        rank, reason = choose_rank(sigma)
-        V, sigma = V[:, :rank], sigma[:rank]
-    final = FittedRegressor.fit(regressor, X, csr_matmul(Y, V), weights)
-    width = V.shape[1]
-    # The predictions are the projection: W is the identity with a constant of zero.
-    W = np.vstack([np.eye(width, dtype=X.dtype), np.zeros((1, width), dtype=X.dtype)])
-    scale = None if factors is None else factors.astype(X.dtype)
-    found = Embedding(
-        V, sigma, W, V if scale is None else V / scale[:, None], 0.0, 0.0, 1, None, reason, scale
-    )
-    return found, final
+    return V, sigma

@@ -2,8 +2,14 @@
 
 from rembrandt.embeddings.problem import Problem, Solver
 from rembrandt.engines.protocol import Engine
+from rembrandt.linalg.blocks import Block
 
 
 def rembrandt(engine: Engine, features: Solver) -> Problem:
     """``YᵀΠ_X Y Q = YᵀX · argmin_Z ‖YQ − XZ‖² + λ‖Z‖²``."""
-    return Problem(lambda Q: engine.cross_t(features.solve(engine.cross(Q))))
+
+    def operator(Q: Block) -> Block:
+        Z = features.solve(engine.cross(Q))
+        return engine.cross_t(Z)
+
+    return Problem(operator)

@@ -23,29 +23,38 @@ class Centred(Wrapped):
     def __init__(self, raw: Engine) -> None:
         super().__init__(raw)
         self.d = raw.d - 1
-        features = raw.column_sums("X", squared=False)
-        self._sums = {"X": features[:-1], "Y": raw.column_sums("Y", squared=False)}
-        self._total = float(features[-1]) or 1.0  # all weights may be zero
-        self.means = (
-            raw.asarray(self._sums["X"] / self._total),
-            raw.asarray(self._sums["Y"] / self._total),
-        )
-        self._mu, self._nu = self.means
+        feature_sums = raw.column_sums("X", squared=False)
+        label_sums = raw.column_sums("Y", squared=False)
+        # The constant feature comes last.
+        self._sums = {"X": feature_sums[:-1], "Y": label_sums}
+        # All weights may be zero.
+        self._total = float(feature_sums[-1]) or 1.0
+        self._feature_means = raw.asarray(self._sums["X"] / self._total)
+        self._label_means = raw.asarray(self._sums["Y"] / self._total)
+        self.means = (self._feature_means, self._label_means)
 
     def product(self, left: str, right: str, Q: Block) -> Block:
         if right == "X":
-            Q = array_namespace(Q).concat([Q, -(self._mu @ Q)[None]], axis=0)
+            xp = array_namespace(Q)
+            constant_row = -(self._feature_means @ Q)[None]
+            Q = xp.concat([Q, constant_row], axis=0)
         B = self.raw.product(left, right, Q)
         if left == "X":
-            return B[:-1] - self._mu[:, None] * B[-1]
-        return B if right == "X" else B - self._total * self._nu[:, None] * (self._nu @ Q)
+            return B[:-1] - self._feature_means[:, None] * B[-1]
+        if right == "X":
+            return B
+        label_means = self._label_means
+        return B - self._total * label_means[:, None] * (label_means @ Q)
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         sums = self._sums[name]
         if not squared:
             return np.zeros_like(sums)
-        return self.raw.column_sums(name, squared)[: len(sums)] - sums**2 / self._total
+        squares = self.raw.column_sums(name, squared)[: len(sums)]
+        return squares - sums**2 / self._total
 
     def gram_matrix(self) -> Block:
         G = self.raw.gram_matrix()
-        return G[:-1, :-1] - G[:-1, -1:] * (G[-1, :-1] / self._total)
+        sums_column = G[:-1, -1:]
+        sums_row = G[-1, :-1]
+        return G[:-1, :-1] - sums_column * (sums_row / self._total)

@@ -11,66 +11,99 @@ from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, matmul, scale_rows
 from rembrandt.linalg.transposed import Transposed
 
-BLOCK_BYTES = 1 << 29  # largest n × width intermediate of a product
-VERY_SPARSE = 0.06  # density below which a Gram matrix is a sparse product
-# Operations of a dense factor, d³, that take as long as the iterations over one entry of X
-EXACT = 1.6e5
+# Largest n × width intermediate of a product.
+BLOCK_BYTES = 1 << 29
+# Density below which a sparse product forms a Gram matrix faster than a dense one.
+SPARSE_GRAM_DENSITY = 0.06
+# Operations of a dense factor, d³, that take as long as the iterations over one entry of X.
+FACTOR_FLOPS_PER_ENTRY = 1.6e5
 
 
 class CpuEngine(Engine):
     """Holds X and Y in memory; sparse matrices a second time, laid out by columns."""
 
     def __init__(self, X: Matrix, Y: sparse.csr_array, weights: Array | None = None) -> None:
-        (self.n, self.d), self.c = X.shape, Y.shape[1]
+        self.n, self.d = X.shape
+        self.c = Y.shape[1]
         self.dtype = X.dtype
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        self._matrices: dict[str, Matrix] = {
-            "X": as_csr(X) if is_sparse(X) else np.asarray(X),
-            "Y": as_csr(Y),
-        }
+        self.weights = None
+        if weights is not None:
+            self.weights = np.asarray(weights, dtype=np.float64)
+        features: Matrix
+        if is_sparse(X):
+            features = as_csr(X)
+            n_entries = features.nnz
+        else:
+            features = np.asarray(X)
+            n_entries = X.size
+        self._matrices: dict[str, Matrix] = {"X": features, "Y": as_csr(Y)}
         self._transposes: dict[str, Any] = {}
-        entries = self._matrices["X"].nnz if is_sparse(X) else X.size
-        self.exact_columns = min(self.exact_columns, int((EXACT * entries) ** (1 / 3)))
+        affordable_columns = int((FACTOR_FLOPS_PER_ENTRY * n_entries) ** (1 / 3))
+        self.exact_columns = min(self.exact_columns, affordable_columns)
 
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         """``leftᵀ D (right Q)``, some columns at a time to bound the n × width block in between."""
-        if left not in self._transposes:
-            A = self._matrices[left]
-            self._transposes[left] = Transposed.of(A) if is_sparse(A) else A.T
-        At, B = self._transposes[left], self._matrices[right]
+        left_t = self._transpose(left)
         step = max(1, BLOCK_BYTES // max(1, self.n * Q.itemsize))
-        parts = [
-            At @ self._weighted(matmul(B, Q[:, columns])) for columns in spans(Q.shape[1], step)
-        ]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+        blocks = []
+        for columns in spans(Q.shape[1], step):
+            U = matmul(self._matrices[right], Q[:, columns])
+            if self.weights is not None:
+                U = U * self.weights[:, None].astype(U.dtype)
+            blocks.append(left_t @ U)
+        if len(blocks) == 1:
+            return blocks[0]
+        return np.hstack(blocks)
 
     def column_sums(self, name: str, squared: bool) -> Floats:
         A = self._matrices[name]
-        if squared:
-            A = A.multiply(A).tocsr() if is_sparse(A) else A.astype(np.float64) ** 2
-        w = np.ones(self.n) if self.weights is None else self.weights
-        return np.asarray(A.T @ w, dtype=np.float64).ravel()
+        if squared and is_sparse(A):
+            A = A.multiply(A).tocsr()
+        elif squared:
+            A = A.astype(np.float64) ** 2
+        weights = self.weights
+        if weights is None:
+            weights = np.ones(self.n)
+        return np.asarray(A.T @ weights, dtype=np.float64).ravel()
 
     def gram_matrix(self) -> Floats:
-        X = self._matrices["X"]
-        A: Matrix = X if self.weights is None else scale_rows(X, np.sqrt(self.weights))
-        if is_sparse(A) and A.nnz < VERY_SPARSE * self.n * self.d:
-            wide = A.astype(np.float64)
-            return np.asarray((wide.T @ wide).todense())
+        A: Matrix = self._matrices["X"]
+        if self.weights is not None:
+            A = scale_rows(A, np.sqrt(self.weights))
+        if is_sparse(A) and A.nnz < SPARSE_GRAM_DENSITY * self.n * self.d:
+            A64 = A.astype(np.float64)
+            return np.asarray((A64.T @ A64).todense())
         G = np.zeros((self.d, self.d))
-        for rows in spans(self.n, max(1, BLOCK_BYTES // (16 * self.d))):
-            G += gram64(A[rows].toarray() if is_sparse(A) else A[rows])
+        # A block is dense in its own precision and once more in float64: at most 16 bytes an entry.
+        block_rows = max(1, BLOCK_BYTES // (16 * self.d))
+        for rows in spans(self.n, block_rows):
+            block = A[rows]
+            if is_sparse(A):
+                block = block.toarray()
+            G += gram64(block)
         return G
 
     def cross_matrix(self) -> Floats:
-        X, Y = self._matrices["X"], self._matrices["Y"]
-        Y = (Y if self.weights is None else scale_rows(Y, self.weights)).astype(np.float64)
+        X = self._matrices["X"]
+        Y = self._matrices["Y"]
+        if self.weights is not None:
+            Y = scale_rows(Y, self.weights)
+        Y = Y.astype(np.float64)
         if is_sparse(X):
             return np.asarray((X.T.astype(np.float64) @ Y).todense())
         C = np.zeros((self.d, self.c))
-        for rows in spans(self.n, max(1, BLOCK_BYTES // (8 * self.d))):
-            C += (Transposed.of(Y[rows]) @ X[rows].astype(np.float64)).T
+        block_rows = max(1, BLOCK_BYTES // (8 * self.d))
+        for rows in spans(self.n, block_rows):
+            X_block = X[rows].astype(np.float64)
+            C += (Transposed.of(Y[rows]) @ X_block).T
         return C
 
-    def _weighted(self, U: Array) -> Array:
-        return U if self.weights is None else U * self.weights[:, None].astype(U.dtype)
+    def _transpose(self, name: str) -> Any:
+        """Return the transpose of X or Y; that of a sparse matrix is laid out on first use."""
+        if name not in self._transposes:
+            A = self._matrices[name]
+            if is_sparse(A):
+                self._transposes[name] = Transposed.of(A)
+            else:
+                self._transposes[name] = A.T
+        return self._transposes[name]

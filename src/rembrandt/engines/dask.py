@@ -35,14 +35,21 @@ except ImportError as cause:
         "a Dask cluster needs more packages: pip install 'rembrandt[dask]'"
     ) from cause
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
-ATTEMPTS = 4  # per product, before a cluster that keeps losing workers is given up
-TIMEOUT = 30  # seconds to connect to a scheduler
-ANSWER_TIMEOUT = 10  # seconds for a busy scheduler to answer
-SEND_CHECK = 3  # seconds of sending after which the receivers are checked
-PAUSE = 0.5  # seconds before the next attempt, growing with each one
-WORKER_TIMEOUT = 60  # seconds to wait for a first worker
+# Attempts per product, before a cluster that keeps losing workers is given up.
+ATTEMPTS = 4
+# Seconds to connect to a scheduler.
+TIMEOUT = 30
+# Seconds for a busy scheduler to answer.
+ANSWER_TIMEOUT = 10
+# Seconds of sending after which the receivers are checked.
+SEND_CHECK = 3
+# Seconds before the next attempt, growing with each one.
+PAUSE = 0.5
+# Seconds to wait for a first worker.
+WORKER_TIMEOUT = 60
+# What is raised when a worker or the scheduler is lost.
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
 
 
@@ -52,22 +59,7 @@ def cluster(
 ) -> Iterator[Client]:
     """Connect to a scheduler, or start processes on this machine that end with the block."""
     if scheduler is not None:
-        if (
-            scheduler.startswith("tls:")
-            and Security().get_connection_args("client")["ssl_context"] is None
-        ):
-            raise EngineError(
-                f"{scheduler} needs certificates: set distributed.comm.tls in the configuration of "
-                "Dask"
-            )
-        try:
-            client = Client(scheduler, timeout=timeout or TIMEOUT, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise EngineError(
-                f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask "
-                "scheduler"
-            ) from error
-        with client, _quiet():
+        with _connect(scheduler, timeout or TIMEOUT) as client, _quiet():
             yield client
         return
     workers = workers or min(2, cpu_count())
@@ -86,6 +78,23 @@ def cluster(
         yield client
 
 
+def _connect(scheduler: str, timeout: float) -> Client:
+    """Connect to a scheduler."""
+    if scheduler.startswith("tls:"):
+        arguments = Security().get_connection_args("client")
+        if arguments["ssl_context"] is None:
+            raise EngineError(
+                f"{scheduler} needs certificates: set distributed.comm.tls in the configuration of "
+                "Dask"
+            )
+    try:
+        return Client(scheduler, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise EngineError(
+            f"no Dask scheduler answers at {scheduler} ({error}); start one with: dask scheduler"
+        ) from error
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Hide the tracebacks that a client logs when it loses its scheduler; `EngineError` reports the
@@ -100,7 +109,7 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-def on_worker(name: str, key: str, make: Callable[[], Found]) -> Found:
+def on_worker(name: str, key: str, make: Callable[[], Value]) -> Value:
     """Return a value that this worker keeps between tasks; called from a task.
 
     A worker keeps one value for each ``name``: that of the last ``key``, such as the examples of
@@ -108,15 +117,18 @@ def on_worker(name: str, key: str, make: Callable[[], Found]) -> Found:
     """
     kept: dict[str, tuple[str, Any]] = get_worker().__dict__.setdefault("rembrandt_values", {})
     if name not in kept or kept[name][0] != key:
-        kept.pop(name, None)  # the old value is freed before the new one is made
-        kept[name] = key, make()
-    found: Found = kept[name][1]
-    return found
+        # The old value is freed before the new one is made.
+        kept.pop(name, None)
+        kept[name] = (key, make())
+    value: Value = kept[name][1]
+    return value
 
 
 def _forget(names: Sequence[str], dask_worker: Any) -> None:
+    """Free the values of these names on a worker."""
+    kept = dask_worker.__dict__.get("rembrandt_values", {})
     for name in names:
-        dask_worker.__dict__.get("rembrandt_values", {}).pop(name, None)
+        kept.pop(name, None)
 
 
 class DaskExecutor(Executor):
@@ -126,8 +138,10 @@ class DaskExecutor(Executor):
         super().__init__()
         self.client = client
         self.address = client.scheduler.address
-        self._sent: dict[type, tuple[Any, _Copies]] = {}  # the last value broadcast of each type
-        self._workers()  # waits for the first worker
+        # The last value broadcast of each type, and its copies.
+        self._sent: dict[type, tuple[Any, _Copies]] = {}
+        # Waits for the first worker.
+        self._workers()
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         with self.tally.one_pass():
@@ -142,18 +156,24 @@ class DaskExecutor(Executor):
         self.client.run(_forget, names, on_error="return")
 
     def _total(self, product: str | Product, data: Data, block: Any) -> Array:
-        workers, n = self._workers(), len(data.runs)
-        shared = self._broadcast(data)
-        sent = None if block is None else self._scatter(block, workers)
-        owner = [workers[run * len(workers) // n] for run in range(n)]
-        runs = [self._submit(owner[run], partial, product, shared, run, sent) for run in range(n)]
-        total, moved = self._tree(runs, owner, 0, n)
-        found: Array = total.result()
-        self.tally.between += moved * found.nbytes
-        self.tally.gathered += found.nbytes
-        return found
+        workers = self._workers()
+        n_runs = len(data.runs)
+        data_copies = self._broadcast(data)
+        block_copies = None
+        if block is not None:
+            block_copies = self._scatter(block, workers)
+        owners = [workers[run * len(workers) // n_runs] for run in range(n_runs)]
+        partial_sums = [
+            self._submit(owner, partial, product, data_copies, run, block_copies)
+            for run, owner in enumerate(owners)
+        ]
+        future, n_moved = self._tree(partial_sums, owners, 0, n_runs)
+        total: Array = future.result()
+        self.tally.between += n_moved * total.nbytes
+        self.tally.gathered += total.nbytes
+        return total
 
-    def _tree(self, runs: list[Any], owner: list[str], first: int, last: int) -> tuple[Any, int]:
+    def _tree(self, runs: list[Any], owners: list[str], first: int, last: int) -> tuple[Any, int]:
         """Sum the runs as `tree_sum` does, each addition on the worker that has the left operand.
 
         Also return how many partial sums move from one worker to another.
@@ -161,44 +181,47 @@ class DaskExecutor(Executor):
         if last - first == 1:
             return runs[first], 0
         middle = first + tree_cut(last - first)
-        (left, before), (right, after) = (
-            self._tree(runs, owner, *part) for part in ((first, middle), (middle, last))
-        )
-        moved = before + after + (owner[first] != owner[middle])
-        return self._submit(owner[first], operator.add, left, right), moved
+        left, left_moved = self._tree(runs, owners, first, middle)
+        right, right_moved = self._tree(runs, owners, middle, last)
+        n_moved = left_moved + right_moved
+        if owners[first] != owners[middle]:
+            n_moved += 1
+        return self._submit(owners[first], operator.add, left, right), n_moved
 
     def _in_shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
         workers = self._workers()
-        sent = [self._broadcast(value) for value in shared]
+        shared_copies = [self._broadcast(value) for value in shared]
+        runs = cut_in_runs(len(pieces), len(workers))
         futures = []
-        for worker, run in zip(workers, cut_in_runs(len(pieces), len(workers)), strict=False):
-            part = self._scatter(_Pieces([pieces[i] for i in run]), [worker])
-            futures.append(self._submit(worker, _share, part, task, *sent))
-        found = self.client.gather(futures)
-        self.tally.gathered += _nbytes(found)
-        return [one for share in found for one in share]
+        # There may be fewer runs than workers.
+        for worker, run in zip(workers, runs, strict=False):
+            share = _Pieces([pieces[number] for number in run])
+            copies = self._scatter(share, [worker])
+            futures.append(self._submit(worker, _share, copies, task, *shared_copies))
+        shares = self.client.gather(futures)
+        self.tally.gathered += _nbytes(shares)
+        return [result for share in shares for result in share]
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a task to a worker, with that worker's copy of each broadcast argument."""
-        own = [
-            argument[worker] if isinstance(argument, _Copies) else argument
-            for argument in arguments
-        ]
+        local_arguments = []
+        for argument in arguments:
+            if isinstance(argument, _Copies):
+                argument = argument[worker]
+            local_arguments.append(argument)
         # The worker is a preference: the task of a dead worker moves to another one.
         return self.client.submit(
-            task, *own, workers=[worker], allow_other_workers=True, pure=False
+            task, *local_arguments, workers=[worker], allow_other_workers=True, pure=False
         )
 
     def _broadcast(self, value: Any) -> _Copies:
         """Copy a value to every worker, once as long as it is the same object."""
-        kind, workers = type(value), self._workers()
-        if (
-            kind not in self._sent
-            or self._sent[kind][0] is not value
-            or not self._sent[kind][1].keys() >= set(workers)
-        ):
-            self._sent[kind] = (value, self._scatter(value, workers))
-        return self._sent[kind][1]
+        workers = self._workers()
+        sent_value, copies = self._sent.get(type(value), (None, _Copies()))
+        if sent_value is not value or not copies.keys() >= set(workers):
+            copies = self._scatter(value, workers)
+            self._sent[type(value)] = (value, copies)
+        return copies
 
     def _scatter(self, value: Any, workers: list[str]) -> _Copies:
         """Copy a value to these workers, in parallel."""
@@ -215,28 +238,29 @@ class DaskExecutor(Executor):
                 return _Copies(zip(workers, waiting.result(SEND_CHECK), strict=True))
             except OSError as error:
                 # A send to a worker that died may wait forever without an error.
-                alive = None if waiting.done() else self._alive()
+                alive = None
+                if not waiting.done():
+                    alive = self._alive()
                 if alive is None or not set(workers) <= set(alive):
                     waiting.cancel()
                     raise CommClosedError("a worker was lost while data was sent to it") from error
 
     async def _scatter_each(self, value: Any, workers: list[str]) -> list[Any]:
         # One call per worker: a scheduler that broadcasts to a lost worker retries forever.
-        return await asyncio.gather(
-            *(self.client._scatter(value, workers=[one], hash=False) for one in workers)
-        )
+        calls = [self.client._scatter(value, workers=[worker], hash=False) for worker in workers]
+        return await asyncio.gather(*calls)
 
     def _workers(self) -> list[str]:
         """Return the addresses of the workers, sorted."""
-        found = self.client.scheduler_info(n_workers=-1).get("workers")
-        if not found:
+        workers = self.client.scheduler_info(n_workers=-1).get("workers")
+        if not workers:
             if self._alive() is None:
                 raise CommClosedError("the scheduler does not answer")
             self.client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
-            found = self.client.scheduler_info(n_workers=-1)["workers"]
-        return sorted(found)
+            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return sorted(workers)
 
-    def _retry(self, attempt: Callable[[], Found]) -> Found:
+    def _retry(self, attempt: Callable[[], Value]) -> Value:
         """Return the result of ``attempt``, repeated when a worker was lost with data that it
         needed.
         """
@@ -248,18 +272,17 @@ class DaskExecutor(Executor):
                 if self._alive() is None:
                     raise EngineError(
                         f"the Dask scheduler at {self.address} is gone ({type(error).__name__}); "
-                        "start a scheduler and "
-                        "workers, and run the same command with its address: finished stages in a "
-                        "checkpoint are kept"
+                        "start a scheduler and workers, and run the same command with its "
+                        "address: finished stages in a checkpoint are kept"
                     ) from error
                 if left == 0:
                     raise EngineError(
                         f"workers of {self.address} were lost {ATTEMPTS} times in one product "
-                        f"({error}); see their "
-                        "logs. Memory is the usual reason: smaller shards or fewer components need "
-                        "less"
+                        f"({error}); see their logs. Memory is the usual reason: smaller shards "
+                        "or fewer components need less"
                     ) from error
-                time.sleep(PAUSE * (ATTEMPTS - left))  # until the scheduler has noticed the loss
+                # Until the scheduler has noticed the loss.
+                time.sleep(PAUSE * (ATTEMPTS - left))
         raise AssertionError("the last attempt has returned or raised")
 
     def _alive(self) -> list[str] | None:
@@ -267,12 +290,12 @@ class DaskExecutor(Executor):
         try:
             if self.client.status != "running":
                 return None
-            known = self.client.sync(
+            identity = self.client.sync(
                 self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_TIMEOUT
             )
         except (OSError, TimeoutError, CancelledError, RuntimeError):
             return None
-        return list(known["workers"])
+        return list(identity["workers"])
 
 
 class _Copies(dict[str, Any]):
@@ -286,8 +309,9 @@ class _Pieces:
     pieces: list[Any]
 
 
-def _share(part: _Pieces, task: Task, *shared: Any) -> list[Any]:
-    return list(task(part.pieces, *shared))
+def _share(share: _Pieces, task: Task, *shared: Any) -> list[Any]:
+    """Call a task for the pieces of this worker."""
+    return list(task(share.pieces, *shared))
 
 
 def _nbytes(value: Any) -> int:
@@ -296,6 +320,7 @@ def _nbytes(value: Any) -> int:
         return sum(map(_nbytes, value))
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
-    if is_dataclass(value) and not isinstance(value, Data):  # shards are read by the workers
-        return sum(_nbytes(getattr(value, part.name)) for part in fields(value))
+    if is_dataclass(value) and not isinstance(value, Data):
+        # Not of `Data`: its shards are read by the workers.
+        return sum(_nbytes(getattr(value, member.name)) for member in fields(value))
     return int(getattr(value, "nbytes", 0))

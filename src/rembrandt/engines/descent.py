@@ -17,8 +17,16 @@ from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block, cache_rows, spans
 from rembrandt.linalg.threads import for_each, own_threads
 
-PARTS = 4  # of a batch, one for each thread; more would make the products small
-LOGITS = 1 << 26  # entries of the largest block of logits, rows × labels
+# Pieces of a batch, one for each thread: a constant, so that the bits do not depend on the number
+# of threads; more would make the products small.
+GRADIENT_PIECES = 4
+# Entries of the largest block of logits, rows × labels.
+LOGITS = 1 << 26
+# Fewest rows of a step, and fewest steps of an epoch, where there are enough rows.
+MIN_BATCH_ROWS = 32
+MIN_EPOCH_STEPS = 20
+# Negative logits are clipped here, so that their exponential is finite in float32.
+LARGEST_EXPONENT = 60
 
 
 @dataclass(frozen=True)
@@ -34,25 +42,30 @@ class LogisticSettings:
     dropout: float = 0.0  # fraction of the features, drawn for each batch
     l2: float = 0.0  # penalty on the weights of whitened features, in units of a label's curvature
     floor: float = 1e-4  # fraction of the mean eigenvalue that is added to the covariance
-    patience: int = (
-        4  # epochs without a lower held-out loss, each at half the step, before stopping
-    )
+    # Epochs without a lower held-out loss, each at half the step, before stopping.
+    patience: int = 4
     smallest: float = 1 / 64  # fraction of the first step at which to stop
     seed: int = 0
 
     def batch_of(self, n_train: int, c: int) -> int:
-        """Rows of a step: at least twenty steps an epoch, so that its mean is one of many
-        iterates.
+        """Return the rows of a step: at least twenty steps an epoch, so that its mean is one of
+        many iterates.
         """
-        return max(1, min(self.batch, LOGITS // c, max(32, n_train // 20), n_train))
+        rows = max(MIN_BATCH_ROWS, n_train // MIN_EPOCH_STEPS)
+        rows = min(self.batch, LOGITS // c, rows, n_train)
+        return max(1, rows)
 
     def prior(self, rates: Array) -> Array:
-        """Logits of the base rates."""
-        return np.log(rates) if self.multiclass else np.log(rates) - np.log1p(-rates)
+        """Return the logits of the base rates."""
+        if self.multiclass:
+            return np.log(rates)
+        return np.log(rates) - np.log1p(-rates)
 
     def longest(self, rates: Array, batch: int, size: int) -> Array:
-        """Step of each label: by its curvature, within the reach of one example."""
-        return np.minimum(self.step / (rates * (1 - rates)), self.reach * batch / (size + 1))
+        """Return the step of each label: by its curvature, within the reach of one example."""
+        by_curvature = self.step / (rates * (1 - rates))
+        by_reach = self.reach * batch / (size + 1)
+        return np.minimum(by_curvature, by_reach)
 
 
 @dataclass(frozen=True)
@@ -100,79 +113,116 @@ class Descent(Protocol):
 
 
 class NumpyDescent:
-    """In this process: the parts of a batch run on its threads."""
+    """In this process: the pieces of a batch run on its threads.
+
+    Parameters
+    ----------
+    problem : LogisticProblem
+        What the fit starts from.
+    F : array-like
+        Whitened features of all rows.
+    label_blocks : sequence of slice, optional
+        Labels multiplied at a time; all unless given.
+    """
 
     def __init__(
-        self, problem: LogisticProblem, F: Any, parts: Sequence[slice] = (slice(None),)
+        self, problem: LogisticProblem, F: Any, label_blocks: Sequence[slice] = (slice(None),)
     ) -> None:
-        """``F`` are the whitened features of all rows; ``parts`` are the labels multiplied at a
-        time.
-        """
-        whitening, rates, settings = problem.whitening, problem.rates, problem.settings
-        self.whitening, self.F, self.Y, self.w, self.settings = (
-            whitening,
-            F,
-            problem.Y,
-            problem.weights,
-            settings,
-        )
-        self.batch, self.parts = settings.batch_of(problem.n_train, len(rates)), parts
-        dtype = whitening.T.dtype
-        self.longest = settings.longest(rates, self.batch, whitening.size).astype(dtype)
+        rates = problem.rates
+        size = problem.whitening.size
+        dtype = problem.whitening.T.dtype
+        self.whitening = problem.whitening
+        self.F = F
+        self.Y = problem.Y
+        self.weights = problem.weights
+        self.settings = problem.settings
+        self.label_blocks = label_blocks
+        self.batch = self.settings.batch_of(problem.n_train, len(rates))
+        self.longest = self.settings.longest(rates, self.batch, size).astype(dtype)
         self.curvature = (rates * (1 - rates)).astype(dtype)
-        self.Q = np.zeros((whitening.size + 1, len(rates)), dtype=dtype)
-        self.Q[-1] = settings.prior(rates)
-        self.velocity, self.mean = np.zeros_like(self.Q), self.Q.copy()
+        # The last row holds the biases.
+        self.Q = np.zeros((size + 1, len(rates)), dtype=dtype)
+        self.Q[-1] = self.settings.prior(rates)
+        self.velocity = np.zeros_like(self.Q)
+        self.mean = self.Q.copy()
         self.best = self.mean
 
     def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
-        s = self.settings
-        step = scale * (1 - s.momentum) * self.longest
+        step = scale * (1 - self.settings.momentum) * self.longest
         self.mean = np.zeros_like(self.Q)
         with own_threads():
-            for rows, chosen in zip(order, kept, strict=True):
-                some: Any = (
-                    slice(None) if chosen is None else np.append(chosen, self.whitening.size)
-                )
-                seen = self.F[rows][:, some]
-                seen[:, :-1] /= 1 - s.dropout  # keeps the expected length of a row
-                truth = self.Y[rows]
-                for part in self.parts:
-                    Q, velocity = self.Q[:, part], self.velocity[:, part]
-                    ahead = Q[some] + s.momentum * velocity[some]
-                    own = truth if part == slice(None) else truth[:, part]
-                    slope = gradient(seen, own, ahead, self.w[rows], s.multiclass)
-                    if s.l2:
-                        slope += s.l2 * self.curvature[part] * ahead
-                    velocity *= s.momentum
-                    velocity[some] -= step[part] * slope
-                    Q += velocity
+            for rows, kept_features in zip(order, kept, strict=True):
+                self._step(rows, kept_features, step)
                 self.mean += self.Q
         self.mean /= len(order)
 
+    def _step(self, rows: Indices, kept: Indices | None, step: Array) -> None:
+        """Take an accelerated step on a batch of rows, with the features ``kept`` and the bias."""
+        settings = self.settings
+        features: Any = slice(None)
+        if kept is not None:
+            features = np.append(kept, self.whitening.size)
+        F = self.F[rows][:, features]
+        # Keeps the expected length of a row.
+        F[:, :-1] /= 1 - settings.dropout
+        Y = self.Y[rows]
+        for labels in self.label_blocks:
+            Q = self.Q[:, labels]
+            velocity = self.velocity[:, labels]
+            ahead = Q[features] + settings.momentum * velocity[features]
+            truth = _columns(Y, labels)
+            slope = gradient(F, truth, ahead, self.weights[rows], settings.multiclass)
+            if settings.l2:
+                slope += settings.l2 * self.curvature[labels] * ahead
+            velocity *= settings.momentum
+            velocity[features] -= step[labels] * slope
+            Q += velocity
+
     def loss(self, rows: Indices) -> float:
-        return sum(self.losses(rows)) / max(1e-300, float(self.w[rows].sum()))
+        total_weight = float(self.weights[rows].sum())
+        return sum(self.losses(rows)) / max(1e-300, total_weight)
 
     def losses(self, rows: Indices) -> list[float]:
-        """Return the weighted total loss on ``rows`` for each part of the labels."""
+        """Return the weighted total loss on ``rows`` for each block of labels."""
         return total_losses(
-            self.F, self.Y, rows, self.mean, self.settings.multiclass, self.w, self.parts
+            self.F,
+            self.Y,
+            rows,
+            self.mean,
+            self.settings.multiclass,
+            self.weights,
+            self.label_blocks,
         )
 
     def keep(self) -> None:
         self.best = self.mean
 
     def restart(self) -> None:
-        self.Q, self.velocity = self.best.copy(), np.zeros_like(self.Q)
+        self.Q = self.best.copy()
+        self.velocity = np.zeros_like(self.Q)
 
     def state(self) -> dict[str, Array]:
         return {"Q": self.Q, "velocity": self.velocity, "best": self.best}
 
     def restore(self, state: dict[str, Array]) -> None:
-        self.Q, self.velocity, self.best = state["Q"], state["velocity"], state["best"]
+        self.Q = state["Q"]
+        self.velocity = state["velocity"]
+        self.best = state["best"]
 
     def result(self) -> tuple[Block, Block]:
         return self.whitening.undo(self.best)
+
+
+def _columns(Y: sparse.csr_array, labels: slice) -> sparse.csr_array:
+    """Select labels; all of them without a copy."""
+    if labels == slice(None):
+        return Y
+    return Y[:, labels]
+
+
+def _row_of_entries(Y: sparse.csr_array) -> Indices:
+    """Return the row of each entry."""
+    return np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
 
 
 def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
@@ -180,33 +230,35 @@ def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
     the cache.
     """
     for rows in spans(len(P), cache_rows(P)):
-        part = P[rows]
+        block = P[rows]
         if multiclass:
-            part -= part.max(axis=1, keepdims=True)
-            np.exp(part, out=part)
-            part *= 1 / part.sum(axis=1, keepdims=True)
+            block -= block.max(axis=1, keepdims=True)
+            np.exp(block, out=block)
+            block *= 1 / block.sum(axis=1, keepdims=True)
         else:
-            np.negative(part, out=part)
-            np.exp(np.minimum(part, 60, out=part), out=part)
-            part += 1
-            np.reciprocal(part, out=part)
-    P[np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), Y.indices] -= 1
+            np.negative(block, out=block)
+            np.minimum(block, LARGEST_EXPONENT, out=block)
+            np.exp(block, out=block)
+            block += 1
+            np.reciprocal(block, out=block)
+    P[_row_of_entries(Y), Y.indices] -= 1
     return P
 
 
 def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool) -> Array:
-    """Gradient of the weighted mean loss; the parts of the rows do not depend on the number of
-    threads.
+    """Return the gradient of the weighted mean loss; the pieces of the rows do not depend on the
+    number of threads.
     """
     share = (w / w.sum())[:, None].astype(F.dtype)
-    found: dict[int, Array] = {}
+    gradients: dict[int, Array] = {}
 
     def add(rows: slice) -> None:
         R = residual(F[rows] @ Q, Y[rows], multiclass)
-        found[rows.start] = (F[rows] * share[rows]).T @ R
+        gradients[rows.start] = (F[rows] * share[rows]).T @ R
 
-    for_each(add, ((rows,) for rows in spans(len(F), -(-len(F) // PARTS))))
-    return reduce(np.add, (found[start] for start in sorted(found)))
+    piece_rows = -(-len(F) // GRADIENT_PIECES)
+    for_each(add, ((rows,) for rows in spans(len(F), piece_rows)))
+    return reduce(np.add, (gradients[start] for start in sorted(gradients)))
 
 
 def total_losses(
@@ -216,21 +268,29 @@ def total_losses(
     Q: Array,
     multiclass: bool,
     w: Array,
-    parts: Sequence[slice],
+    label_blocks: Sequence[slice],
 ) -> list[float]:
-    """Return the weighted total loss on ``rows`` for each part of the labels."""
-    totals = [0.0] * len(parts)
-    for span in spans(len(rows), max(1, LOGITS // Q[:, parts[0]].shape[1])):
-        chosen = rows[span]
-        seen, truth = F[chosen], Y[chosen]
-        for number, part in enumerate(parts):
-            P, own = seen @ Q[:, part], truth if part == slice(None) else truth[:, part]
-            at = np.repeat(np.arange(len(chosen)), np.diff(own.indptr))
-            hits = np.bincount(at, weights=P[at, own.indices], minlength=len(chosen))
-            if multiclass:
-                top = P.max(axis=1)
-                normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
-            else:
-                normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
-            totals[number] += float(w[chosen] @ (normalizers - hits))
+    """Return the weighted total loss on ``rows`` for each block of labels."""
+    totals = [0.0] * len(label_blocks)
+    width = Q[:, label_blocks[0]].shape[1]
+    for span in spans(len(rows), max(1, LOGITS // width)):
+        block_rows = rows[span]
+        F_block = F[block_rows]
+        Y_block = Y[block_rows]
+        for number, labels in enumerate(label_blocks):
+            P = F_block @ Q[:, labels]
+            losses = _row_losses(P, _columns(Y_block, labels), multiclass)
+            totals[number] += float(w[block_rows] @ losses)
     return totals
+
+
+def _row_losses(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
+    """Return the loss of each row of logits: its normalizer minus the logits of its labels."""
+    row_of = _row_of_entries(Y)
+    true_logits = np.bincount(row_of, weights=P[row_of, Y.indices], minlength=len(P))
+    if multiclass:
+        top = P.max(axis=1)
+        normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
+    else:
+        normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
+    return normalizers - true_logits

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,18 +20,19 @@ from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import TreeSettings
 
-Group = list[tuple[int, Array]]  # numbered pieces of siblings
-Part = tuple[
-    Array, Array, Array, Array
-]  # of some nodes: where their weights end, features, values, biases
-Weights = tuple[sparse.csr_array, Array]  # nodes × features, and biases
+# Numbered pieces of siblings.
+Group = list[tuple[int, Array]]
+# What is fitted for some nodes: where the weights of each end, their features, values, and biases.
+FittedNodes = tuple[Array, Array, Array, Array]
+# Nodes × features, and biases.
+Weights = tuple[sparse.csr_array, Array]
 
-
-PIECE = 64  # nodes fitted by one call, at most
-MANY = 16  # pools from which on each is the work of one thread
-ENTRIES = (
-    1 << 25
-)  # entries of the largest pool, and of the pools that are read from a store at a time
+# Nodes fitted by one call, at most.
+PIECE_NODES = 64
+# Number of pools from which each is the work of one thread; fewer pools are each shared by all.
+POOLS_PER_THREAD = 16
+# Entries of the largest pool, and of the pools that are read from a store at a time.
+ENTRIES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -113,110 +113,149 @@ class Nodes:
         """
         order = self.order
         cuts = np.flatnonzero(np.diff(self.parent[order], prepend=-1, append=-1))
-        return [
-            order[first:last][piece]
-            for first, last in pairwise(cuts.tolist())
-            for piece in spans(last - first, PIECE)
-        ]
+        pieces: list[Array] = []
+        for first, last in pairwise(cuts.tolist()):
+            siblings = order[first:last]
+            pieces.extend(siblings[nodes] for nodes in spans(len(siblings), PIECE_NODES))
+        return pieces
 
     def pool(self, parent: int) -> Array:
-        """The examples that the children of a parent learn from."""
+        """Return the examples that the children of a parent learn from."""
         start, stop = self.pools.indptr[parent : parent + 2]
-        return np.asarray(self.pools.indices[start : min(stop, start + self.most)])
+        stop = min(stop, start + self.most)
+        return np.asarray(self.pools.indices[start:stop])
 
-    def fit(self, source: Source, pieces: Sequence[Array], report: Report = silent) -> list[Part]:
+    def fit(
+        self, source: Source, pieces: Sequence[Array], report: Report = silent
+    ) -> list[FittedNodes]:
         """Fit the nodes of each piece on the threads of this process, a few pools at a time."""
-        found: dict[int, Part] = {}
-        size, done = sum(map(len, pieces)), list[int]()
+        fitted: dict[int, FittedNodes] = {}
+        n_nodes = sum(map(len, pieces))
+        done: list[int] = []
         space = Workspace(lambda: np.full(source.n_features, -1, dtype=np.int32))
 
-        def keep(number: int, part: Part) -> None:
-            found[number] = part
+        def keep(number: int, nodes: FittedNodes) -> None:
+            fitted[number] = nodes
             done.append(len(pieces[number]))
-            report(f"{size:,} tree nodes", sum(done), size)
+            report(f"{n_nodes:,} tree nodes", sum(done), n_nodes)
 
         for batch in self._batches(pieces):
             self._fit_batch(source, batch, space, keep)
-        return [found[number] for number in range(len(pieces))]
+        return [fitted[number] for number in range(len(pieces))]
 
     def _batches(self, pieces: Sequence[Array]) -> Iterator[list[Group]]:
         """Group the numbered pieces by parent, and parents into batches whose pools together have
         `most` examples.
         """
-        batch, room = list[Group](), self.most
-        for parent, group in groupby(
-            enumerate(pieces), lambda piece: int(self.parent[piece[1][0]])
-        ):
+
+        def parent_of(numbered: tuple[int, Array]) -> int:
+            _, nodes = numbered
+            return int(self.parent[nodes[0]])
+
+        batch: list[Group] = []
+        room = self.most
+        for parent, group in groupby(enumerate(pieces), parent_of):
             size = len(self.pool(parent))
             if batch and size > room:
                 yield batch
-                batch, room = [], self.most
+                batch = []
+                room = self.most
             batch.append(list(group))
             room -= size
         if batch:
             yield batch
 
     def _fit_batch(
-        self, source: Source, batch: list[Group], space: Workspace, keep: Callable[..., None]
+        self,
+        source: Source,
+        batch: list[Group],
+        space: Workspace,
+        keep: Callable[[int, FittedNodes], None],
     ) -> None:
-        pools = [self.pool(self.parent[group[0][1][0]]) for group in batch]
-        X, known = source.read(pools)
+        """Fit the pieces of some parents: many parents on a thread each, or few one by one."""
+        pools = []
+        for group in batch:
+            _, nodes = group[0]
+            pools.append(self.pool(self.parent[nodes[0]]))
+        X, rows_of_X = source.read(pools)
 
-        def fit(number: int, nodes: Array, rows: Array, pool: Pool, features: Array) -> None:
-            s, mine = self.settings, self.rows[nodes]
-            mine = (
-                mine if len(rows) < self.most else as_csr(mine[:, : rows[-1] + 1])
-            )  # those that are in the sample
-            positives = mine.indptr, np.searchsorted(rows, mine.indices).astype(np.int32)
-            limits = s.passes, s.tolerance, self.threshold
-            ends, local, values, bias = squared_hinge(pool, positives, *limits, self.are_clusters)
-            keep(number, (ends, features[local], values, bias))
-
-        def work(group: Group, rows: Array) -> list[tuple[Any, ...]]:
-            at = rows if known is None else np.searchsorted(known, rows).astype(np.int32)
+        def compact(rows: Array) -> tuple[Pool, Array]:
+            positions = rows
+            if rows_of_X is not None:
+                positions = np.searchsorted(rows_of_X, rows).astype(np.int32)
             with space.borrowed() as position:
-                pool = compact_pool((X.indptr, X.indices, X.data), at, self.costs[rows], position)
-            return [(*piece, rows, *pool) for piece in group]
+                return compact_pool(
+                    (X.indptr, X.indices, X.data), positions, self.costs[rows], position
+                )
 
-        def siblings(group: Group, rows: Array) -> None:
-            for piece in work(group, rows):
-                fit(*piece)
+        def fit_piece(number: int, nodes: Array, rows: Array, pool: Pool, features: Array) -> None:
+            keep(number, self._fit_piece(nodes, rows, pool, features))
 
-        if len(batch) >= MANY:
-            for_each(siblings, zip(batch, pools, strict=True))
-        else:
-            for group, rows in zip(batch, pools, strict=True):
-                for_each(fit, work(group, rows))
+        def fit_group(group: Group, rows: Array) -> None:
+            pool, features = compact(rows)
+            for number, nodes in group:
+                fit_piece(number, nodes, rows, pool, features)
 
-    def joined(self, parts: list[Part], n_features: int) -> Weights:
+        if len(batch) >= POOLS_PER_THREAD:
+            for_each(fit_group, zip(batch, pools, strict=True))
+            return
+        for group, rows in zip(batch, pools, strict=True):
+            pool, features = compact(rows)
+            for_each(fit_piece, [(number, nodes, rows, pool, features) for number, nodes in group])
+
+    def _fit_piece(self, nodes: Array, rows: Array, pool: Pool, features: Array) -> FittedNodes:
+        """Fit siblings on the pool of ``rows``, whose columns are ``features``."""
+        settings = self.settings
+        examples = self.rows[nodes]
+        if len(rows) >= self.most:
+            # The pool is a sample of the first rows; drop the examples after it.
+            examples = as_csr(examples[:, : rows[-1] + 1])
+        positives = (
+            examples.indptr,
+            np.searchsorted(rows, examples.indices).astype(np.int32),
+        )
+        ends, columns, values, bias = squared_hinge(
+            pool,
+            positives,
+            settings.passes,
+            settings.tolerance,
+            self.threshold,
+            self.are_clusters,
+        )
+        return ends, features[columns], values, bias
+
+    def joined(self, parts: list[FittedNodes], n_features: int) -> Weights:
         """Join the results of all pieces into weights by node; ``parts`` is emptied, so that both
         never exist whole.
         """
         order = self.order
-        bias, sizes = np.empty(self.size, dtype=np.float32), np.empty(self.size, dtype=np.int64)
-        bias[order] = np.concatenate([own for *_, own in parts])
+        bias = np.empty(self.size, dtype=np.float32)
+        bias[order] = np.concatenate([piece_bias for *_, piece_bias in parts])
+        sizes = np.empty(self.size, dtype=np.int64)
         sizes[order] = np.concatenate([np.diff(ends, prepend=0) for ends, *_ in parts])
         starts = np.append(0, np.cumsum(sizes))
-        features, values = (
-            np.empty(starts[-1], dtype=np.int32),
-            np.empty(starts[-1], dtype=np.float32),
-        )
+        features = np.empty(starts[-1], dtype=np.int32)
+        values = np.empty(starts[-1], dtype=np.float32)
         last = self.size
         while parts:
-            ends, own, weights, _ = parts.pop()
-            nodes = order[last - len(ends) : last]
-            last -= len(ends)
-            at = np.arange(len(own)) + np.repeat(
-                starts[nodes] - np.append(0, ends[:-1]), sizes[nodes]
-            )
-            features[at], values[at] = own, weights
-        short = (
-            starts.astype(np.int32) if starts[-1] < 2**31 else starts
-        )  # otherwise SciPy copies the features
-        found = sparse.csr_array((values, features, short), shape=(self.size, n_features))
-        found.sort_indices()
-        found.indices, found.indptr = found.indices.astype(np.int32, copy=False), starts
-        return found, bias
+            ends, piece_features, piece_values, _ = parts.pop()
+            first = last - len(ends)
+            nodes = order[first:last]
+            last = first
+            # From positions in the piece to positions in the whole.
+            shifts = starts[nodes] - np.append(0, ends[:-1])
+            at = np.arange(len(piece_features)) + np.repeat(shifts, sizes[nodes])
+            features[at] = piece_features
+            values[at] = piece_values
+        indptr = starts
+        if starts[-1] < 2**31:
+            # SciPy would copy the features to match wider row starts.
+            indptr = starts.astype(np.int32)
+        weights = sparse.csr_array((values, features, indptr), shape=(self.size, n_features))
+        weights.sort_indices()
+        weights.indices = weights.indices.astype(np.int32, copy=False)
+        weights.indptr = starts
+        return weights, bias
 
 
 @dataclass(frozen=True)
@@ -227,7 +266,8 @@ class LocalHinge:
 
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         """Fit the nodes of a level."""
-        return nodes.joined(nodes.fit(self.source, nodes.pieces(), report), self.source.n_features)
+        parts = nodes.fit(self.source, nodes.pieces(), report)
+        return nodes.joined(parts, self.source.n_features)
 
 
 @dataclass(frozen=True)
@@ -243,12 +283,14 @@ class StoredExamples:
 
     @classmethod
     def of(cls, rows: StoredRows, order: Array) -> "StoredExamples":
-        return cls(Path(rows.store.path).absolute(), rows.columns, rows.is_normalized, order)
+        path = Path(rows.store.path).absolute()
+        return cls(path, rows.columns, rows.is_normalized, order)
 
     def open(self) -> OnDisk:
         from rembrandt.data.store import Store
 
-        return OnDisk(StoredRows(Store(self.path), self.columns, self.is_normalized), self.order)
+        rows = StoredRows(Store(self.path), self.columns, self.is_normalized)
+        return OnDisk(rows, self.order)
 
 
 @dataclass(frozen=True)
@@ -266,13 +308,16 @@ class SharedHinge:
     def fit(self, nodes: Nodes, report: Report) -> Weights:
         stage = f"{nodes.size:,} tree nodes"
         report(stage, 0, 1)
-        found = self.executor.in_shares(_fitted, nodes.pieces(), self.examples, nodes)
+        parts = self.executor.in_shares(_fit_pieces, nodes.pieces(), self.examples, nodes)
         report(stage, 1, 1)
-        return nodes.joined(found, self.n_features)
+        return nodes.joined(parts, self.n_features)
 
 
 HingeSolver = LocalHinge | SharedHinge
 
 
-def _fitted(pieces: Sequence[Array], examples: StoredExamples, nodes: Nodes) -> list[Part]:
+def _fit_pieces(
+    pieces: Sequence[Array], examples: StoredExamples, nodes: Nodes
+) -> list[FittedNodes]:
+    """Fit pieces of a level on a worker."""
     return nodes.fit(examples.open(), pieces)

@@ -36,9 +36,16 @@ from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import EmbeddingSettings
 
-SCORES = 1 << 24  # entries of the largest block of scores in prediction: 64 MB
-PLAIN = EmbeddingSettings()  # labels as they are, not centred
-ROWS = 1 << 12  # rows to predict for at a time, at most
+# Entries of the largest block of scores in prediction: 64 MB.
+MAX_SCORES = 1 << 24
+# Rows to predict for at a time, at most.
+PREDICT_BLOCK_ROWS = 1 << 12
+# Rows mapped at a time: bounds the mapped features in float64.
+MAPPED_BLOCK_ROWS = 8192
+# Columns of an inverse root that rows are projected on at a time.
+LEVERAGE_BLOCK_COLUMNS = 256
+# Labels as they are, not centred.
+PLAIN = EmbeddingSettings()
 
 
 @dataclass(frozen=True)
@@ -76,8 +83,11 @@ class Place:
         """
         engine = self._engine(rows, Y, weights, how.row_power)
         factors = label_factors(Y, weights, how.label_power)
-        engine = engine if factors is None else Scaled(engine, factors)
-        return Centred(engine) if how.center else engine
+        if factors is not None:
+            engine = Scaled(engine, factors)
+        if how.center:
+            engine = Centred(engine)
+        return engine
 
     def _engine(
         self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float
@@ -99,17 +109,20 @@ class Place:
 
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
-        return spans(n, 8192)
+        return spans(n, MAPPED_BLOCK_ROWS)
 
     def leverages(
         self, rows: Rows, weights: Array | None, root: Block
     ) -> NDArray[np.float32] | None:
         """``w ‖[x, 1] T‖²`` of each row; None where that would take passes over a store."""
-        total: Any = 0.0
-        for columns in spans(root.shape[1], 256):
-            part = self.project(rows, root[:, columns])
-            total = total + array_namespace(part).sum(part * part, axis=1)
-        return (as_numpy(total) * (1.0 if weights is None else weights)).astype(np.float32)
+        squares: Any = 0.0
+        for columns in spans(root.shape[1], LEVERAGE_BLOCK_COLUMNS):
+            block = self.project(rows, root[:, columns])
+            squares = squares + array_namespace(block).sum(block * block, axis=1)
+        leverages = as_numpy(squares)
+        if weights is not None:
+            leverages = leverages * weights
+        return leverages.astype(np.float32)
 
     def leave_out(
         self, H: Block, share: Any, Y: sparse.csr_array, V: Block, row_power: float = 0.0
@@ -117,13 +130,14 @@ class Place:
         """``(H − s ỸV) / (1 − s)``, rows without their labels: s is a number or a column, ``Ỹ =
         D_r^-row_power Y``.
         """
-        left = array_namespace(H).astype(
-            self.times(with_scaled_rows(Y, row_power), V), H.dtype, copy=False
-        )
-        left *= -share  # in place: there are as many rows as examples
-        left += H
-        left /= 1 - share
-        return left
+        xp = array_namespace(H)
+        embedded_labels = self.times(with_scaled_rows(Y, row_power), V)
+        # In place: there are as many rows as examples.
+        result = xp.astype(embedded_labels, H.dtype, copy=False)
+        result *= -share
+        result += H
+        result /= 1 - share
+        return result
 
     def statistics(
         self,
@@ -137,35 +151,52 @@ class Place:
         labels.
         """
         xp = array_namespace(H)
-        n, D = H.shape[0], H.shape[1] if fourier is None else fourier.size
-        labels: Any = sparse.csr_array((n, 0), dtype=np.float32) if Y is None else Y
-        on_host = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-        w = self.asarray(on_host)
+        n = H.shape[0]
+        D = H.shape[1] if fourier is None else fourier.size
+        n_labels = 0 if Y is None else Y.shape[1]
+        host_weights = np.ones(n)
+        if weights is not None:
+            host_weights = np.asarray(weights, dtype=np.float64)
+        place_weights = self.asarray(host_weights)
         gram = xp.zeros((D, D), dtype=xp.float64, device=H.device)
-        cross = xp.zeros((labels.shape[1], D), dtype=H.dtype, device=H.device)
+        cross = xp.zeros((n_labels, D), dtype=H.dtype, device=H.device)
         sums = xp.zeros((D,), dtype=xp.float64, device=H.device)
         for rows in self.row_spans(n, D):
             report("ridge decoder", rows.start, n)
-            Phi = H[rows] if fourier is None else fourier(H[rows])
-            wide = xp.astype(Phi, xp.float64)
-            sums += w[rows] @ wide
-            wide *= xp.sqrt(w[rows])[:, None]
-            gram += wide.T @ wide
+            Phi = H[rows]
+            if fourier is not None:
+                Phi = fourier(Phi)
+            Phi64 = xp.astype(Phi, xp.float64)
+            sums += place_weights[rows] @ Phi64
+            Phi64 *= xp.sqrt(place_weights[rows])[:, None]
+            gram += Phi64.T @ Phi64
             if Y is not None:
-                cross += self.times_t(scale_rows(Y[rows], on_host[rows]), Phi)
+                weighted_labels = scale_rows(Y[rows], host_weights[rows])
+                cross += self.times_t(weighted_labels, Phi)
         report("ridge decoder", n, n)
-        label_sums = self.asarray(np.asarray(labels.T @ on_host).ravel())
-        return RidgeStatistics.of_sums(float(on_host.sum()), sums, gram, label_sums, cross, fourier)
+        label_sums = np.zeros(0)
+        if Y is not None:
+            label_sums = np.asarray(Y.T @ host_weights).ravel()
+        return RidgeStatistics.of_sums(
+            total=float(host_weights.sum()),
+            sums=sums,
+            gram=gram,
+            label_sums=self.asarray(label_sums),
+            cross=cross,
+            fourier=fourier,
+        )
 
     def descent(self, problem: LogisticProblem) -> Descent:
         """Start a logistic fit."""
-        return NumpyDescent(problem, problem.whitening.all_rows(problem.H))
+        F = problem.whitening.all_rows(problem.H)
+        return NumpyDescent(problem, F)
 
     def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         """Return a solver for tree nodes, whose examples are the rows at ``order``. GPUs leave this
         to the CPU too.
         """
-        return LocalHinge(InMemory(unit_rows(rows[:])[order]))
+        X = unit_rows(rows[:])
+        return LocalHinge(InMemory(X[order]))
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
         """Return what finds the best labels by ``Φ Q + b``."""
@@ -173,7 +204,7 @@ class Place:
 
     def prediction_rows(self, n_labels: int) -> int:
         """Return the number of rows to predict for at a time."""
-        return max(1, min(ROWS, SCORES // n_labels))
+        return max(1, min(PREDICT_BLOCK_ROWS, MAX_SCORES // n_labels))
 
     def available(self) -> int:
         """Free bytes where the arrays of this place are."""
@@ -185,10 +216,9 @@ class Place:
         ``independent`` says that labels are: a device may then hold some of a logistic decoder's
         labels at a time.
         """
-        mapped = (
-            3 * shape.itemsize * shape.n * shape.mapped
-        )  # by a logistic fit, at once and with two copies
-        return memory.check(replace(shape, features=mapped))
+        # A logistic fit maps all rows at once, and makes two copies.
+        mapped_bytes = 3 * shape.itemsize * shape.n * shape.mapped
+        return memory.check(replace(shape, features=mapped_bytes))
 
 
 CPU = Place()
@@ -196,7 +226,11 @@ CPU = Place()
 
 def is_dask(device: Any) -> bool:
     """Return whether a device is a Dask cluster, which fits stores and does not predict."""
-    return isinstance(device, str) and device.partition(":")[0].partition("?")[0] == "dask"
+    if not isinstance(device, str):
+        return False
+    # 'dask', 'dask?workers=4' or 'dask:tcp://host:port'.
+    kind = device.partition(":")[0].partition("?")[0]
+    return kind == "dask"
 
 
 def place_for(device: str, rows: Rows | None = None) -> Place:

@@ -31,12 +31,14 @@ from rembrandt.linalg.sparse import csr_matmul, project, scale_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report
 
-ROWS = 8192  # of a shard that are mapped at a time
-BLOCKS = 8  # of labels: at most as many machines share what is independent for each label
-WIDEST = 4096  # labels of a block, at most
-IN_MEMORY = (
-    1 << 30
-)  # bytes of whitened features that are kept; beyond that they are computed in each epoch
+# Rows of a shard that are mapped at a time: bounds the mapped features in memory.
+MAPPED_BLOCK_ROWS = 8192
+# Blocks of labels: at most as many machines share what is independent for each label.
+LABEL_BLOCKS = 8
+# Labels of a block, at most: bounds what is sent to a worker at a time.
+MAX_BLOCK_LABELS = 4096
+# Bytes of whitened features that are kept; beyond that they are computed in each epoch.
+IN_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -52,22 +54,26 @@ class Projection:
     @property
     def size(self) -> int:
         """Number of features after the map."""
-        return int(self.W.shape[1]) if self.fourier is None else self.fourier.size
+        if self.fourier is None:
+            return int(self.W.shape[1])
+        return self.fourier.size
 
     def left_out(self, H: Array, Y: sparse.csr_array) -> Array:
         """Take the rows' own labels out of their projection."""
         if self.V is None:
             return H
-        left: Array = (H - self.share * csr_matmul(with_scaled_rows(Y, self.row_power), self.V)) / (
-            1 - self.share
-        )
-        return left.astype(H.dtype, copy=False)
+        embedded_labels = csr_matmul(with_scaled_rows(Y, self.row_power), self.V)
+        without: Array = (H - self.share * embedded_labels) / (1 - self.share)
+        return without.astype(H.dtype, copy=False)
 
     def blocks(self, shard: OpenShard) -> Iterator[tuple[slice, Array]]:
         """Iterate over the mapped rows of a shard."""
-        for rows in spans(shard.n, ROWS):
-            H = self.left_out(shard.X.rows(rows).times(self.W), shard.Y.A[rows])
-            yield rows, H if self.fourier is None else self.fourier(H)
+        for rows in spans(shard.n, MAPPED_BLOCK_ROWS):
+            projected = shard.X.rows(rows).times(self.W)
+            block = self.left_out(projected, shard.Y.A[rows])
+            if self.fourier is not None:
+                block = self.fourier(block)
+            yield rows, block
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,8 @@ class ProjectedRows(HostRows):
     ) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
         V = np.ascontiguousarray(V, dtype=self.dtype)
-        return replace(
-            self, Y=Y, projection=replace(self.projection, V=V, share=share, row_power=row_power)
-        )
+        projection = replace(self.projection, V=V, share=share, row_power=row_power)
+        return replace(self, Y=Y, projection=projection)
 
     def statistics(
         self, fourier: FourierMap | None, labels: bool, report: Report
@@ -108,29 +113,38 @@ class ProjectedRows(HostRows):
         """Compute the moments of the mapped rows and, with ``labels``, their products with the
         store's labels.
         """
-        seen = replace(self.projection, fourier=fourier)
-        D, c = seen.size, self.X.store.c if labels else 0
+        projection = replace(self.projection, fourier=fourier)
+        n_labels = self.X.store.c if labels else 0
         report("ridge decoder", 0, 2)
-        moments = self.executor.total(_moments, self.data, seen)
+        moments = self.executor.total(_moments, self.data, projection)
         report("ridge decoder", 1, 2)
-        cross, counts = np.empty((c, D), dtype=self.dtype), np.empty(c)
+        cross = np.empty((n_labels, projection.size), dtype=self.dtype)
+        counts = np.empty(n_labels)
         if labels:
-            blocks = label_blocks(c)
-            found = self.executor.in_shares(_cross, blocks, self.data, seen)
-            while found:  # frees each copy
-                block = blocks[len(found) - 1]
-                cross[block], counts[block] = found.pop()
+            blocks = label_blocks(n_labels)
+            results = self.executor.in_shares(_cross, blocks, self.data, projection)
+            while results:
+                # Taken off the list, so that each copy is freed.
+                block_cross, block_counts = results.pop()
+                block = blocks[len(results)]
+                cross[block] = block_cross
+                counts[block] = block_counts
         report("ridge decoder", 2, 2)
+        # The constant of `_moments` is last: its products are the sums.
         return RidgeStatistics.of_sums(
-            float(moments[-1, -1]), moments[-1, :-1], moments[:-1, :-1], counts, cross, fourier
+            total=float(moments[-1, -1]),
+            sums=moments[-1, :-1],
+            gram=moments[:-1, :-1],
+            label_sums=counts,
+            cross=cross,
+            fourier=fourier,
         )
 
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of a row."""
-        return float(self.executor.total(_squares, self.data, self.projection)[0]) / max(
-            1, self.shape[0]
-        )
+        squares = self.executor.total(_squares, self.data, self.projection)
+        return float(squares[0]) / max(1, self.shape[0])
 
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
@@ -141,7 +155,9 @@ class ProjectedRows(HostRows):
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         H = project(self.X[rows], self.projection.W)
-        return H if self.Y is None else self.projection.left_out(H, self.Y[rows])
+        if self.Y is None:
+            return H
+        return self.projection.left_out(H, self.Y[rows])
 
 
 def data_of(X: StoredRows) -> Data:
@@ -152,20 +168,25 @@ def data_of(X: StoredRows) -> Data:
 def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
     """Write the rows of all shards to a temporary file; the bits are the same in every process."""
     n = sum(shard.n for shard in data.shards)
-    return RowsOnDisk(n, seen.size, (H for shard in opened(data) for _, H in seen.blocks(shard)))
+    blocks = (block for shard in opened(data) for _, block in seen.blocks(shard))
+    return RowsOnDisk(n, seen.size, blocks)
 
 
 def whitened(whitening: Whitening, H: RowsOnDisk) -> Any:
     """Return the whitened features of rows on disk: in memory, or computed on access when they are
     too large.
     """
-    large = 4 * len(H) * (whitening.size + 1) > IN_MEMORY
-    return WhitenedRows(whitening, H) if large else whitening.all_rows(H)
+    n_bytes = 4 * len(H) * (whitening.size + 1)
+    if n_bytes > IN_MEMORY:
+        return WhitenedRows(whitening, H)
+    return whitening.all_rows(H)
 
 
 def label_blocks(c: int) -> list[slice]:
     """Cut labels into blocks that depend on their number alone."""
-    return list(spans(c, max(1, min(WIDEST, -(-c // BLOCKS)))))
+    equal_share = -(-c // LABEL_BLOCKS)
+    width = max(1, min(MAX_BLOCK_LABELS, equal_share))
+    return list(spans(c, width))
 
 
 def whole(blocks: Sequence[slice]) -> slice:
@@ -173,23 +194,33 @@ def whole(blocks: Sequence[slice]) -> slice:
     return slice(blocks[0].start, blocks[-1].stop)
 
 
+def relative(blocks: Sequence[slice]) -> list[slice]:
+    """Return consecutive blocks as slices of what `whole` selects."""
+    first = blocks[0].start
+    return [slice(block.start - first, block.stop - first) for block in blocks]
+
+
 def _moments(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out + [Φ, 1]ᵀ D [Φ, 1]`` in float64."""
     if out is None:
         out = np.zeros((seen.size + 1, seen.size + 1))
     for rows, Phi in seen.blocks(shard):
-        wide = np.ones((len(Phi), seen.size + 1))
-        wide[:, :-1] = Phi
+        with_constant = np.ones((len(Phi), seen.size + 1))
+        with_constant[:, :-1] = Phi
         if shard.weights is not None:
-            wide *= np.sqrt(shard.weights[rows].astype(np.float64))[:, None]
-        out += wide.T @ wide
+            weights = shard.weights[rows].astype(np.float64)
+            with_constant *= np.sqrt(weights)[:, None]
+        out += with_constant.T @ with_constant
     return out
 
 
 def _squares(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out +`` the sum of squares of a shard's rows."""
-    found = sum(float(np.einsum("ij,ij->", H, H, dtype=np.float64)) for _, H in seen.blocks(shard))
-    return np.array([found]) if out is None else out + found
+    squares = [float(np.einsum("ij,ij->", H, H, dtype=np.float64)) for _, H in seen.blocks(shard)]
+    total = sum(squares)
+    if out is None:
+        return np.array([total])
+    return out + total
 
 
 def _cross(blocks: Sequence[slice], data: Data, seen: Projection) -> list[tuple[Array, Array]]:
@@ -198,10 +229,12 @@ def _cross(blocks: Sequence[slice], data: Data, seen: Projection) -> list[tuple[
     cross = np.zeros((labels.stop - labels.start, seen.size), dtype=np.float32)
     counts = np.zeros(len(cross))
     for shard in opened(data):
-        Y = shard.Y.A[:, labels] if len(cross) < data.n_labels else shard.Y.A
-        Y = Y if shard.weights is None else scale_rows(Y, shard.weights)
+        Y = shard.Y.A
+        if len(cross) < data.n_labels:
+            Y = Y[:, labels]
+        if shard.weights is not None:
+            Y = scale_rows(Y, shard.weights)
         counts += np.bincount(Y.indices, Y.data.astype(np.float64), len(cross))
         for rows, Phi in seen.blocks(shard):
             Transposed.of(Y[rows]).add_to(cross, Phi)
-    own = [slice(block.start - labels.start, block.stop - labels.start) for block in blocks]
-    return [(cross[block], counts[block]) for block in own]
+    return [(cross[block], counts[block]) for block in relative(blocks)]

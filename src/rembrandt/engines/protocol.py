@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.eigen import gaussian
 
-SMALL_CROSS = (
-    1 << 25
-)  # entries: up to this size XᵀY is formed once (256 MB) and reused in every product
+# Entries up to which XᵀY is formed once (256 MB) and reused in every product.
+SMALL_CROSS = 1 << 25
 
 
 class Engine:
@@ -25,11 +24,12 @@ class Engine:
     d: int
     c: int
     dtype: Any
-    exact_columns: int = 4096  # columns up to which one dense factor is faster than iterations
-    means: tuple[Block, Block] | None = (
-        None  # of the features and the labels, when they are subtracted
-    )
-    label_scale: Block | None = None  # factors of the labels' columns, when they are scaled
+    # Columns up to which one dense factor is faster than iterations.
+    exact_columns: int = 4096
+    # Means of the features and the labels, when they are subtracted.
+    means: tuple[Block, Block] | None = None
+    # Factors of the labels' columns, when they are scaled.
+    label_scale: Block | None = None
     _cross: Block | None = None
 
     def full_product(self, left: str, right: str, Q: Block) -> Block:
@@ -54,10 +54,12 @@ class Engine:
             return self.full_product(left, right, Q)
         if self._cross is None:
             self._cross = self.cross_matrix()
+        cross = self._cross
+        if left == "Y":
+            cross = cross.T
         xp = array_namespace(Q)
-        return xp.astype(
-            (self._cross if left == "X" else self._cross.T) @ xp.astype(Q, xp.float64), Q.dtype
-        )
+        result = cross @ xp.astype(Q, xp.float64)
+        return xp.astype(result, Q.dtype)
 
     def gram(self, Z: Block) -> Block:
         """``XᵀX Z``."""
@@ -90,8 +92,11 @@ class Wrapped(Engine):
     """The engine ``raw`` with the features or the labels changed around its products."""
 
     def __init__(self, raw: Engine) -> None:
-        self.raw, self.label_scale = raw, raw.label_scale
-        self.n, self.d, self.c = raw.n, raw.d, raw.c
+        self.raw = raw
+        self.n = raw.n
+        self.d = raw.d
+        self.c = raw.c
+        self.label_scale = raw.label_scale
         self.exact_columns = raw.exact_columns
 
     def gram_matrix(self) -> Block:

@@ -41,8 +41,12 @@ class NumpyRanker:
     def top(
         self, rows: ScoredRows, k: int, allowed: Indices | None = None
     ) -> tuple[Indices, Array]:
-        every = as_numpy(rows.scores)
+        all_scores = as_numpy(rows.scores)
         if allowed is None:
-            return top_k(every, k)
-        found, scores = top_k(every[:, allowed], k)
-        return (np.where(found < 0, -1, allowed[found]) if len(allowed) else found), scores
+            return top_k(all_scores, k)
+        positions, scores = top_k(all_scores[:, allowed], k)
+        if len(allowed) == 0:
+            return positions, scores
+        # Where there are fewer than k labels the rest are -1.
+        labels = np.where(positions < 0, -1, allowed[positions])
+        return labels, scores

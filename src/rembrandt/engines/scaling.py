@@ -17,28 +17,37 @@ from rembrandt.linalg.sparse import scale_rows
 
 def inverse_power(sums: Array, power: float) -> Floats:
     """``sums^-power``, and one where a sum is not positive."""
-    return np.where(sums > 0, sums, 1.0).astype(np.float64) ** -power
+    positive = np.where(sums > 0, sums, 1.0).astype(np.float64)
+    return positive**-power
 
 
 def row_factors(Y: sparse.csr_array, power: float) -> Floats | None:
     """The diagonal of ``D_r^-power``; None for a power of zero."""
-    return None if power == 0 else inverse_power(np.asarray(Y.sum(axis=1)).ravel(), power)
+    if power == 0:
+        return None
+    sums = np.asarray(Y.sum(axis=1)).ravel()
+    return inverse_power(sums, power)
 
 
 def label_factors(Y: sparse.csr_array, weights: Array | None, power: float) -> Floats | None:
     """The diagonal of ``D_c^-power``; None for a power of zero."""
     if power == 0:
         return None
-    ones = np.ones(Y.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-    return inverse_power(np.asarray(Y.T @ ones).ravel(), power)
+    row_weights = np.ones(Y.shape[0])
+    if weights is not None:
+        row_weights = np.asarray(weights, dtype=np.float64)
+    counts = np.asarray(Y.T @ row_weights).ravel()
+    return inverse_power(counts, power)
 
 
 def with_scaled_rows(Y: sparse.csr_array, power: float) -> sparse.csr_array:
     """``D_r^-power Y``."""
     factors = row_factors(Y, power)
-    return (
-        Y if factors is None else scale_rows(Y.astype(np.result_type(Y.dtype, np.float32)), factors)
-    )
+    if factors is None:
+        return Y
+    # Labels of an integer type cannot hold the factors.
+    dtype = np.result_type(Y.dtype, np.float32)
+    return scale_rows(Y.astype(dtype), factors)
 
 
 class Scaled(Wrapped):
@@ -51,9 +60,16 @@ class Scaled(Wrapped):
         self._column = self.label_scale[:, None]
 
     def product(self, left: str, right: str, Q: Block) -> Block:
-        B = self.raw.product(left, right, self._column * Q if right == "Y" else Q)
-        return self._column * B if left == "Y" else B
+        if right == "Y":
+            Q = self._column * Q
+        B = self.raw.product(left, right, Q)
+        if left == "Y":
+            B = self._column * B
+        return B
 
     def column_sums(self, name: str, squared: bool) -> Floats:
         sums = self.raw.column_sums(name, squared)
-        return sums if name == "X" else sums * self._factors ** (2 if squared else 1)
+        if name == "X":
+            return sums
+        exponent = 2 if squared else 1
+        return sums * self._factors**exponent

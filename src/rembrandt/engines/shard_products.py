@@ -20,8 +20,10 @@ from rembrandt.linalg.blocks import column_sums, spans
 from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, inverse_lengths, scale_rows
 from rembrandt.linalg.transposed import Transposed
 
-RUNS = 8  # partial sums: at most as many workers share a product
-BLOCK_BYTES = 1 << 28  # largest rows × width intermediate of a shard's product
+# Partial sums: at most as many workers share a product.
+MAX_RUNS = 8
+# Largest rows × width intermediate of a shard's product.
+BLOCK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Data:
     normalize: bool = False
     constant: bool = False
     row_power: float = 0.0
-    n_runs: int = RUNS
+    n_runs: int = MAX_RUNS
 
     @property
     def runs(self) -> tuple[range, ...]:
@@ -49,28 +51,36 @@ class Data:
 
     @property
     def d(self) -> int:
-        return (self.n_features if self.columns is None else len(self.columns)) + self.constant
+        """Number of features used, the constant one included."""
+        n_used = self.n_features
+        if self.columns is not None:
+            n_used = len(self.columns)
+        return n_used + self.constant
 
 
 def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
     """Cut consecutive shards into at most ``runs`` runs of about equal length."""
-    cuts = np.linspace(0, n_shards, min(runs, n_shards) + 1).round().astype(int).tolist()
-    return tuple(range(a, b) for a, b in pairwise(cuts))
+    edges = np.linspace(0, n_shards, min(runs, n_shards) + 1)
+    cuts = edges.round().astype(int).tolist()
+    return tuple(range(first, last) for first, last in pairwise(cuts))
 
 
 def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:
     """Compute what the shards of one run add to a product."""
-    compute = PRODUCTS[product] if isinstance(product, str) else product
+    if isinstance(product, str):
+        product = PRODUCTS[product]
     out: Array | None = None
     for shard in opened(data, data.runs[run]):
-        out = compute(shard, block, out)
+        out = product(shard, block, out)
     assert out is not None, "a run has at least one shard"
     return out
 
 
 def opened(data: Data, numbers: range | None = None) -> Iterator[OpenShard]:
     """Iterate over these shards, or all; the next one is read from disk in the meantime."""
-    for number in range(len(data.shards)) if numbers is None else numbers:
+    if numbers is None:
+        numbers = range(len(data.shards))
+    for number in numbers:
         shard = data.shards[number]
         if number + 1 < len(data.shards):
             data.shards[number + 1].prefetch()
@@ -86,12 +96,21 @@ class OpenShard:
     def __init__(self, data: Data, shard: MappedShard) -> None:
         self.n = shard.n
         rows = shard.rows(data.n_features, data.n_labels)
-        self.weights = None if rows.weights is None else np.asarray(rows.weights, dtype=np.float32)
-        scale = inverse_lengths(rows.X).astype(np.float32) if data.normalize else None
-        X = rows.X if data.columns is None else _selected(rows.X, data.columns)
-        factors = row_factors(rows.Y, data.row_power)
+        self.weights = None
+        if rows.weights is not None:
+            self.weights = np.asarray(rows.weights, dtype=np.float32)
+        scale = None
+        if data.normalize:
+            # By all features, also where only some are used.
+            scale = inverse_lengths(rows.X).astype(np.float32)
+        X = rows.X
+        if data.columns is not None:
+            X = _selected(X, data.columns)
         self.X = _Side(X, scale, data.constant)
-        self.Y = _Side(rows.Y, None if factors is None else factors.astype(np.float32))
+        factors = row_factors(rows.Y, data.row_power)
+        if factors is not None:
+            factors = factors.astype(np.float32)
+        self.Y = _Side(rows.Y, factors)
 
     def through(self, left: _Side, right: _Side, Q: Array, out: Array | None) -> Array:
         """``out + leftᵀ D (right Q)``."""
@@ -107,19 +126,33 @@ class OpenShard:
 
     def sums(self, out: Array | None) -> Array:
         """``out +`` the weighted sums of squares, then the sums, of the columns of X and Y."""
-        weights = np.ones(self.n) if self.weights is None else self.weights.astype(np.float64)
-        x, y = (as_csr(side.explicit(), np.float64) for side in (self.X, self.Y))
-        squares = [M.multiply(M).T @ weights for M in (x, y)]
-        found = np.concatenate([*squares, x.T @ weights, y.T @ weights])
-        return found if out is None else out + found
+        weights = np.ones(self.n)
+        if self.weights is not None:
+            weights = self.weights.astype(np.float64)
+        X = as_csr(self.X.explicit(), np.float64)
+        Y = as_csr(self.Y.explicit(), np.float64)
+        sums = np.concatenate(
+            [
+                X.multiply(X).T @ weights,
+                Y.multiply(Y).T @ weights,
+                X.T @ weights,
+                Y.T @ weights,
+            ]
+        )
+        if out is None:
+            return sums
+        return out + sums
 
     def dense_product(self, left: _Side, right: _Side, out: Array | None) -> Array:
         """``out + leftᵀ D right`` as a dense matrix in float64, for few columns."""
-        A, B = as_csr(left.explicit(), np.float64), as_csr(right.explicit(), np.float64)
+        A = as_csr(left.explicit(), np.float64)
+        B = as_csr(right.explicit(), np.float64)
         if self.weights is not None:
             B = scale_rows(B, self.weights)
-        found = np.asarray((A.T @ B).todense())
-        return found if out is None else out + found
+        product = np.asarray((A.T @ B).todense())
+        if out is None:
+            return product
+        return out + product
 
 
 @dataclass
@@ -136,9 +169,13 @@ class _Side:
 
     def rows(self, rows: slice) -> _Side:
         """Select rows."""
-        return replace(self, A=self.A[rows], scale=None if self.scale is None else self.scale[rows])
+        scale = self.scale
+        if scale is not None:
+            scale = scale[rows]
+        return replace(self, A=self.A[rows], scale=scale)
 
     def times(self, Z: Array) -> Array:
+        """Return the matrix times ``Z``."""
         U = csr_matmul(self.A, Z[: self.A.shape[1]])
         if self.scale is not None:
             U *= self.scale[:, None]
@@ -147,18 +184,27 @@ class _Side:
         return U
 
     def add_t(self, out: Array, U: Array) -> None:
-        self.t.add_to(out[: self.A.shape[1]], U if self.scale is None else U * self.scale[:, None])
+        """Add the transpose times ``U`` to ``out``."""
+        scaled = U
+        if self.scale is not None:
+            scaled = U * self.scale[:, None]
+        self.t.add_to(out[: self.A.shape[1]], scaled)
         if self.constant:
             out[-1] += column_sums(U).astype(out.dtype)
 
     @cached_property
     def t(self) -> Transposed:
-        return Transposed.of(self.A)  # takes a tenth to a fifth of a pass
+        """The layout of ``A`` by columns; it takes a tenth to a fifth of a pass."""
+        return Transposed.of(self.A)
 
     def explicit(self) -> sparse.csr_array:
         """Form the matrix."""
-        A = self.A if self.scale is None else scale_rows(self.A, self.scale)
-        return append_constant(A) if self.constant else A
+        A = self.A
+        if self.scale is not None:
+            A = scale_rows(A, self.scale)
+        if self.constant:
+            A = append_constant(A)
+        return A
 
 
 def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
@@ -170,16 +216,16 @@ def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
     )
 
 
-Product = Callable[
-    [OpenShard, Any, Any], Array
-]  # (shard, shared block, sum so far) to the sum with this shard
+# (shard, shared block, sum so far) to the sum with this shard.
+Product = Callable[[OpenShard, Any, Any], Array]
 
+# Products of a shard by name, which is what a cluster sends to its workers.
 PRODUCTS: dict[str, Product] = {
-    "XX": lambda s, Z, out: s.through(s.X, s.X, Z, out),
-    "XY": lambda s, Q, out: s.through(s.X, s.Y, Q, out),
-    "YX": lambda s, Z, out: s.through(s.Y, s.X, Z, out),
-    "YY": lambda s, Q, out: s.through(s.Y, s.Y, Q, out),
-    "sums": lambda s, _, out: s.sums(out),
-    "gram_matrix": lambda s, _, out: s.dense_product(s.X, s.X, out),
-    "cross_matrix": lambda s, _, out: s.dense_product(s.X, s.Y, out),
+    "XX": lambda shard, Z, out: shard.through(shard.X, shard.X, Z, out),
+    "XY": lambda shard, Q, out: shard.through(shard.X, shard.Y, Q, out),
+    "YX": lambda shard, Z, out: shard.through(shard.Y, shard.X, Z, out),
+    "YY": lambda shard, Q, out: shard.through(shard.Y, shard.Y, Q, out),
+    "sums": lambda shard, _, out: shard.sums(out),
+    "gram_matrix": lambda shard, _, out: shard.dense_product(shard.X, shard.X, out),
+    "cross_matrix": lambda shard, _, out: shard.dense_product(shard.X, shard.Y, out),
 }

@@ -42,17 +42,18 @@ class Tally:
 
     def sentence(self) -> str:
         """Describe the counts."""
-        passes = "1 pass" if self.passes == 1 else f"{self.passes:,} passes"
+        passes = f"{self.passes:,} passes"
+        if self.passes == 1:
+            passes = "1 pass"
         text = f"{passes} over the data in {self.seconds:.1f} s"
         if self.broadcasts == 0:
             return text + "."
-        ways = (
-            (self.sent, "to the workers"),
-            (self.between, "between them"),
-            (self.gathered, "back from them"),
+        return (
+            f"{text}; {self.broadcasts:,} broadcasts, "
+            f"{self.sent / 1e6:,.1f} MB to the workers, "
+            f"{self.between / 1e6:,.1f} MB between them, "
+            f"{self.gathered / 1e6:,.1f} MB back from them."
         )
-        moved = ", ".join(f"{size / 1e6:,.1f} MB {where}" for size, where in ways)
-        return f"{text}; {self.broadcasts:,} broadcasts, {moved}."
 
 
 class Executor:
@@ -65,8 +66,12 @@ class Executor:
 
     def total(self, product: str | Product, data: Data, block: Any) -> Array:
         """Sum ``product``, a key of `PRODUCTS` or such a function, over all runs."""
+
+        def sum_of_run(run: int) -> Array:
+            return partial(product, data, run, block)
+
         with self.tally.one_pass():
-            return tree_sum(lambda run: partial(product, data, run, block), 0, len(data.runs))
+            return tree_sum(sum_of_run, 0, len(data.runs))
 
     def in_shares(self, task: Task, pieces: Sequence[Any], *shared: Any) -> list[Any]:
         """Call ``task(pieces, *shared)`` for consecutive pieces, and return the results of all
@@ -83,15 +88,22 @@ class ShardedEngine(Engine):
     """An engine over shards; see `Engine`."""
 
     def __init__(self, data: Data, executor: Executor | None = None) -> None:
-        self.data, self.executor = data, executor or Executor()
+        self.data = data
+        self.executor = executor or Executor()
         self.tally = self.executor.tally
         self.n = sum(shard.n for shard in data.shards)
-        self.d, self.c = data.d, data.n_labels
+        self.d = data.d
+        self.c = data.n_labels
         self.dtype = np.dtype(np.float32)
-        found = np.split(self._total("sums", None), np.cumsum([self.d, self.c, self.d]))
-        self._sums = dict(
-            zip((("X", True), ("Y", True), ("X", False), ("Y", False)), found, strict=True)
-        )
+        cuts = np.cumsum([self.d, self.c, self.d])
+        x_squares, y_squares, x_sums, y_sums = np.split(self._total("sums", None), cuts)
+        # By the name of the matrix, and whether its entries are squared.
+        self._sums = {
+            ("X", True): x_squares,
+            ("Y", True): y_squares,
+            ("X", False): x_sums,
+            ("Y", False): y_sums,
+        }
 
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         return self._total(left + right, Q)

@@ -20,6 +20,7 @@ from rembrandt.engines.projected import (
     ProjectedRows,
     Projection,
     label_blocks,
+    relative,
     rows_on_disk,
     whitened,
     whole,
@@ -52,28 +53,30 @@ class SharedDescent(NumpyDescent):
     def __init__(self, problem: LogisticProblem) -> None:
         H: ProjectedRows = problem.H
         super().__init__(problem, None, label_blocks(H.X.store.c))
-        self.H, self.executor = H, H.executor
-        digest = hashlib.sha256("".join(shard.key for shard in H.data.shards).encode())
-        for array in (H.projection.W, H.projection.V, problem.whitening.T):
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-        settings = replace(problem.settings, batch=self.batch)  # by the number of all labels
-        self.fit = _Fit(
-            digest.hexdigest(),
-            replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings),
-        )
+        self.H = H
+        self.executor = H.executor
+        # The batch depends on the number of all labels, and a worker sees some of them.
+        settings = replace(problem.settings, batch=self.batch)
+        without_rows = replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings)
+        self.fit = _Fit(_key(H, problem), without_rows)
 
     def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
-        pieces = [(part, *_columns(part, self.Q, self.velocity)) for part in self.parts]
-        found = self._on_workers(_epoch, pieces, _Order(order, kept, scale))
+        pieces = [
+            (labels, *_columns(labels, self.Q, self.velocity)) for labels in self.label_blocks
+        ]
+        results = self._on_workers(_epoch, pieces, _Order(order, kept, scale))
         del pieces
         self.mean = np.empty_like(self.Q)
-        while found:  # frees each copy
-            Q, velocity, mean = found.pop()
-            part = self.parts[len(found)]
-            self.Q[:, part], self.velocity[:, part], self.mean[:, part] = Q, velocity, mean
+        while results:
+            # Taken off the list, so that each copy is freed.
+            Q, velocity, mean = results.pop()
+            labels = self.label_blocks[len(results)]
+            self.Q[:, labels] = Q
+            self.velocity[:, labels] = velocity
+            self.mean[:, labels] = mean
 
     def losses(self, rows: Indices) -> list[float]:
-        pieces = [(part, *_columns(part, self.mean)) for part in self.parts]
+        pieces = [(labels, *_columns(labels, self.mean)) for labels in self.label_blocks]
         return self._on_workers(_losses, pieces, _Order(rows, [], 0.0))
 
     def result(self) -> tuple[Block, Block]:
@@ -86,6 +89,16 @@ class SharedDescent(NumpyDescent):
         )
 
 
+def _key(H: ProjectedRows, problem: LogisticProblem) -> str:
+    """Return a name for the features of a fit, under which workers keep them."""
+    shard_keys = "".join(shard.key for shard in H.data.shards)
+    digest = hashlib.sha256(shard_keys.encode())
+    for array in (H.projection.W, H.projection.V, problem.whitening.T):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
 def _epoch(
     pieces: Sequence[tuple[slice, Array, Array]],
     data: Data,
@@ -96,36 +109,43 @@ def _epoch(
     """Take an epoch for the labels of ``pieces``; return their weights, velocities and mean
     iterates.
     """
-    descent = _descent([part for part, *_ in pieces], data, seen, fit)
+    descent = _descent([labels for labels, *_ in pieces], data, seen, fit)
     descent.Q = np.hstack([Q for _, Q, _ in pieces])
     descent.velocity = np.hstack([velocity for _, _, velocity in pieces])
     descent.epoch(order.rows, order.kept, order.scale)
-    return [_columns(part, descent.Q, descent.velocity, descent.mean) for part in descent.parts]
+    return [
+        _columns(labels, descent.Q, descent.velocity, descent.mean)
+        for labels in descent.label_blocks
+    ]
 
 
 def _losses(
     pieces: Sequence[tuple[slice, Array]], data: Data, seen: Projection, fit: _Fit, order: _Order
 ) -> list[float]:
-    descent = _descent([part for part, _ in pieces], data, seen, fit)
+    """Return the weighted total loss on the rows of ``order`` for each of ``pieces``."""
+    descent = _descent([labels for labels, _ in pieces], data, seen, fit)
     descent.mean = np.hstack([mean for _, mean in pieces])
     return descent.losses(order.rows)
 
 
-def _columns(part: slice, *blocks: Array) -> tuple[Array, ...]:
-    return tuple(np.ascontiguousarray(block[:, part]) for block in blocks)
+def _columns(labels: slice, *blocks: Array) -> tuple[Array, ...]:
+    """Copy the columns of these labels."""
+    return tuple(np.ascontiguousarray(block[:, labels]) for block in blocks)
 
 
-def _descent(parts: Sequence[slice], data: Data, seen: Projection, fit: _Fit) -> NumpyDescent:
-    """The descent of consecutive blocks of labels on this worker."""
-    labels, problem = whole(parts), fit.problem
-    own = [slice(part.start - labels.start, part.stop - labels.start) for part in parts]
+def _descent(blocks: Sequence[slice], data: Data, seen: Projection, fit: _Fit) -> NumpyDescent:
+    """Return the descent of consecutive blocks of labels on this worker."""
+    problem = fit.problem
+    labels = whole(blocks)
     F = on_worker(
         "features", fit.key, lambda: whitened(problem.whitening, rows_on_disk(data, seen))
     )
     Y = on_worker("labels", f"{fit.key} {labels}", lambda: _labels(data, labels))
-    return NumpyDescent(replace(problem, Y=Y, rates=problem.rates[labels]), F, own)
+    block_problem = replace(problem, Y=Y, rates=problem.rates[labels])
+    return NumpyDescent(block_problem, F, relative(blocks))
 
 
 def _labels(data: Data, labels: slice) -> sparse.csr_array:
-    found = [shard.Y.A[:, labels].copy() for shard in opened(data)]
-    return sparse.csr_array(sparse.vstack(found, format="csr"))
+    """Read the columns of these labels from all shards."""
+    blocks = [shard.Y.A[:, labels].copy() for shard in opened(data)]
+    return sparse.csr_array(sparse.vstack(blocks, format="csr"))

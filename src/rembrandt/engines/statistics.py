@@ -10,7 +10,11 @@ from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 
-LABELS = 4096  # labels solved for at a time
+# Labels solved for at a time: bounds the blocks in float64.
+LABEL_BLOCK = 4096
+# Smallest relative strength, and smallest penalty: a factor needs some ridge.
+SMALLEST_STRENGTH = 1e-10
+SMALLEST_PENALTY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -40,27 +44,31 @@ class RidgeStatistics:
     ) -> "RidgeStatistics":
         """Centre plain sums; ``gram`` and ``cross`` are overwritten."""
         xp = array_namespace(gram)
-        mean, label_mean = sums / total, label_sums / total
+        mean = sums / total
+        label_mean = label_sums / total
         gram -= total * mean[:, None] * mean
-        for labels in spans(cross.shape[0], LABELS):
-            cross[labels] -= xp.astype(total * label_mean[labels, None] * mean, cross.dtype)
+        for labels in spans(cross.shape[0], LABEL_BLOCK):
+            product_of_means = total * label_mean[labels, None] * mean
+            cross[labels] -= xp.astype(product_of_means, cross.dtype)
         return cls(total, mean, gram, label_mean, cross, fourier)
 
     def with_unlabelled_rows(self, total: float, mean: Block, gram: Block) -> "RidgeStatistics":
         """Add rows that have none of these labels, by their weight, mean and centred Gram
         matrix.
         """
-        both = self.total + total
-        apart = mean - self.mean
-        centre = self.mean + (total / both) * apart
-        shift = self.total * self.label_mean[:, None] * (self.mean - centre)
+        xp = array_namespace(self.cross)
+        joint_total = self.total + total
+        difference = mean - self.mean
+        joint_mean = self.mean + (total / joint_total) * difference
+        between = (self.total * total / joint_total) * difference[:, None] * difference
+        shift = self.total * self.label_mean[:, None] * (self.mean - joint_mean)
         return replace(
             self,
-            total=both,
-            mean=centre,
-            gram=self.gram + gram + (self.total * total / both) * apart[:, None] * apart,
-            label_mean=self.label_mean * (self.total / both),
-            cross=self.cross + array_namespace(self.cross).astype(shift, self.cross.dtype),
+            total=joint_total,
+            mean=joint_mean,
+            gram=self.gram + gram + between,
+            label_mean=self.label_mean * (self.total / joint_total),
+            cross=self.cross + xp.astype(shift, self.cross.dtype),
         )
 
     def of_projection(self, k: int) -> "RidgeStatistics":
@@ -89,16 +97,19 @@ class RidgeStatistics:
     def solve(self, strength: float, factor: CholeskyRidge | None = None) -> tuple[Block, Block]:
         """Return the weights (D × c) and biases of every label at ``strength``."""
         xp = array_namespace(self.gram)
-        D, c = self.gram.shape[0], self.cross.shape[0]
-        factor = self.factor(strength) if factor is None else factor
-        weights = xp.empty((D, c), dtype=self.cross.dtype, device=self.cross.device)
-        bias = xp.empty((c,), dtype=self.cross.dtype, device=self.cross.device)
-        for labels in spans(c, LABELS):
-            weights[:, labels] = xp.astype(
-                factor.solve(xp.astype(self.cross[labels].T, xp.float64)), weights.dtype
-            )
+        c, D = self.cross.shape
+        dtype = self.cross.dtype
+        device = self.cross.device
+        if factor is None:
+            factor = self.factor(strength)
+        weights = xp.empty((D, c), dtype=dtype, device=device)
+        bias = xp.empty((c,), dtype=dtype, device=device)
+        for labels in spans(c, LABEL_BLOCK):
+            cross = xp.astype(self.cross[labels].T, xp.float64)
+            weights[:, labels] = xp.astype(factor.solve(cross), dtype)
+            # From the rounded weights, so that the mean row still gets the mean label.
             at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
-            bias[labels] = xp.astype(self.label_mean[labels] - at_mean, weights.dtype)
+            bias[labels] = xp.astype(self.label_mean[labels] - at_mean, dtype)
         return weights, bias
 
 
@@ -109,5 +120,7 @@ def penalty(strength: float, gram: Block, total: float) -> float:
     average one has the weight of n/D such lengths: a strength far below n/D leaves a linear
     decoder, where D is the rank, as it is.
     """
-    trace = float(array_namespace(gram).linalg.trace(gram))
-    return max(max(strength, 1e-10) * trace / total, 1e-300)
+    xp = array_namespace(gram)
+    trace = float(xp.linalg.trace(gram))
+    strength = max(strength, SMALLEST_STRENGTH)
+    return max(strength * trace / total, SMALLEST_PENALTY)

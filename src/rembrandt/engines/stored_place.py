@@ -39,10 +39,10 @@ def stored_place(device: str) -> "StoredPlace":
             "give a file",
             "device",
         )
-    workers = match["workers"]
-    return DaskPlace(
-        scheduler=match["scheduler"], workers=None if workers is None else int(workers)
-    )
+    workers = None
+    if match["workers"] is not None:
+        workers = int(match["workers"])
+    return DaskPlace(scheduler=match["scheduler"], workers=workers)
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,8 @@ class StoredPlace(Place):
         self, rows: Rows, Y: sparse.csr_array, weights: Array | None, row_power: float
     ) -> Engine:
         X = _checked(rows, Y, weights)
-        return ShardedEngine(
-            replace(data_of(X), columns=X.columns, row_power=row_power), self.executor("embedding")
-        )
+        data = replace(data_of(X), columns=X.columns, row_power=row_power)
+        return ShardedEngine(data, self.executor("embedding"))
 
     def project(self, rows: Rows, W: Block) -> Block:
         assert isinstance(rows, StoredRows)
@@ -82,14 +81,16 @@ class StoredPlace(Place):
         weights: Array | None,
         report: Report = silent,
     ) -> RidgeStatistics:
-        found: RidgeStatistics = H.statistics(fourier, Y is not None, report)
-        return found
+        statistics: RidgeStatistics = H.statistics(fourier, Y is not None, report)
+        return statistics
 
     def descent(self, problem: LogisticProblem) -> Descent:
+        F = whitened(problem.whitening, problem.H.on_disk())
+        if problem.settings.multiclass:
+            return NumpyDescent(problem, F)
         # Independent labels go in the blocks that workers would have, so that the bits are the
         # same.
-        parts = (slice(None),) if problem.settings.multiclass else label_blocks(problem.Y.shape[1])
-        return NumpyDescent(problem, whitened(problem.whitening, problem.H.on_disk()), parts)
+        return NumpyDescent(problem, F, label_blocks(problem.Y.shape[1]))
 
     def hinge(self, rows: Rows, order: Indices) -> HingeSolver:
         assert isinstance(rows, StoredRows)
@@ -128,10 +129,12 @@ class DaskPlace(StoredPlace):
         finally:
             self._sessions.pop()
             while self._open and not self._sessions:
-                self._open.pop()[0].close()
+                connection, _ = self._open.pop()
+                connection.close()
 
     def descent(self, problem: LogisticProblem) -> Descent:
-        if problem.settings.multiclass:  # every step needs the scores of all labels
+        if problem.settings.multiclass:
+            # Every step needs the scores of all labels.
             return super().descent(problem)
         from rembrandt.engines.shared_descent import SharedDescent
 
@@ -148,16 +151,23 @@ class DaskPlace(StoredPlace):
             with ExitStack() as stack:
                 client = stack.enter_context(cluster(self.scheduler, self.workers))
                 self._open.append((stack.pop_all(), DaskExecutor(client)))
-        return self._open[0][1]
+        _, executor = self._open[0]
+        return executor
+
+
+def _same_weights(weights: Array | None, stored: Array | None) -> bool:
+    """Return whether weights are those of the store; it may have none."""
+    if weights is None or stored is None:
+        return weights is stored
+    return bool(np.array_equal(weights, stored))
 
 
 def _checked(rows: Rows, Y: sparse.csr_array, weights: Array | None) -> StoredRows:
     """Refuse labels, weights or features that are not the store's: the shards hold them."""
     assert isinstance(rows, StoredRows)
-    own = rows.store.weights()
-    same = weights is None if own is None else weights is not None and np.array_equal(weights, own)
-    n_labels = sum(shard.entry.nonzeros[1] for shard in rows.store.shards)
-    if not same or Y.shape[1] != rows.store.c or Y.nnz != n_labels:
+    n_entries = sum(shard.entry.nonzeros[1] for shard in rows.store.shards)
+    same_labels = Y.shape[1] == rows.store.c and Y.nnz == n_entries
+    if not same_labels or not _same_weights(weights, rows.store.weights()):
         raise SettingsError(
             "a store is fitted with its own labels and weights; convert the data again to change "
             "them"

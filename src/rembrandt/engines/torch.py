@@ -19,11 +19,12 @@ from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
 
-BLOCK_BYTES = 1 << 33  # largest n × width intermediate of a product
-DENSE_BYTES = 1 << 29  # rows made dense at a time
-DRAWN_BY_NUMPY = (
-    1 << 24
-)  # numbers: up to this size a random block is NumPy's, and the same on every engine
+# Largest n × width intermediate of a product.
+BLOCK_BYTES = 1 << 33
+# Bytes of rows made dense at a time, in float64.
+DENSE_BYTES = 1 << 29
+# Numbers up to which a random block is drawn by NumPy, and the same on every engine.
+MAX_NUMPY_DRAWS = 1 << 24
 
 
 class TorchEngine(Engine):
@@ -37,103 +38,120 @@ class TorchEngine(Engine):
         devices: tuple[torch.device, ...] = (torch.device("cpu"),),
         constant: bool = False,
     ) -> None:
-        self.n, self.d, self.c = X.shape[0], X.shape[1] + constant, Y.shape[1]
+        self.n = X.shape[0]
+        self.d = X.shape[1] + constant
+        self.c = Y.shape[1]
         self.devices = devices
         self.dtype = torch.float64 if X.dtype == np.float64 else torch.float32
         first = devices[0]
-        self.weights = (
-            None if weights is None else torch.as_tensor(weights, dtype=torch.float64, device=first)
-        )
+        self.weights = None
+        if weights is not None:
+            self.weights = torch.as_tensor(weights, dtype=torch.float64, device=first)
         self.X = _placed(X, first, self.dtype, constant)
         self.Y = Csr.of(as_csr(Y), first, self.dtype)
-        self._copies: dict[torch.device, dict[str, Csr | Tensor]]
-        self._copies = {
-            one: {"X": self.X.to(one), "Y": self.Y.to(one)} for one in dict.fromkeys(devices)
-        }
+        self._copies: dict[torch.device, dict[str, Csr | Tensor]] = {}
+        for device in dict.fromkeys(devices):
+            self._copies[device] = {"X": self.X.to(device), "Y": self.Y.to(device)}
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         A = self.X if name == "X" else self.Y
         if isinstance(A, Csr):
             return A.column_sums(self.weights, squared).cpu().numpy()
-        wide = A.double() ** 2 if squared else A.double()
-        return (wide.sum(dim=0) if self.weights is None else self.weights @ wide).cpu().numpy()
+        entries = A.double()
+        if squared:
+            entries = entries**2
+        if self.weights is None:
+            return entries.sum(dim=0).cpu().numpy()
+        return (self.weights @ entries).cpu().numpy()
 
     def gram_matrix(self) -> Tensor:
-        root = None if self.weights is None else self.weights.sqrt()
         G = torch.zeros((self.d, self.d), dtype=torch.float64, device=self.devices[0])
-        for rows, part in self._dense_rows():
-            G += gram64(part if root is None else part * root[rows, None])
+        for rows, block in self._dense_rows():
+            if self.weights is not None:
+                block = block * self.weights[rows, None].sqrt()
+            G += gram64(block)
         return G
 
     def cross_matrix(self) -> Tensor:
         C = torch.zeros((self.c, self.d), dtype=torch.float64, device=self.devices[0])
-        for rows, part in self._dense_rows():
-            C += self.Y[rows].T @ (
-                part if self.weights is None else part * self.weights[rows, None]
-            )
+        for rows, block in self._dense_rows():
+            if self.weights is not None:
+                block = block * self.weights[rows, None]
+            C += self.Y[rows].T @ block
         return C.T.contiguous()
 
     def _dense_rows(self) -> Iterator[tuple[slice, Tensor]]:
         """Iterate over blocks of rows of X, dense in float64."""
-        for rows in spans(self.n, max(1, DENSE_BYTES // (8 * self.d))):
-            part = self.X[rows]
-            yield rows, part.dense(torch.float64) if isinstance(part, Csr) else part.double()
+        block_rows = max(1, DENSE_BYTES // (8 * self.d))
+        for rows in spans(self.n, block_rows):
+            block = self.X[rows]
+            if isinstance(block, Csr):
+                yield rows, block.dense(torch.float64)
+            else:
+                yield rows, block.double()
 
     def asarray(self, x: Any) -> Tensor:
         return torch.as_tensor(x).to(self.devices[0], self.dtype)
 
     def gaussian(self, size: int, width: int, seed: int) -> Tensor:
         """Draw a random block; on the device when NumPy would take longer than the search."""
-        if self.devices[0].type == "cpu" or size * width <= DRAWN_BY_NUMPY:
+        first = self.devices[0]
+        if first.type == "cpu" or size * width <= MAX_NUMPY_DRAWS:
             return self.asarray(gaussian(size, width, seed))
-        generator = torch.Generator(self.devices[0]).manual_seed(seed)
-        out = torch.empty((size, width), dtype=self.dtype, device=self.devices[0])
-        for column in range(width):  # by columns, so that a wider block starts with a narrower one
-            out[:, column] = torch.randn(
-                size, generator=generator, device=self.devices[0], dtype=self.dtype
-            )
+        generator = torch.Generator(first).manual_seed(seed)
+        out = torch.empty((size, width), dtype=self.dtype, device=first)
+        # By columns, so that a wider block starts with a narrower one.
+        for column in range(width):
+            out[:, column] = torch.randn(size, generator=generator, device=first, dtype=self.dtype)
         return out
 
     def full_product(self, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, by columns that are shared by the devices and fit in their
         memory.
         """
-        whole = Q.shape[1]
-        if len(self.devices) == 1 and whole <= self._width(Q):
+        width = Q.shape[1]
+        n_devices = len(self.devices)
+        largest_step = width
+        if n_devices == 1 and width <= self._width(Q):
             try:
                 return self._on_device(self.devices[0], left, right, Q)
             except torch.OutOfMemoryError:
-                whole = max(1, whole // 2)  # `halving` continues from here
-        rows = (self.X if left == "X" else self.Y).shape[1]
-        out = torch.empty((rows, Q.shape[1]), dtype=Q.dtype, device=Q.device)
-        share = max(1, -(-Q.shape[1] // len(self.devices)))
+                # `halving` continues from here.
+                largest_step = max(1, width // 2)
+        n_rows = self.d if left == "X" else self.c
+        out = torch.empty((n_rows, width), dtype=Q.dtype, device=Q.device)
+        share = max(1, -(-width // n_devices))
 
         def work(columns: slice) -> None:
-            device = self.devices[min(columns.start // share, len(self.devices) - 1)]
-            out[:, columns] = self._on_device(device, left, right, Q[:, columns].to(device)).to(
-                Q.device
-            )
+            device = self.devices[min(columns.start // share, n_devices - 1)]
+            block = Q[:, columns].to(device)
+            out[:, columns] = self._on_device(device, left, right, block).to(Q.device)
 
-        step = min(share, whole, self._width(Q))
-        for device_columns in spans(Q.shape[1], share):
+        step = min(share, largest_step, self._width(Q))
+        for device_columns in spans(width, share):
             halving(work, device_columns, step, f"a product of {self.n:,} rows")
         return out
 
     def _on_device(self, device: torch.device, left: str, right: str, Q: Tensor) -> Tensor:
         """``leftᵀ D (right Q)``, all columns at a time."""
-        own = self._copies[device]
-        U = own[right] @ Q.contiguous()
+        matrices = self._copies[device]
+        U = matrices[right] @ Q.contiguous()
         if self.weights is not None:
             U = U * self.weights[:, None].to(device, U.dtype)
-        return own[left].T @ U
+        return matrices[left].T @ U
 
     def _width(self, Q: Tensor) -> int:
+        """Return the number of columns to multiply at a time."""
         return max(1, BLOCK_BYTES // max(1, self.n * Q.element_size()))
 
 
 def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool) -> Csr | Tensor:
+    """Move a matrix to a device, with a constant feature if asked for."""
     if is_sparse(A):
-        placed = Csr.of(as_csr(A), device, dtype)
-        return placed.with_constant() if constant else placed
+        matrix = Csr.of(as_csr(A), device, dtype)
+        return matrix.with_constant() if constant else matrix
     block = tensor(A, device).to(dtype)
-    return torch.cat([block, torch.ones_like(block[:, :1])], dim=1) if constant else block
+    if not constant:
+        return block
+    ones = torch.ones_like(block[:, :1])
+    return torch.cat([block, ones], dim=1)

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch.nn.functional import softplus
 
-from rembrandt.engines.descent import LogisticProblem
+from rembrandt.engines.descent import MIN_BATCH_ROWS, MIN_EPOCH_STEPS, LogisticProblem
 from rembrandt.engines.torch_kernels import advance_, ahead, log_sums, probabilities_
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_shards import GRAIN, Features, Shard, Truth
@@ -30,110 +31,151 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-LARGEST_BATCH = 16_384
-LOGIT_BYTES = 1 << 30  # of a chunk's logits
-LARGE = (
-    10**11
-)  # products of an epoch that take longer than a hundredth of a second in full precision
-ALIGNED = 64  # features: tensor cores are slow on rows of odd length
+# Rows of a step, at most, unless the settings ask for more.
+MAX_BATCH_ROWS = 16_384
+# Steps of an epoch that suffice; larger batches keep a device busy.
+ENOUGH_EPOCH_STEPS = 50
+# Bytes of a chunk's logits.
+LOGIT_BYTES = 1 << 30
+# Products of an epoch that take longer than a hundredth of a second in full precision.
+MANY_PRODUCTS = 10**11
+# Features are padded to multiples of this: tensor cores are slow on rows of odd length.
+ALIGNED = 64
+# Share of the free memory up to which the features of all rows are stored.
+STORED_FEATURES_SHARE = 0.35
+# Share of the free memory up to which all labels are on the device; beyond it shards take turns,
+WEIGHTS_SHARE = 0.75
+# each with this share.
+TURN_SHARE = 0.4
 
 
 class TorchDescent:
     """On devices: every step in chunks of labels, to bound the logits in memory."""
 
     def __init__(self, place: TorchPlace, problem: LogisticProblem) -> None:
-        whitening, H, Y, w = problem.whitening, problem.H, problem.Y, problem.weights
-        self.place, self.whitening, self.settings, self.host_w = (
-            place,
-            whitening,
-            problem.settings,
-            w,
-        )
-        large = place.first.type == "cuda" and Y.shape[0] * Y.shape[1] * whitening.size >= LARGE
-        half = large if place.compute is None else place.compute == torch.bfloat16
-        self.compute = torch.bfloat16 if half else H.dtype
-        self.constant = whitening.size  # the row of the weights that holds the bias
+        self.place = place
+        self.whitening = problem.whitening
+        self.settings = problem.settings
+        self.host_weights = problem.weights
+        self.compute = self._compute_type(problem)
+        # The row of the weights that holds the bias.
+        self.constant = self.whitening.size
         free = place.available()
-        self.batch = self._batch(problem.n_train, Y.shape[1], free)
-        self.columns = whitening.size + 1
+        n, c = problem.Y.shape
+        self.batch = self._batch(problem.n_train, c, free)
+        self.columns = self.whitening.size + 1
         if self.compute == torch.bfloat16:
-            self.columns += 1 + (-self.columns - 1) % ALIGNED  # at least one column of zeros
-        stored = Y.shape[0] * self.columns * self.compute.itemsize <= 0.35 * free
-        devices = dict.fromkeys(place.devices)
-        self.features = {
-            d: Features(whitening, H, self.compute, self.columns, d, stored) for d in devices
-        }
-        self.w = {d: torch.as_tensor(w, device=d) for d in devices}
-        self.shards = self._shards(Y, problem.rates, H.dtype, free)
+            # At least one column of zeros.
+            self.columns += 1 + (-self.columns - 1) % ALIGNED
+        feature_bytes = n * self.columns * self.compute.itemsize
+        stored = feature_bytes <= STORED_FEATURES_SHARE * free
+        self.features: dict[torch.device, Features] = {}
+        self.weights: dict[torch.device, Tensor] = {}
+        for device in dict.fromkeys(place.devices):
+            self.features[device] = Features(
+                self.whitening, problem.H, self.compute, self.columns, device, stored
+            )
+            self.weights[device] = torch.as_tensor(problem.weights, device=device)
+        self.shards = self._shards(problem.Y, problem.rates, problem.H.dtype, free)
         # All shards are on their devices at the same time, unless they take turns.
         together = self.shards[0].home == self.shards[0].device
         self.groups = [self.shards] if together else [[shard] for shard in self.shards]
 
+    def _compute_type(self, problem: LogisticProblem) -> torch.dtype:
+        """Return the type of features and products: bfloat16 on GPUs with many products."""
+        if self.place.compute is None:
+            n, c = problem.Y.shape
+            many = n * c * self.whitening.size >= MANY_PRODUCTS
+            use_half = self.place.first.type == "cuda" and many
+        else:
+            use_half = self.place.compute == torch.bfloat16
+        return torch.bfloat16 if use_half else problem.H.dtype
+
     def _batch(self, n_train: int, c: int, free: int) -> int:
-        """Rows of a step: fifty steps an epoch suffice, and large steps keep a device busy."""
-        wanted = max(self.settings.batch, min(LARGEST_BATCH, n_train // 50))
-        if self.settings.multiclass:  # all logits of a batch exist at once
-            wanted = min(wanted, free // (6 * c * self.compute.itemsize))
-        return max(1, min(wanted, max(32, n_train // 20), n_train))
+        """Return the rows of a step: fifty steps an epoch suffice, and large steps keep a device
+        busy.
+        """
+        rows = max(self.settings.batch, min(MAX_BATCH_ROWS, n_train // ENOUGH_EPOCH_STEPS))
+        if self.settings.multiclass:
+            # All logits of a batch exist at once.
+            rows = min(rows, free // (6 * c * self.compute.itemsize))
+        most_rows = max(MIN_BATCH_ROWS, n_train // MIN_EPOCH_STEPS)
+        return max(1, min(rows, most_rows, n_train))
 
     def _shards(
         self, Y: sparse.csr_array, rates: NDArray[Any], dtype: torch.dtype, free: int
     ) -> list[Shard]:
-        """One shard for each device; more, which take turns, when a device cannot hold its
+        """Return one shard for each device; more, which take turns, when a device cannot hold its
         share.
         """
-        c, devices = Y.shape[1], self.place.devices
-        size = self.columns * dtype.itemsize  # of one label's weights
-        turns = 1
-        if 4 * size * c / len(devices) > 0.75 * free:
-            turns = -(-int(3 * size * c / len(devices)) // max(1, int(0.4 * free)))
-            if self.settings.multiclass or turns > c:
-                raise MemoryEstimateError(
-                    f"a softmax over {c:,} classes of {self.columns:,} features needs about "
-                    f"{4 * size * c / 2**30:.1f} GiB for its weights, and {free / 2**30:.1f} GiB "
-                    "are free on "
-                    f"{self.place.device}: use fewer n_random_features, decoder='ridge', or more "
-                    "devices."
-                )
-        count = min(c, turns * len(devices))
+        c = Y.shape[1]
+        devices = self.place.devices
+        turns = self._turns(c, dtype, free)
+        n_shards = min(c, turns * len(devices))
         longest = self.settings.longest(rates, self.batch, self.whitening.size)
+        curvature = rates * (1 - rates)
         prior = torch.as_tensor(self.settings.prior(rates), dtype=dtype)
-        chunk = max(1, LOGIT_BYTES // (self.batch * self.compute.itemsize * GRAIN)) * GRAIN
+        grain_bytes = self.batch * self.compute.itemsize * GRAIN
+        chunk = max(1, LOGIT_BYTES // grain_bytes) * GRAIN
+        cuts = np.linspace(0, c, n_shards + 1).astype(int).tolist()
         shards = []
-        for at, (first, last) in enumerate(
-            pairwise(np.linspace(0, c, count + 1).astype(int).tolist())
-        ):
-            device = devices[at % len(devices)]
+        for number, (first, last) in enumerate(pairwise(cuts)):
+            device = devices[number % len(devices)]
             home = device if turns == 1 else torch.device("cpu")
             start = torch.zeros((self.columns, last - first), dtype=dtype, device=home)
             start[self.constant] = prior[first:last].to(home)
-            curvature = rates * (1 - rates)
-            shards.append(
-                Shard(device, home, slice(first, last), Y, start, longest, curvature, chunk)
-            )
+            labels = slice(first, last)
+            shards.append(Shard(device, home, labels, Y, start, longest, curvature, chunk))
         return shards
+
+    def _turns(self, c: int, dtype: torch.dtype, free: int) -> int:
+        """Return how many shards a device holds one after the other: one where all labels fit."""
+        label_bytes = self.columns * dtype.itemsize
+        n_devices = len(self.place.devices)
+        # Weights, velocities, the mean of an epoch, and the best mean.
+        if 4 * label_bytes * c / n_devices <= WEIGHTS_SHARE * free:
+            return 1
+        # Of shards that take turns, the best mean stays in host memory.
+        needed = int(3 * label_bytes * c / n_devices)
+        turns = -(-needed // max(1, int(TURN_SHARE * free)))
+        if self.settings.multiclass or turns > c:
+            raise MemoryEstimateError(
+                f"a softmax over {c:,} classes of {self.columns:,} features needs about "
+                f"{4 * label_bytes * c / 2**30:.1f} GiB for its weights, and "
+                f"{free / 2**30:.1f} GiB are free on {self.place.device}: use fewer "
+                "n_random_features, decoder='ridge', or more devices."
+            )
+        return turns
 
     def epoch(
         self, order: NDArray[np.int64], kept: list[NDArray[np.int64] | None], scale: float
     ) -> None:
-        s = self.settings
-        rows = {d: torch.as_tensor(order, device=d) for d in self.features}
-        some = {d: self._filled(kept, d) for d in self.features}
+        rows = {device: torch.as_tensor(order, device=device) for device in self.features}
+        kept_features = {device: self._filled(kept, device) for device in self.features}
         for group in self.groups:
             for shard in group:
-                shard.begin(rows[shard.device], scale * (1 - s.momentum))
+                shard.begin(rows[shard.device], scale * (1 - self.settings.momentum))
                 if kept[0] is None:
                     shard.point = self._point(shard, slice(0, shard.width), None, self.constant)
-            used = dict.fromkeys(shard.device for shard in group)
-            for i in range(len(order)):
-                batches = {d: self._seen(d, rows[d][i], some[d][i], i) for d in used}
-                if s.multiclass:
-                    self._softmax_step(group, batches)
-                    continue
-                for shard in group:
-                    self._independent_step(shard, batches[shard.device])
+            group_devices = dict.fromkeys(shard.device for shard in group)
+            for number in range(len(order)):
+                batches = {
+                    device: self._read_batch(
+                        device, number, rows[device][number], kept_features[device][number]
+                    )
+                    for device in group_devices
+                }
+                self._step(group, batches)
             for shard in group:
                 shard.end(len(order))
+
+    def _step(self, group: list[Shard], batches: dict[torch.device, _Batch]) -> None:
+        """Take the step of a batch for all labels of some shards."""
+        if self.settings.multiclass:
+            self._softmax_step(group, batches)
+            return
+        for shard in group:
+            self._independent_step(shard, batches[shard.device])
 
     def _independent_step(self, shard: Shard, batch: _Batch) -> None:
         """Independent labels: chunk by chunk, in smaller chunks after memory ran out."""
@@ -142,10 +184,11 @@ class TorchDescent:
             labels = slice(grains.start * GRAIN, min(grains.stop * GRAIN, shard.width))
             self._descend(shard, batch, labels, self._logits(shard, batch, labels), None)
 
-        whole = slice(0, -(-shard.width // GRAIN))
-        shard.chunk = GRAIN * halving(
-            work, whole, shard.chunk // GRAIN, f"a step on {self.batch:,} examples"
+        all_grains = slice(0, -(-shard.width // GRAIN))
+        chunk_grains = halving(
+            work, all_grains, shard.chunk // GRAIN, f"a step on {self.batch:,} examples"
         )
+        shard.chunk = GRAIN * chunk_grains
 
     def _softmax_step(self, group: list[Shard], batches: dict[torch.device, _Batch]) -> None:
         """Softmax: all logits first, for their normalizers, then the steps."""
@@ -156,24 +199,29 @@ class TorchDescent:
             for P, chunk in zip(logits, chunks, strict=True)
         ]
         normalizers = reduce(torch.logaddexp, sums)
-        for shard, labels in chunks:  # each block of logits is freed after its step
+        for shard, labels in chunks:
+            # Taken off the list, so that each block of logits is freed after its step.
             self._descend(
                 shard, batches[shard.device], labels, logits.pop(0), normalizers.to(shard.device)
             )
 
     def _bias(self, shard: Shard, labels: slice) -> Tensor:
+        """Return the biases at the point at which the gradient is taken."""
         at = (self.constant, labels)
         return torch.add(shard.Q[at], shard.velocity[at], alpha=self.settings.momentum)
 
     def _logits(self, shard: Shard, batch: _Batch, labels: slice) -> Tensor:
-        """Logits without the bias."""
+        """Return the logits without the bias."""
         if shard.point is not None:
-            return batch.seen @ shard.point[:, labels]
-        return batch.seen @ self._point(shard, labels, batch.kept, batch.constant)
+            return batch.features @ shard.point[:, labels]
+        return batch.features @ self._point(shard, labels, batch.kept, batch.constant)
 
     def _point(self, shard: Shard, labels: slice, kept: Tensor | None, constant: int) -> Tensor:
-        """The point at which the gradient is taken, on the features kept, without the bias."""
-        Q, velocity = shard.Q[:, labels], shard.velocity[:, labels]
+        """Return the point at which the gradient is taken, on the features kept, without the
+        bias.
+        """
+        Q = shard.Q[:, labels]
+        velocity = shard.velocity[:, labels]
         point = ahead(Q, velocity, kept, self.settings.momentum, self.compute)
         point[constant] = 0
         return point
@@ -183,26 +231,29 @@ class TorchDescent:
     ) -> None:
         """Take the step of a chunk of labels with the logits ``P``."""
         assert shard.truth is not None
-        s, bias = self.settings, self._bias(shard, labels)
-        at, label = shard.truth.within(batch.index, labels)
+        bias = self._bias(shard, labels)
+        row, label = shard.truth.within(batch.index, labels)
         # The residual 1 − p of a true label may be small: compute it from the logit, not from a
         # rounded p.
-        z = P[at, label].to(bias.dtype) + bias[label]
-        missed = -torch.sigmoid(-z) if normalizers is None else torch.expm1(z - normalizers[at])
+        z = P[row, label].to(bias.dtype) + bias[label]
+        missed = -torch.sigmoid(-z) if normalizers is None else torch.expm1(z - normalizers[row])
         probabilities_(P, bias, normalizers)
-        P[at, label] = missed.to(P.dtype)
+        P[row, label] = missed.to(P.dtype)
         slope = batch.weighted.T @ P
-        penalty = s.l2 * shard.curvature[labels] if s.l2 else None
-        Q, velocity, mean = shard.Q[:, labels], shard.velocity[:, labels], shard.mean[:, labels]
-        point = None if shard.point is None else shard.point[:, labels]
+        penalty = None
+        if self.settings.l2:
+            penalty = self.settings.l2 * shard.curvature[labels]
+        point = None
+        if shard.point is not None:
+            point = shard.point[:, labels]
         advance_(
-            Q,
-            velocity,
-            mean,
+            shard.Q[:, labels],
+            shard.velocity[:, labels],
+            shard.mean[:, labels],
             slope,
             batch.kept,
             shard.step[labels],
-            s.momentum,
+            self.settings.momentum,
             penalty,
             point,
             self.constant,
@@ -210,37 +261,42 @@ class TorchDescent:
 
     def loss(self, rows: NDArray[np.int64]) -> float:
         total = torch.zeros((), dtype=torch.float64, device=self.place.first)
-        for part in spans(len(rows), self.batch):
-            total += self._loss(rows[part])
-        return float(total) / max(1e-300, float(self.host_w[rows].sum()))
+        for span in spans(len(rows), self.batch):
+            total += self._loss(rows[span])
+        total_weight = float(self.host_weights[rows].sum())
+        return float(total) / max(1e-300, total_weight)
 
     def _loss(self, rows: NDArray[np.int64]) -> Tensor:
-        """Weighted sum of the losses of ``rows`` at the mean."""
-        first, multiclass = self.place.first, self.settings.multiclass
-        sums = torch.full(
-            (len(rows),), -float("inf") if multiclass else 0.0, dtype=torch.float64, device=first
-        )
-        hits = torch.zeros(len(rows), dtype=torch.float64, device=first)
+        """Return the weighted sum of the losses of ``rows`` at the mean."""
+        first = self.place.first
+        multiclass = self.settings.multiclass
+        # The normalizer of no labels: the logarithm of an empty sum, or a sum of none.
+        empty = -float("inf") if multiclass else 0.0
+        normalizers = torch.full((len(rows),), empty, dtype=torch.float64, device=first)
+        true_logits = torch.zeros(len(rows), dtype=torch.float64, device=first)
         for shard in self.shards:
-            chosen = torch.as_tensor(rows, device=shard.device)
-            seen, truth = (
-                self.features[shard.device].rows(chosen),
-                Truth.of(shard.Y, chosen[None], shard.width),
-            )
+            shard_rows = torch.as_tensor(rows, device=shard.device)
+            features = self.features[shard.device].rows(shard_rows)
+            truth = Truth.of(shard.Y, shard_rows[None], shard.width)
             for labels in spans(shard.width, shard.chunk):
-                mean = shard.mean[:, labels].to(shard.device)
-                point = mean.to(self.compute, copy=True)
-                point[self.constant] = 0
-                P = (seen @ point).to(mean.dtype).add_(mean[self.constant])
-                at, label = truth.within(0, labels)
-                hits.index_add_(0, at.to(first), P[at, label].double().to(first))
+                P = self._logits_at_mean(shard, features, labels)
+                row, label = truth.within(0, labels)
+                true_logits.index_add_(0, row.to(first), P[row, label].double().to(first))
                 if multiclass:
-                    sums = torch.logaddexp(sums, torch.logsumexp(P, dim=1).double().to(first))
+                    chunk_sums = torch.logsumexp(P, dim=1).double()
+                    normalizers = torch.logaddexp(normalizers, chunk_sums.to(first))
                 else:
-                    sums += (
-                        torch.nn.functional.softplus(P).sum(dim=1, dtype=torch.float64).to(first)
-                    )
-        return self.w[first][torch.as_tensor(rows, device=first)] @ (sums - hits)
+                    chunk_sums = softplus(P).sum(dim=1, dtype=torch.float64)
+                    normalizers += chunk_sums.to(first)
+        weights = self.weights[first][torch.as_tensor(rows, device=first)]
+        return weights @ (normalizers - true_logits)
+
+    def _logits_at_mean(self, shard: Shard, features: Tensor, labels: slice) -> Tensor:
+        """Return the logits of a chunk of labels at the mean of the epoch, with the bias."""
+        mean = shard.mean[:, labels].to(shard.device)
+        point = mean.to(self.compute, copy=True)
+        point[self.constant] = 0
+        return (features @ point).to(mean.dtype).add_(mean[self.constant])
 
     def keep(self) -> None:
         for shard in self.shards:
@@ -266,40 +322,54 @@ class TorchDescent:
         """Return the result on the first device, or in host memory when the device cannot hold
         it.
         """
-        home = self.shards[0].home if len(self.groups) > 1 else self.place.first
+        home = self.place.first
+        if len(self.groups) > 1:
+            home = self.shards[0].home
         c = self.shards[-1].labels.stop
-        weights = torch.empty(
-            (self.whitening.size, c), dtype=self.shards[0].best.dtype, device=home
-        )
-        bias = torch.empty(c, dtype=weights.dtype, device=home)
+        dtype = self.shards[0].best.dtype
+        weights = torch.empty((self.whitening.size, c), dtype=dtype, device=home)
+        bias = torch.empty(c, dtype=dtype, device=home)
         for shard in self.shards:
+            first = shard.labels.start
             for labels in spans(shard.width, shard.chunk):
-                into = slice(shard.labels.start + labels.start, shard.labels.start + labels.stop)
-                found = self.whitening.undo(shard.best[:, labels].to(self.place.first))
-                weights[:, into], bias[into] = (x.to(home) for x in found)
+                chunk_weights, chunk_bias = self.whitening.undo(
+                    shard.best[:, labels].to(self.place.first)
+                )
+                into = slice(first + labels.start, first + labels.stop)
+                weights[:, into] = chunk_weights.to(home)
+                bias[into] = chunk_bias.to(home)
         return weights, bias
 
     def _filled(self, kept: list[NDArray[np.int64] | None], device: torch.device) -> list[Any]:
-        """For each batch its features and the constant, padded with the column of zeros to an
-        aligned number.
+        """Return for each batch its features and the constant, padded with the column of zeros to
+        an aligned number.
         """
         if kept[0] is None:
             return [None] * len(kept)
-        fill = -(len(kept[0]) + 1) % ALIGNED if self.columns > self.constant + 1 else 0
-        tail = [self.constant] + [self.constant + 1] * fill
-        table = np.stack([np.append(np.asarray(chosen), tail) for chosen in kept])
         self.n_kept = len(kept[0])
+        n_zeros = 0
+        if self.columns > self.constant + 1:
+            n_zeros = -(self.n_kept + 1) % ALIGNED
+        column_of_zeros = self.constant + 1
+        tail = [self.constant] + [column_of_zeros] * n_zeros
+        table = np.stack([np.append(np.asarray(features), tail) for features in kept])
         return list(torch.as_tensor(table, device=device))
 
-    def _seen(self, device: torch.device, rows: Tensor, kept: Tensor | None, index: int) -> _Batch:
-        seen, constant = self.features[device].rows(rows), self.constant
+    def _read_batch(
+        self, device: torch.device, index: int, rows: Tensor, kept: Tensor | None
+    ) -> _Batch:
+        """Return the features of a batch, and the same times each row's share of the weight."""
+        features = self.features[device].rows(rows)
+        constant = self.constant
         if kept is not None:
             constant = self.n_kept
-            seen = seen[:, kept]
-            seen *= 1 / (1 - self.settings.dropout)  # keeps the expected length of a row
-            seen[:, constant] = 1
-        w = self.w[device][rows]
-        return _Batch(index, seen, seen * (w / w.sum())[:, None].to(seen.dtype), kept, constant)
+            features = features[:, kept]
+            # Keeps the expected length of a row.
+            features *= 1 / (1 - self.settings.dropout)
+            features[:, constant] = 1
+        weights = self.weights[device][rows]
+        shares = (weights / weights.sum())[:, None].to(features.dtype)
+        return _Batch(index, features, features * shares, kept, constant)
 
 
 @dataclass(frozen=True)
@@ -309,7 +379,7 @@ class _Batch:
     """
 
     index: int
-    seen: Tensor
+    features: Tensor
     weighted: Tensor
     kept: Tensor | None
     constant: int  # position of the constant among the features

@@ -42,8 +42,8 @@ def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
 def log_sums(P: Tensor, bias: Tensor) -> Tensor:
     """``log Σ exp`` of each row of logits ``P``, without their bias."""
     if kernels := _fused(P, bias):
-        found: Tensor = kernels.log_sums(P, bias)
-        return found
+        sums: Tensor = kernels.log_sums(P, bias)
+        return sums
     return torch.logsumexp(P.to(bias.dtype) + bias, dim=1)
 
 
@@ -52,8 +52,8 @@ def ahead(
 ) -> Tensor:
     """``Q + momentum · velocity`` on the rows ``kept``: the point of the gradient."""
     if kernels := _fused(Q, velocity):
-        found: Tensor = kernels.ahead(Q, velocity, kept, momentum, dtype)
-        return found
+        point: Tensor = kernels.ahead(Q, velocity, kept, momentum, dtype)
+        return point
     if kept is None:
         return torch.add(Q, velocity, alpha=momentum).to(dtype)
     return torch.add(Q[kept], velocity[kept], alpha=momentum).to(dtype)

@@ -26,9 +26,8 @@ def halving(work: Callable[[slice], None], whole: slice, step: int, what: str) -
         else:
             start = stop
             continue
-        if (
-            torch.cuda.is_available()
-        ):  # here and not above: the exception would keep the blocks of `work` alive
+        # Here and not above: the exception would keep the blocks of `work` alive.
+        if torch.cuda.is_available():
             torch.cuda.empty_cache()
     return step
 
@@ -41,6 +40,5 @@ def too_small(what: str) -> MemoryEstimateError:
         room = f" ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are free)"
     return MemoryEstimateError(
         f"the device's memory{room} does not hold the smallest piece of {what}: use a smaller "
-        "n_components or fewer "
-        "n_random_features, another device, or device='cpu'."
+        "n_components or fewer n_random_features, another device, or device='cpu'."
     )

@@ -27,9 +27,14 @@ from rembrandt.errors import SettingsError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import as_csr, is_sparse
 
-ROW_BYTES = 1 << 31  # rows that are mapped at a time, in float64
-PREDICTION_ROWS = 1 << 16  # rows to predict for at a time
-SPARSE_ROWS = 1 << 18  # rows that are moved to the device at a time to be projected
+# Bytes of rows that are mapped at a time, in float64.
+MAPPED_BLOCK_BYTES = 1 << 31
+# Rows mapped at a time, at least: fewer would not fill a device.
+MIN_MAPPED_BLOCK_ROWS = 8192
+# Rows to predict for at a time.
+PREDICT_BLOCK_ROWS = 1 << 16
+# Rows that are moved to the device at a time to be projected.
+PROJECT_BLOCK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -55,45 +60,43 @@ class TorchPlace(Place):
     @contextmanager
     def session(self) -> Iterator[None]:
         matmul = torch.backends.cuda.matmul
-        before = matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction
-        matmul.allow_tf32 = False  # with ten bits a Gram matrix is not definite
-        matmul.allow_bf16_reduced_precision_reduction = (
-            False  # sums of the decoder's products are in float32
-        )
+        allow_tf32 = matmul.allow_tf32
+        allow_bf16_sums = matmul.allow_bf16_reduced_precision_reduction
+        # With ten bits a Gram matrix is not definite.
+        matmul.allow_tf32 = False
+        # Sums of the decoder's products are in float32.
+        matmul.allow_bf16_reduced_precision_reduction = False
         try:
             yield
         except torch.OutOfMemoryError as error:
             raise too_small("this work") from error
         finally:
-            matmul.allow_tf32, matmul.allow_bf16_reduced_precision_reduction = before
+            matmul.allow_tf32 = allow_tf32
+            matmul.allow_bf16_reduced_precision_reduction = allow_bf16_sums
 
     def asarray(self, x: Any) -> Tensor:
-        return (
-            tensor(x, self.first)
-            if isinstance(x, np.ndarray)
-            else torch.as_tensor(x, device=self.first)
-        )
+        if isinstance(x, np.ndarray):
+            return tensor(x, self.first)
+        return torch.as_tensor(x, device=self.first)
 
     def _engine(
         self, rows: Rows, Y: sparse.csr_array, weights: NDArray[Any] | None, row_power: float
     ) -> Engine:
-        return TorchEngine(
-            rows[:], with_scaled_rows(Y, row_power), weights, devices=self.devices, constant=True
-        )
+        labels = with_scaled_rows(Y, row_power)
+        return TorchEngine(rows[:], labels, weights, devices=self.devices, constant=True)
 
     def project(self, rows: Rows, W: Tensor) -> Tensor:
         out = torch.empty((rows.shape[0], W.shape[1]), dtype=W.dtype, device=W.device)
 
         def work(span: slice) -> None:
             X: Any = rows[span]
-            out[span] = (
-                self.times(X, W[:-1])
-                if is_sparse(X)
-                else tensor(X, self.first).to(W.dtype) @ W[:-1]
-            )
+            if is_sparse(X):
+                out[span] = self.times(X, W[:-1])
+            else:
+                out[span] = tensor(X, self.first).to(W.dtype) @ W[:-1]
             out[span] += W[-1]
 
-        halving(work, slice(0, rows.shape[0]), SPARSE_ROWS, "a projection")
+        halving(work, slice(0, rows.shape[0]), PROJECT_BLOCK_ROWS, "a projection")
         return out
 
     def times(self, Y: sparse.csr_array, V: Tensor) -> Tensor:
@@ -103,7 +106,8 @@ class TorchPlace(Place):
         return Csr.of(as_csr(Y), U.device, U.dtype).T @ U
 
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
-        return spans(n, max(8192, ROW_BYTES // (8 * max(1, width))))
+        affordable_rows = MAPPED_BLOCK_BYTES // (8 * max(1, width))
+        return spans(n, max(MIN_MAPPED_BLOCK_ROWS, affordable_rows))
 
     def descent(self, problem: LogisticProblem) -> Descent:
         return TorchDescent(self, problem)
@@ -112,7 +116,7 @@ class TorchPlace(Place):
         return TorchRanker(weights, bias)
 
     def prediction_rows(self, n_labels: int) -> int:
-        return PREDICTION_ROWS
+        return PREDICT_BLOCK_ROWS
 
     def available(self) -> int:
         if self.first.type != "cuda":
@@ -121,11 +125,10 @@ class TorchPlace(Place):
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         # Trees are fitted on the CPU. Without an embedding nothing is on the device.
-        on_host = super().check_memory(
-            replace(shape, k=0, width=0, mapped=0, decoder="transpose"), independent
-        )
+        host_shape = replace(shape, k=0, width=0, mapped=0, decoder="transpose")
+        host_bytes = super().check_memory(host_shape, independent)
         if shape.k == 0:
-            return on_host
+            return host_bytes
         shape = replace(shape, together=0)
         # Independent labels take turns on a device that cannot hold them all; their weights are in
         # host memory then.
@@ -133,8 +136,11 @@ class TorchPlace(Place):
         free = self.available()
         if in_turns and memory.estimate(shape)["decoder"] > free:
             memory.check(shape)
-        on_device = replace(shape, decoder="transpose", mapped=shape.k) if in_turns else shape
-        return max(on_host, memory.check(on_device, free, f" on {self.device}"))
+        device_shape = shape
+        if in_turns:
+            device_shape = replace(shape, decoder="transpose", mapped=shape.k)
+        device_bytes = memory.check(device_shape, free, f" on {self.device}")
+        return max(host_bytes, device_bytes)
 
 
 def torch_place(device: str) -> TorchPlace | None:
@@ -144,8 +150,7 @@ def torch_place(device: str) -> TorchPlace | None:
             return None
         device = "cuda"
     devices = tuple(_device(name.strip(), device) for name in device.split(","))
-    kinds = {one.type for one in devices}
-    if len(kinds) > 1:
+    if len({place.type for place in devices}) > 1:
         raise SettingsError(
             f"device={device!r} mixes kinds of devices: name GPUs only, such as 'cuda:0,cuda:1'",
             "device",
@@ -153,10 +158,11 @@ def torch_place(device: str) -> TorchPlace | None:
     return TorchPlace(devices)
 
 
-def _device(name: str, given: str) -> torch.device:
+def _device(name: str, setting: str) -> torch.device:
+    """Return the device of a name; ``setting`` is all that the user asked for."""
     if re.fullmatch("(cpu|cuda)(:[0-9]+)?", name) is None:
         raise SettingsError(
-            f"device={given!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or "
+            f"device={setting!r} is not a supported device: use 'cpu', 'cuda', 'cuda:0,cuda:1' or "
             "'auto'",
             "device",
         )
@@ -165,19 +171,23 @@ def _device(name: str, given: str) -> torch.device:
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SettingsError(
-            f"device={given!r} finds no GPU that torch {torch.__version__} can use: install torch "
-            "with CUDA "
-            "(pip install 'rembrandt[gpu]') and a driver for it, or use device='cpu'",
+            f"device={setting!r} finds no GPU that torch {torch.__version__} can use: install "
+            "torch with CUDA (pip install 'rembrandt[gpu]') and a driver for it, or use "
+            "device='cpu'",
             "device",
         )
     index = 0 if device.index is None else device.index
-    if index >= torch.cuda.device_count():
-        known = ", ".join(f"cuda:{i}" for i in range(torch.cuda.device_count()))
-        raise SettingsError(f"device={given!r} does not exist: this machine has {known}", "device")
+    n_devices = torch.cuda.device_count()
+    if index >= n_devices:
+        names = ", ".join(f"cuda:{number}" for number in range(n_devices))
+        raise SettingsError(
+            f"device={setting!r} does not exist: this machine has {names}", "device"
+        )
     return torch.device("cuda", index)
 
 
 def _free(device: torch.device) -> int:
-    """Free memory of a device, with what torch has reserved and does not use."""
+    """Return the free memory of a device, with what torch has reserved and does not use."""
     free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + unused

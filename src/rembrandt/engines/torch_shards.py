@@ -15,8 +15,10 @@ from rembrandt.linalg.blocks import spans
 
 Tensor = torch.Tensor
 
-GRAIN = 1024  # labels: chunks are cut at multiples of it
-ROWS = 1 << 16  # rows mapped at a time
+# Chunks of labels are cut at multiples of this.
+GRAIN = 1024
+# Rows mapped at a time.
+MAPPED_BLOCK_ROWS = 1 << 16
 
 
 class Features:
@@ -33,27 +35,25 @@ class Features:
         device: torch.device,
         stored: bool,
     ) -> None:
-        self.whitening, self.H, self.dtype, self.columns, self.device = (
-            whitening,
-            H,
-            dtype,
-            columns,
-            device,
-        )
+        self.whitening = whitening
+        self.H = H
+        self.dtype = dtype
+        self.columns = columns
+        self.device = device
         self.F: Tensor | None = None
         if stored:
             self.F = torch.zeros((H.shape[0], columns), dtype=dtype, device=device)
-            for rows in spans(H.shape[0], ROWS):
+            for rows in spans(H.shape[0], MAPPED_BLOCK_ROWS):
                 self.F[rows, : whitening.size + 1] = whitening(H[rows]).to(device, dtype)
 
     def rows(self, index: Tensor) -> Tensor:
+        """Return the features of some rows."""
         if self.F is not None:
             return self.F[index]
-        seen = torch.zeros((len(index), self.columns), dtype=self.dtype, device=self.device)
-        seen[:, : self.whitening.size + 1] = self.whitening(self.H[index.to(self.H.device)]).to(
-            self.device, self.dtype
-        )
-        return seen
+        padded = torch.zeros((len(index), self.columns), dtype=self.dtype, device=self.device)
+        white = self.whitening(self.H[index.to(self.H.device)])
+        padded[:, : self.whitening.size + 1] = white.to(self.device, self.dtype)
+        return padded
 
 
 @dataclass
@@ -66,33 +66,39 @@ class Truth:
 
     @classmethod
     def of(cls, Y: tuple[Tensor, Tensor], order: Tensor, width: int) -> "Truth":
-        """Pairs for the batches in the rows of ``order``; ``Y`` are the row starts and columns of a
-        CSR matrix.
+        """Return the pairs for the batches in the rows of ``order``; ``Y`` are the row starts and
+        columns of a CSR matrix.
         """
         starts, columns = Y
-        rows, device = order.reshape(-1), order.device
+        n_batches, batch_rows = order.shape
+        device = order.device
+        rows = order.reshape(-1)
         counts = starts[rows + 1] - starts[rows]
-        total = int(counts.sum())
-        entry = torch.repeat_interleave(
-            torch.arange(len(rows), device=device), counts, output_size=total
+        n_pairs = int(counts.sum())
+        # For each pair the position of its row in ``rows``.
+        position = torch.repeat_interleave(
+            torch.arange(len(rows), device=device), counts, output_size=n_pairs
         )
-        before = torch.cumsum(counts, 0) - counts
-        labels = columns[torch.arange(total, device=device) - before[entry] + starts[rows[entry]]]
-        keys, at = torch.sort(entry // order.shape[1] * width + labels)
-        edges = torch.clamp(torch.arange(-(-width // GRAIN) + 1, device=device) * GRAIN, max=width)
-        wanted = torch.arange(order.shape[0], device=device)[:, None] * width + edges
-        return cls(
-            (entry % order.shape[1])[at],
-            labels[at],
-            torch.searchsorted(keys, wanted.reshape(-1)).view(wanted.shape).tolist(),
-        )
+        pairs_before = torch.cumsum(counts, 0) - counts
+        # From the number of a pair to its entry in Y, for each row.
+        shifts = starts[rows] - pairs_before
+        labels = columns[torch.arange(n_pairs, device=device) + shifts[position]]
+        # Sorted by batch and label.
+        keys, by_key = torch.sort(position // batch_rows * width + labels)
+        n_grains = -(-width // GRAIN)
+        edges = torch.clamp(torch.arange(n_grains + 1, device=device) * GRAIN, max=width)
+        edge_keys = torch.arange(n_batches, device=device)[:, None] * width + edges
+        cuts = torch.searchsorted(keys, edge_keys.reshape(-1)).view(edge_keys.shape)
+        return cls((position % batch_rows)[by_key], labels[by_key], cuts.tolist())
 
     def within(self, batch: int, labels: slice) -> tuple[Tensor, Tensor]:
-        """Pairs of a batch within ``labels``, relative to its start, which is a multiple of the
-        grain.
+        """Return the pairs of a batch within ``labels``, relative to its start, which is a multiple
+        of the grain.
         """
         cuts = self.cuts[batch]
-        pairs = slice(cuts[labels.start // GRAIN], cuts[-(-labels.stop // GRAIN)])
+        first_grain = labels.start // GRAIN
+        end_grain = -(-labels.stop // GRAIN)
+        pairs = slice(cuts[first_grain], cuts[end_grain])
         return self.rows[pairs], self.labels[pairs] - labels.start
 
 
@@ -118,16 +124,18 @@ class Shard:
         curvature: NDArray[Any],
         chunk: int,
     ) -> None:
-        self.device, self.home, self.labels, self.chunk = device, home, labels, chunk
+        self.device = device
+        self.home = home
+        self.labels = labels
+        self.chunk = chunk
         self.width = labels.stop - labels.start
-        own = Y[:, labels] if self.width < Y.shape[1] else Y
-        self.Y = _index(own.indptr, device), _index(own.indices, device)
-        self.Q, self.velocity, self.mean, self.best = (
-            start,
-            torch.zeros_like(start),
-            start.clone(),
-            start.clone(),
-        )
+        if self.width < Y.shape[1]:
+            Y = Y[:, labels]
+        self.Y = (_index(Y.indptr, device), _index(Y.indices, device))
+        self.Q = start
+        self.velocity = torch.zeros_like(start)
+        self.mean = start.clone()
+        self.best = start.clone()
         self.longest = torch.as_tensor(longest[labels], dtype=start.dtype, device=device)
         self.curvature = torch.as_tensor(curvature[labels], dtype=start.dtype, device=device)
         self.truth: Truth | None = None
@@ -138,15 +146,18 @@ class Shard:
         self.point = None
         self.truth = Truth.of(self.Y, order, self.width)
         self.step = scale * self.longest
-        self.Q, self.velocity = self.Q.to(self.device), self.velocity.to(self.device)
-        self.mean = (
-            self.mean.zero_() if self.mean.device == self.device else torch.zeros_like(self.Q)
-        )
+        self.Q = self.Q.to(self.device)
+        self.velocity = self.velocity.to(self.device)
+        if self.mean.device == self.device:
+            self.mean.zero_()
+        else:
+            self.mean = torch.zeros_like(self.Q)
 
     def end(self, steps: int) -> None:
         """End an epoch: move home."""
         self.mean /= steps
-        self.Q, self.velocity, self.mean = (
-            x.to(self.home) for x in (self.Q, self.velocity, self.mean)
-        )
-        self.truth = self.point = None
+        self.Q = self.Q.to(self.home)
+        self.velocity = self.velocity.to(self.home)
+        self.mean = self.mean.to(self.home)
+        self.truth = None
+        self.point = None

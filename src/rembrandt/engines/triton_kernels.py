@@ -6,7 +6,8 @@ import triton.language as tl
 
 Tensor = torch.Tensor
 
-BLOCK = 2048  # columns of a row per program
+# Columns of a row per program.
+BLOCK = 2048
 
 
 @triton.jit
@@ -88,8 +89,11 @@ def _advance(
 
 
 def probabilities_(P: Tensor, bias: Tensor, normalizers: Tensor | None) -> None:
-    rows = bias if normalizers is None else normalizers
-    _probabilities[_grid(P)](P, bias, rows, P.shape[1], P.stride(0), normalizers is not None, BLOCK)
+    is_softmax = normalizers is not None
+    if normalizers is None:
+        # A kernel takes some pointer where there is none; it does not read it.
+        normalizers = bias
+    _probabilities[_grid(P)](P, bias, normalizers, P.shape[1], P.stride(0), is_softmax, BLOCK)
 
 
 def log_sums(P: Tensor, bias: Tensor) -> Tensor:
@@ -101,14 +105,14 @@ def log_sums(P: Tensor, bias: Tensor) -> Tensor:
 def ahead(
     Q: Tensor, velocity: Tensor, kept: Tensor | None, momentum: float, dtype: torch.dtype
 ) -> Tensor:
-    out = torch.empty(
-        (Q.shape[0] if kept is None else len(kept), Q.shape[1]), dtype=dtype, device=Q.device
-    )
-    chosen = Q if kept is None else kept
+    n_rows = Q.shape[0] if kept is None else len(kept)
+    out = torch.empty((n_rows, Q.shape[1]), dtype=dtype, device=Q.device)
+    # A kernel takes some pointer where there is none; it does not read it.
+    kept_rows = Q if kept is None else kept
     _ahead[_grid(out)](
         Q,
         velocity,
-        chosen,
+        kept_rows,
         out,
         momentum,
         Q.shape[1],
@@ -124,17 +128,42 @@ def advance_(
     Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
     momentum: float, penalty: Tensor | None, point: Tensor | None, constant: int,
 ) -> None:  # fmt: skip
+    has_kept = kept is not None
+    has_penalty = penalty is not None
+    has_point = point is not None
+    # A kernel takes some pointer where there is none, here ``step``; it does not read it.
     place = step
-    if kept is not None:  # where the gradient of each row is, -1 where it has none
+    if kept is not None:
+        # Where the gradient of each row is, -1 where it has none.
         place = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)
         place[kept] = torch.arange(len(kept), device=Q.device)
+    if penalty is None:
+        penalty = step
+    point_stride = 0
+    if point is None:
+        point = step
+    else:
+        point_stride = point.stride(0)
     _advance[_grid(Q)](
-        Q, velocity, mean, gradient, place, step, step if penalty is None else penalty, momentum,
-        Q.shape[1], Q.stride(0), gradient.stride(0), step if point is None else point,
-        0 if point is None else point.stride(0), constant,
-        kept is not None, penalty is not None, point is not None,
+        Q,
+        velocity,
+        mean,
+        gradient,
+        place,
+        step,
+        penalty,
+        momentum,
+        Q.shape[1],
+        Q.stride(0),
+        gradient.stride(0),
+        point,
+        point_stride,
+        constant,
+        has_kept,
+        has_penalty,
+        has_point,
         BLOCK,
-    )  # fmt: skip
+    )
 
 
 def _grid(A: Tensor) -> tuple[int, int]:

@@ -15,16 +15,21 @@ import torch
 import triton
 import triton.language as tl
 
-PIECE = 1024  # non-zeros per program
-WIDE = (256, 1, 4)  # columns of a program, its warps, and the dense rows that it has in flight
-REST = (
+# Non-zeros per program.
+PIECE = 1024
+# Columns of a program, its warps, and the dense rows that it has in flight.
+Plan = tuple[int, int, int]
+# For as many columns as there are, 256 at a time.
+WIDE_PLAN: Plan = (256, 1, 4)
+# For the remaining columns, narrowest first.
+REMAINDER_PLANS: tuple[Plan, ...] = (
     (8, 1, 64),
     (16, 1, 32),
     (32, 1, 16),
     (64, 1, 8),
     (128, 1, 4),
-    WIDE,
-)  # for the remaining columns
+    WIDE_PLAN,
+)
 
 
 @dataclass(frozen=True)
@@ -46,73 +51,94 @@ class SplitCsr:
         self, indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n_columns: int
     ) -> None:
         self.shape = (len(indptr) - 1, n_columns)
-        self.indices, self.values = indices, values
+        self.indices = indices
+        self.values = values
         indptr = indptr.long()
+        device = indptr.device
         counts = indptr[1:] - indptr[:-1]
         light = torch.nonzero(counts <= PIECE)[:, 0]
         self.light = Pieces(light, indptr[light], indptr[light + 1])
         heavy = torch.nonzero(counts > PIECE)[:, 0]
         n_pieces = (counts[heavy] + PIECE - 1) // PIECE
-        last = torch.cumsum(n_pieces, 0)
-        of = torch.repeat_interleave(torch.arange(len(heavy), device=indptr.device), n_pieces)
-        piece = torch.arange(len(of), device=indptr.device)
-        starts = indptr[heavy][of] + (piece - (last - n_pieces)[of]) * PIECE
-        self.heavy = Pieces(piece, starts, torch.minimum(starts + PIECE, indptr[heavy + 1][of]))
-        self.sums = Pieces(heavy, last - n_pieces, last)
+        last_piece = torch.cumsum(n_pieces, 0)
+        first_piece = last_piece - n_pieces
+        # For each piece the number of its row among the heavy ones.
+        row_of_piece = torch.repeat_interleave(torch.arange(len(heavy), device=device), n_pieces)
+        piece = torch.arange(len(row_of_piece), device=device)
+        starts = indptr[heavy][row_of_piece] + (piece - first_piece[row_of_piece]) * PIECE
+        ends = torch.minimum(starts + PIECE, indptr[heavy + 1][row_of_piece])
+        self.heavy = Pieces(piece, starts, ends)
+        self.sums = Pieces(heavy, first_piece, last_piece)
 
     def __matmul__(self, Z: torch.Tensor) -> torch.Tensor:
-        out = torch.empty((self.shape[0], Z.shape[1]), dtype=Z.dtype, device=Z.device)
-        part = torch.empty((len(self.heavy), Z.shape[1]), dtype=torch.float32, device=Z.device)
-        for columns, plan in column_plans(Z.shape[1]):
+        width = Z.shape[1]
+        out = torch.empty((self.shape[0], width), dtype=Z.dtype, device=Z.device)
+        # Products of the pieces of heavy rows, before they are summed.
+        buffer = torch.empty((len(self.heavy), width), dtype=torch.float32, device=Z.device)
+        for columns, plan in column_plans(width):
             self._launch(self.light, Z[:, columns], out[:, columns], plan)
-            self._launch(self.heavy, Z[:, columns], part[:, columns], plan)
-            _add_pieces(self.sums, part[:, columns], out[:, columns], plan)
+            self._launch(self.heavy, Z[:, columns], buffer[:, columns], plan)
+            _add_pieces(self.sums, buffer[:, columns], out[:, columns], plan)
         return out
 
-    def _launch(
-        self, pieces: Pieces, Z: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]
-    ) -> None:
+    def _launch(self, pieces: Pieces, Z: torch.Tensor, out: torch.Tensor, plan: Plan) -> None:
+        """Multiply these pieces by the columns ``Z``."""
         block, warps, flight = plan
-        if len(pieces) and Z.shape[1]:
-            _multiply[(len(pieces), triton.cdiv(Z.shape[1], block))](
-                *(pieces.rows, pieces.starts, pieces.ends, self.indices, self.values, Z, out),
-                *(Z.stride(0), Z.stride(1), out.stride(0), Z.shape[1]),
-                BLOCK=block,
-                FLIGHT=flight,
-                num_warps=warps,
-            )
+        width = Z.shape[1]
+        if len(pieces) == 0 or width == 0:
+            return
+        _multiply[(len(pieces), triton.cdiv(width, block))](
+            pieces.rows,
+            pieces.starts,
+            pieces.ends,
+            self.indices,
+            self.values,
+            Z,
+            out,
+            Z.stride(0),
+            Z.stride(1),
+            out.stride(0),
+            width,
+            BLOCK=block,
+            FLIGHT=flight,
+            num_warps=warps,
+        )
 
 
-def column_plans(width: int) -> list[tuple[slice, tuple[int, int, int]]]:
+def column_plans(width: int) -> list[tuple[slice, Plan]]:
     """Cut the columns into launches that leave few lanes idle: 256 at a time, then the rest at
     once.
     """
-    wide = width // WIDE[0] * WIDE[0]
-    plans = [(slice(0, wide), WIDE)] if wide else []
-    if width > wide:
-        plans.append((slice(wide, width), next(plan for plan in REST if plan[0] >= width - wide)))
+    block = WIDE_PLAN[0]
+    wide = width // block * block
+    plans = []
+    if wide > 0:
+        plans.append((slice(0, wide), WIDE_PLAN))
+    remaining = width - wide
+    if remaining > 0:
+        narrowest = next(plan for plan in REMAINDER_PLANS if plan[0] >= remaining)
+        plans.append((slice(wide, width), narrowest))
     return plans
 
 
-def _add_pieces(
-    sums: Pieces, part: torch.Tensor, out: torch.Tensor, plan: tuple[int, int, int]
-) -> None:
+def _add_pieces(sums: Pieces, buffer: torch.Tensor, out: torch.Tensor, plan: Plan) -> None:
+    """Sum the pieces of each heavy row."""
     block, warps, _ = plan
-    if len(sums) and part.shape[1]:
-        _sum_pieces[(len(sums), triton.cdiv(part.shape[1], block))](
-            *(
-                sums.rows,
-                sums.starts,
-                sums.ends,
-                part,
-                out,
-                part.stride(0),
-                out.stride(0),
-                part.shape[1],
-            ),
-            BLOCK=block,
-            num_warps=warps,
-        )
+    width = buffer.shape[1]
+    if len(sums) == 0 or width == 0:
+        return
+    _sum_pieces[(len(sums), triton.cdiv(width, block))](
+        sums.rows,
+        sums.starts,
+        sums.ends,
+        buffer,
+        out,
+        buffer.stride(0),
+        out.stride(0),
+        width,
+        BLOCK=block,
+        num_warps=warps,
+    )
 
 
 @triton.jit
@@ -123,7 +149,8 @@ def _multiply(
     piece = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width
-    first, end = tl.load(starts + piece), tl.load(ends + piece)
+    first = tl.load(starts + piece)
+    end = tl.load(ends + piece)
     total = tl.zeros((BLOCK,), tl.float32)
     while first < end:
         at = first + tl.arange(0, FLIGHT)
@@ -144,7 +171,8 @@ def _sum_pieces(rows, starts, ends, part, out, part_row, out_row, width, BLOCK: 
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width
     total = tl.zeros((BLOCK,), tl.float32)
-    piece, end = tl.load(starts + row).to(tl.int64), tl.load(ends + row)
+    piece = tl.load(starts + row).to(tl.int64)
+    end = tl.load(ends + row)
     while piece < end:
         total += tl.load(part + piece * part_row + columns, mask=inside, other=0.0)
         piece += 1

@@ -11,7 +11,10 @@ from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg.blocks import Block, inverse_of_lower, spans
 
-ROWS = 8192  # mapped at a time
+# Rows mapped at a time: bounds the mapped features beside the whitened ones.
+MAPPED_BLOCK_ROWS = 8192
+# Smallest level added to the covariance, for features that are all constant.
+SMALLEST_LEVEL = 1e-12
 
 
 @dataclass(frozen=True)
@@ -25,17 +28,18 @@ class Whitening:
     @classmethod
     def of(cls, moments: RidgeStatistics, floor: float, dtype: Any) -> "Whitening":
         """Whiten by the covariance plus ``floor`` times its mean eigenvalue."""
-        xp, D = array_namespace(moments.gram), moments.gram.shape[0]
+        xp = array_namespace(moments.gram)
+        D = moments.gram.shape[0]
         covariance = moments.gram / moments.total
-        level = max(floor * float(xp.linalg.trace(covariance)) / D, 1e-12)
+        trace = float(xp.linalg.trace(covariance))
+        level = max(floor * trace / D, SMALLEST_LEVEL)
         covariance = covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device)
-        T = inverse_of_lower(
-            xp.linalg.cholesky(covariance)
-        ).T  # TTᵀ is the inverse of the covariance
+        # TTᵀ is the inverse of the covariance.
+        T = inverse_of_lower(xp.linalg.cholesky(covariance)).T
         return cls(
-            xp.astype(moments.mean, dtype),
-            xp.asarray(xp.astype(T, dtype), copy=True),
-            moments.fourier,
+            mean=xp.astype(moments.mean, dtype),
+            T=xp.asarray(xp.astype(T, dtype), copy=True),
+            fourier=moments.fourier,
         )
 
     @property
@@ -45,29 +49,35 @@ class Whitening:
 
     def __call__(self, H: Block) -> Block:
         xp = array_namespace(H)
-        Phi = H if self.fourier is None else self.fourier(H)
+        Phi = H
+        if self.fourier is not None:
+            Phi = self.fourier(H)
+        white = (Phi - self.mean) @ self.T
         ones = xp.ones((H.shape[0], 1), dtype=self.T.dtype, device=H.device)
-        return xp.concat([(Phi - self.mean) @ self.T, ones], axis=1)
+        return xp.concat([white, ones], axis=1)
 
     def all_rows(self, H: Block) -> Block:
         """Return the whitened features of every row, computed some rows at a time."""
         xp = array_namespace(H)
         F = xp.empty((H.shape[0], self.size + 1), dtype=H.dtype, device=H.device)
-        for rows in spans(H.shape[0], ROWS):
+        for rows in spans(H.shape[0], MAPPED_BLOCK_ROWS):
             F[rows] = self(H[rows])
         return F
 
     def undo(self, Q: Block) -> tuple[Block, Block]:
         """Convert weights of whitened features to weights and biases of ``φ(h)``."""
         weights = self.T @ Q[: self.size]
-        return weights, Q[self.size] - self.mean @ weights
+        bias = Q[self.size] - self.mean @ weights
+        return weights, bias
 
 
 class WhitenedRows:
     """Whitened features of rows that are on disk, computed on access."""
 
     def __init__(self, whitening: Whitening, H: Block) -> None:
-        self.whitening, self.H, self.dtype = whitening, H, H.dtype
+        self.whitening = whitening
+        self.H = H
+        self.dtype = H.dtype
 
     def __getitem__(self, rows: Any) -> Block:
         return self.whitening(self.H[rows])
