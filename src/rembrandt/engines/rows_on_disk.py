@@ -28,7 +28,8 @@ class RowsOnDisk(HostRows):
     def __init__(self, n: int, width: int, blocks: Iterable[Block]) -> None:
         """Write consecutive blocks of rows."""
         self.shape = (n, width)
-        self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115 - open for as long as the block is
+        # Open for as long as the block is.
+        self._file = tempfile.TemporaryFile(prefix="rembrandt-rows-")  # noqa: SIM115
         try:
             for block in blocks:
                 self._file.write(np.ascontiguousarray(block, dtype=self.dtype).data)
@@ -36,14 +37,15 @@ class RowsOnDisk(HostRows):
         except OSError as error:
             raise RembrandtError(
                 f"{4 * n * width:,} bytes of projected rows do not fit in {tempfile.gettempdir()} "
-                f"({error.strerror}); "
-                "free space there, or set TMPDIR to a folder on a larger disk"
+                f"({error.strerror}); free space there, or set TMPDIR to a folder on a larger disk"
             ) from error
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        if 0 in self.shape:  # an empty file cannot be mapped
+        if 0 in self.shape:
+            # An empty file cannot be mapped.
             return np.empty(self.shape, self.dtype)[rows]
-        return np.array(np.memmap(self._file, self.dtype, "r", shape=self.shape)[rows])
+        mapped = np.memmap(self._file, self.dtype, "r", shape=self.shape)
+        return np.array(mapped[rows])

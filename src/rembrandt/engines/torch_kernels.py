@@ -17,7 +17,8 @@ def _fused(A: Tensor, weights: Tensor) -> Any:
     """Return the kernels for ``A``, or None: they need a GPU, weights in float32 and row-major
     order.
     """
-    if not (A.is_cuda and weights.dtype == torch.float32 and A.stride(1) == 1 and has_triton()):
+    row_major = A.stride(1) == 1
+    if not (A.is_cuda and weights.dtype == torch.float32 and row_major and has_triton()):
         return None
     from rembrandt.engines import triton_kernels
 

@@ -24,6 +24,8 @@ BLOCK_LABELS = 1 << 17
 MAX_SCORES = 1 << 30
 # Number of labels from which rough scores come first: with fewer, exact scores are as quick.
 MIN_ROUGH_LABELS = 1 << 12
+# Score of a label that is no prediction.
+NO_SCORE = -float("inf")
 # Largest integer of 32 bits: all bits but the sign.
 _LARGEST_INT32 = 0x7FFFFFFF
 
@@ -60,7 +62,7 @@ class TorchRanker:
         c = bias.shape[0]
         width = min(k, c)
         labels = torch.full((n, width), -1, dtype=torch.int64, device=H.device)
-        scores = torch.full((n, width), -float("inf"), dtype=H.dtype, device=H.device)
+        scores = torch.full((n, width), NO_SCORE, dtype=H.dtype, device=H.device)
 
         def work(span: slice) -> None:
             Phi = rows.features_of(H[span])
@@ -75,17 +77,20 @@ class TorchRanker:
         host_labels = labels.cpu().numpy()
         if allowed is not None and width > 0:
             host_labels = np.where(host_labels < 0, -1, allowed[host_labels])
+        host_scores = scores.cpu().numpy()
+        # Columns for the labels that are missing where there are fewer than k.
         missing = ((0, 0), (0, k - width))
-        padded_labels = np.pad(host_labels, missing, constant_values=-1)
-        padded_scores = np.pad(scores.cpu().numpy(), missing, constant_values=-np.inf)
-        return padded_labels, padded_scores
+        host_labels = np.pad(host_labels, missing, constant_values=-1)
+        host_scores = np.pad(host_scores, missing, constant_values=NO_SCORE)
+        return host_labels, host_scores
 
     def _best_from_rough(self, Phi: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the ``k`` best of the candidates that rough scores find, several for each."""
         assert self.rough is not None
         assert self.by_label is not None
         n_candidates = min(self.bias.shape[0], 4 * k + 16)
-        candidates, _ = _best(Phi.to(self.rough.dtype), self.rough, self.bias, n_candidates)
+        rough_Phi = Phi.to(self.rough.dtype)
+        candidates, _ = _best(rough_Phi, self.rough, self.bias, n_candidates)
         return _scored_again(Phi, self.by_label, self.bias, candidates, k)
 
 
@@ -95,13 +100,16 @@ def _best(Phi: Tensor, weights: Tensor, bias: Tensor, k: int) -> tuple[Tensor, T
     block_scores = []
     for span in spans(bias.shape[0], BLOCK_LABELS):
         block = torch.addmm(bias[span].to(Phi.dtype), Phi, weights[:, span])
-        columns, best = top_k(block, min(k, span.stop - span.start), GROUP)
+        block_width = span.stop - span.start
+        columns, best = top_k(block, min(k, block_width), GROUP)
         block_labels.append(torch.where(columns < 0, columns, columns + span.start))
         block_scores.append(best)
     labels = torch.cat(block_labels, dim=1)
     scores = torch.cat(block_scores, dim=1)
     at = _best_keys(scores, k)
-    return torch.gather(labels, 1, at), torch.gather(scores, 1, at)
+    best_labels = torch.gather(labels, 1, at)
+    best_scores = torch.gather(scores, 1, at)
+    return best_labels, best_scores
 
 
 def _scored_again(
@@ -112,12 +120,15 @@ def _scored_again(
     candidates = candidates.sort(dim=1).values
     # A missing candidate, -1, gets some label's score, which is replaced below.
     labels = candidates.clamp(min=0)
-    scores = (by_label[labels] @ Phi[:, :, None])[:, :, 0] + bias[labels]
-    scores = torch.where((candidates < 0) | torch.isnan(scores), -float("inf"), scores)
+    products = by_label[labels] @ Phi[:, :, None]
+    scores = products[:, :, 0] + bias[labels]
+    is_missing = (candidates < 0) | torch.isnan(scores)
+    scores = torch.where(is_missing, NO_SCORE, scores)
     at = _best_keys(scores, k)
     best_scores = torch.gather(scores, 1, at)
     best_labels = torch.gather(candidates, 1, at)
-    return torch.where(best_scores == -float("inf"), -1, best_labels), best_scores
+    best_labels = torch.where(best_scores == NO_SCORE, -1, best_labels)
+    return best_labels, best_scores
 
 
 def top_k(scores: Tensor, k: int, group: int = GROUP) -> tuple[Tensor, Tensor]:
@@ -130,12 +141,13 @@ def top_k(scores: Tensor, k: int, group: int = GROUP) -> tuple[Tensor, Tensor]:
     columns: Tensor | None = None
     if scores.shape[1] > 4 * group * k:
         columns, scores = _best_groups(scores, k, group)
-    scores = torch.where(torch.isnan(scores), -float("inf"), scores)
+    scores = torch.where(torch.isnan(scores), NO_SCORE, scores)
     best_columns = _best_keys(scores, k)
     best_scores = torch.gather(scores, 1, best_columns)
     if columns is not None:
         best_columns = torch.gather(columns, 1, best_columns)
-    return torch.where(best_scores == -float("inf"), -1, best_columns), best_scores
+    best_columns = torch.where(best_scores == NO_SCORE, -1, best_columns)
+    return best_columns, best_scores
 
 
 def _best_groups(scores: Tensor, k: int, group: int) -> tuple[Tensor, Tensor]:
@@ -143,12 +155,12 @@ def _best_groups(scores: Tensor, k: int, group: int) -> tuple[Tensor, Tensor]:
     n, c = scores.shape
     n_missing = -c % group
     if n_missing > 0:
-        scores = torch.nn.functional.pad(scores, (0, n_missing), value=-float("inf"))
+        scores = torch.nn.functional.pad(scores, (0, n_missing), value=NO_SCORE)
     groups = scores.view(n, -1, group)
     maxima = groups.amax(dim=2)
     if torch.isnan(maxima).any():
         # NaN hides what else is in its group.
-        groups = torch.where(torch.isnan(groups), -float("inf"), groups)
+        groups = torch.where(torch.isnan(groups), NO_SCORE, groups)
         maxima = groups.amax(dim=2)
     chosen = _best_keys(maxima, k).sort(dim=1).values[:, :, None]
     columns = chosen * group + torch.arange(group, device=scores.device)
