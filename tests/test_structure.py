@@ -25,6 +25,7 @@ ROOMS = (
     ("decoders",),
     ("scorers",),
     ("model",),
+    ("predict",),
     ("fitting",),
     ("selection",),
     ("updating",),

@@ -21,7 +21,7 @@ from rembrandt.metrics import (
     largest_precision,
     most_popular,
 )
-from rembrandt.model.ranked import predicted_sets, ranked_labels
+from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
 
 KS = (1, 3, 5)
@@ -36,7 +36,7 @@ class Measured:
     data : Dataset
         The examples, with one label column for each label of the model.
     labels : ndarray of shape (n_samples, 5)
-        Predicted columns, best first.
+        Predicted columns, best first; -1 where there is none.
     probabilities : ndarray of shape (n_samples, 5)
         Their probabilities.
     model, popular : dict of str to float
@@ -112,20 +112,20 @@ def measure(
     warn_if_unknown(classifier, data, known)
     k = max(KS)
     model = classifier.device_model(shortlist, report)
-    worth = model.worth(A, B) if tail else None
+    tail_constants = (A, B) if tail else None
     # A first prediction loads compiled code, which should not count as prediction time.
-    model.top_k(classifier.dataset_rows(known.rows([0])), k, worth=worth)
+    answer(model, Request(classifier.dataset_rows(known.rows([0])), k, tail=tail_constants))
     start = time.perf_counter()
     rows = classifier.dataset_rows(known, report)
-    labels, scores = ranked_labels(model, rows, k, worth=worth, report=report)
+    ranked = answer(model, Request(rows, k, tail=tail_constants), report)
     seconds = time.perf_counter() - start
-    probabilities = scores if worth is None else scores / worth[labels].astype(scores.dtype)
+    labels, probabilities = ranked.labels, ranked.probabilities
     counts, n_train = classifier.label_counts_, classifier.n_train_
     rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
     rankings = labels, most_popular(counts, known.n_examples, k)
     own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
     own |= f1_scores(
-        known.Y, predicted_sets(model, rows)[0], known.dropped_labels, known.notes.unseen_labels
+        known.Y, classifier.predicted_columns(rows), known.dropped_labels, known.notes.unseen_labels
     )
     largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}
     deciles = coverage_by_decile(known.Y, labels, counts)

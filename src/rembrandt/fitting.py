@@ -58,7 +58,7 @@ def fit_model(
         classes=data.classes,
         multiclass=data.multiclass,
         scorers=scorers,
-        blend=Blend.fixed(scorers) if blend is None else blend,
+        blend=blend or Blend.fixed(scorers, competing=data.multiclass),
         label_counts=np.bincount(data.Y.indices, minlength=data.n_labels),
         n_train=data.n,
         threshold=threshold,

@@ -27,6 +27,7 @@ from rembrandt.annif.settings import classifier_from, unknown_settings
 from rembrandt.errors import RembrandtError
 from rembrandt.estimators import RembrandtClassifier, load
 from rembrandt.linalg.threads import at_most
+from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, bars
 from rembrandt.recipe import Recipe
 
@@ -87,16 +88,14 @@ class RembrandtBackend(AnnifLearningBackend):
         assert classifier is not None  # Annif calls initialize first
         with self._annif_errors():
             rows = classifier.rows([self._analyze(document.text) for document in documents])
-            known = np.flatnonzero(
-                np.diff(rows.indptr)
-            )  # texts without a known term get no suggestions
             allowed = np.flatnonzero(subjects >= 0)
             k = min(int(params["limit"]), len(allowed))
             restricted = None if len(allowed) == len(subjects) else allowed
-            best, scores = classifier.device_model().top_k(rows[known], k, restricted)
-            scores = scores * (1 - _STEP * np.arange(k))
+            ranked = answer(classifier.device_model(), Request(rows, k, allowed=restricted))
+            best = ranked.labels
+            scores = ranked.probabilities * (1 - _STEP * np.arange(best.shape[1]))
         found = best >= 0
-        where = np.repeat(known, found.sum(axis=1)), subjects[best[found]]
+        where = np.repeat(np.arange(len(best)), found.sum(axis=1)), subjects[best[found]]
         shape = len(documents), len(self.project.subjects)
         return SuggestionBatch(
             sparse.coo_array((scores[found].astype(np.float32), where), shape=shape).tocsr()

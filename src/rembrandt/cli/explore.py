@@ -103,6 +103,7 @@ def confusions(
     """
     from rembrandt.explore.confusions import confusions as find_confusions
     from rembrandt.metrics.percent import percent
+    from rembrandt.predict import Request, answer
 
     with console.progress() as report:
         saved = open_model(model)
@@ -112,7 +113,7 @@ def confusions(
         default_k = 1 if classifier.model_.multiclass else 5
         k = top_k or default_k
         rows = classifier.dataset_rows(data, report)
-        ranked, _ = classifier.model_.top_k(rows, k, report=report)
+        ranked = answer(classifier.model_, Request(rows, k), report).labels
         confused = find_confusions(data.Y, ranked, pairs, examples)
     cells = []
     quotes = []

@@ -19,7 +19,9 @@ from rembrandt.errors import CONTROL, SettingsError, printable
 
 if TYPE_CHECKING:
     from rembrandt.estimators.predictions import Predictions
+    from rembrandt.model.model import Model
 
+DEFAULT_TOP_K = 5
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
 
 
@@ -71,7 +73,7 @@ def predict(
     gets no labels.
     """
     from rembrandt.estimators.predictions import Predictions
-    from rembrandt.model.ranked import predicted_sets
+    from rembrandt.predict import Request, answer
 
     if output is not None:
         check_file_target(output, force, _SUFFIXES)
@@ -87,14 +89,17 @@ def predict(
         chosen = saved.find_all(include), saved.find_all(exclude)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
         rows = saved.classifier.dataset_rows(data, report)
-        allowed = saved.classifier.allowed_columns(*chosen)
-        worth = fitted.worth(ranking.propensity_a, ranking.propensity_b) if ranking.tail else None
-        all_reach = not threshold and min_probability is None
-        least, most = 0.0 if all_reach else min_probability, top_k or (5 if all_reach else None)
-        labels, probabilities = predicted_sets(fitted, rows, least, most, allowed, worth, report)
-    found = Predictions(
-        data.ids or range(1, rows.shape[0] + 1), labels, probabilities, saved.labels
-    )
+        request = Request(
+            rows,
+            k=_largest_number(top_k, fitted, threshold, min_probability),
+            threshold=_smallest_probability(fitted, threshold, min_probability),
+            allowed=saved.classifier.allowed_columns(*chosen),
+            tail=(ranking.propensity_a, ranking.propensity_b) if ranking.tail else None,
+        )
+        ranked = answer(fitted, request, report)
+    labels = ranked.labels
+    ids = data.ids or range(1, rows.shape[0] + 1)
+    found = Predictions(ids, labels, ranked.probabilities, saved.labels)
     if output is None:
         for line in _json_lines(found) if console.json else _text_lines(found):
             typer.echo(line)
@@ -104,6 +109,26 @@ def predict(
         n_empty = int((labels < 0).all(axis=1).sum())
         none = f"; {n_empty:,} have none" if n_empty else ""
         typer.echo(f"Wrote the labels of {len(labels):,} examples to {output}{none}.")
+
+
+def _largest_number(
+    top_k: int | None, model: Model, threshold: bool, min_probability: float | None
+) -> int | None:
+    """Return the largest number of labels of an example; None for all that reach a threshold."""
+    if threshold and model.multiclass:
+        return 1
+    if top_k is None and not threshold and min_probability is None:
+        return DEFAULT_TOP_K
+    return top_k
+
+
+def _smallest_probability(
+    model: Model, threshold: bool, min_probability: float | None
+) -> float | Any:
+    """Return the probability that a label must reach; with one label a row the first is taken."""
+    if threshold and not model.multiclass:
+        return model.threshold
+    return min_probability or 0.0
 
 
 def _text_lines(found: Predictions) -> Iterator[str]:

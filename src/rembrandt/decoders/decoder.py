@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import matmul
 from typing import Any, Literal, get_args
 
 from array_api_compat import array_namespace
@@ -68,11 +69,11 @@ class Decoder:
         bias = checked("decoder.bias", arrays, weights.shape[1:])
         return cls(weights, bias, link, fourier)
 
-    def features(self, H: Block) -> Block:
-        """Return the mapped features ``φ(H)``."""
+    def features(self, H: Block, product: Callable[[Block, Block], Block] = matmul) -> Block:
+        """Return the mapped features ``φ(H)``; ``product`` multiplies rows by the frequencies."""
         if self.fourier is None:
             return H
-        return self.fourier(H)
+        return self.fourier(H, product)
 
     def scores(self, H: Block, labels: Any = slice(None)) -> Block:
         """Score ``labels`` (a slice or indices) for projected rows."""

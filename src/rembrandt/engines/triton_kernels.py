@@ -19,7 +19,7 @@ def _probabilities(
     inside = at < columns
     z = tl.load(P + row * stride + at, mask=inside, other=0.0).to(tl.float32)
     z += tl.load(bias + at, mask=inside, other=0.0)
-    if SOFTMAX:  # noqa: SIM108
+    if SOFTMAX:
         p = tl.exp(z - tl.load(normalizers + row))
     else:
         p = 1.0 / (1.0 + tl.exp(-z))

@@ -11,7 +11,7 @@ from rembrandt.estimators.inputs import index_of
 from rembrandt.estimators.prediction import Prediction
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.model.description import describe
-from rembrandt.model.ranked import predicted_sets
+from rembrandt.predict import answer
 
 
 class NamedPrediction(Prediction):
@@ -82,7 +82,7 @@ class NamedPrediction(Prediction):
         X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
             Texts or features, as given to `fit`.
         k : int, default=None
-            Largest number of labels of a row; None means 50.
+            Largest number of labels of a row; None for all that are predicted.
         min_probability : float, default=None
             Probability from which a label is predicted, instead of the threshold of the model.
 
@@ -92,14 +92,17 @@ class NamedPrediction(Prediction):
             Names of labels, where they have names, else labels. A text without a known word has
             none.
         """
-        labels, _ = predicted_sets(self.device_model(), self.rows(X), min_probability, k)
-        index, known = self.model_.labels, self.classes_.tolist()
-        shown = (
-            known
-            if index.titles is None
-            else [index.titles[i] or label for i, label in enumerate(known)]
-        )
-        found = [[shown[i] for i in row if i >= 0][:k] for row in labels.tolist()]
+        request = self._default_request(self.rows(X))
+        if min_probability is not None:
+            request = replace(request, k=None, threshold=min_probability)
+        if k is not None:
+            request = replace(request, k=k)
+        labels = answer(self.device_model(), request).labels
+        index = self.model_.labels
+        shown = self.classes_.tolist()
+        if index.titles is not None:
+            shown = [title or label for title, label in zip(index.titles, shown, strict=True)]
+        found = [[shown[i] for i in row if i >= 0] for row in labels.tolist()]
         if index_of(X) is None:
             return found
         import pandas as pd

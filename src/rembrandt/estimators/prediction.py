@@ -24,11 +24,12 @@ from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import is_text
 from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.model import Model
-from rembrandt.model.ranked import indicator, is_blank, predicted_sets, ranked_labels
+from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
 from rembrandt.progress import Report, bars, silent
 
 Array = NDArray[Any]
 Tail = bool | tuple[float, float]
+DEFAULT_TAIL = (0.55, 1.5)  # A and B of the propensities of most sets of the Repository
 
 
 class Prediction(ClassifierMixin, Estimator):
@@ -52,19 +53,35 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples,) or sparse array of shape (n_samples, n_labels)
-            Classes; or a 0/1 matrix, dense where `fit` was given a dense one.
+            Classes, None for a text without a known word; or a 0/1 matrix, dense where `fit` was
+            given a dense one.
         """
-        X, model = self.rows(X), self.device_model()
+        model = self.device_model()
+        labels = self.predicted_columns(self.rows(X))
+        if not model.multiclass:
+            matrix = indicator(labels, model.n_labels)
+            if self._dense_target is None:
+                return matrix
+            return matrix.toarray().astype(self._dense_target)
+        first = labels[:, 0] if labels.shape[1] else np.full(len(labels), -1)
+        n_blank = int((first < 0).sum())
+        if n_blank == 0:
+            return self.classes_[first]
+        message = (
+            f"{n_blank:,} of {len(first):,} texts have no word of the model and get no label: None"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=2)
+        return np.array([*self.classes_.tolist(), None], dtype=object)[first]
+
+    def predicted_columns(self, rows: Any) -> NDArray[np.int64]:
+        """Return the columns that `predict` predicts for rows of features; -1 after the last."""
+        return answer(self.device_model(), self._default_request(rows)).labels
+
+    def _default_request(self, rows: Any) -> Request:
+        """Return what `predict` asks: the first label, or all that reach the threshold."""
         if self.model_.multiclass:
-            if blank := int(is_blank(model, X).sum()):
-                found = f"{blank:,} of {X.shape[0]:,} texts have no word of the model"
-                message = (
-                    f"{found}, and get the class of an empty text; predict_labels leaves them empty"
-                )
-                warnings.warn(RembrandtWarning(message), stacklevel=2)
-            return self.classes_[model.top_k(X, 1)[0][:, 0]]
-        labels = indicator(predicted_sets(model, X)[0], self.model_.n_labels)
-        return labels if self._dense_target is None else labels.toarray().astype(self._dense_target)
+            return Request(rows, k=1)
+        return Request(rows, threshold=self.model_.threshold)
 
     def predict_topk(
         self,
@@ -106,9 +123,11 @@ class Prediction(ClassifierMixin, Estimator):
         """
         if k < 1:
             raise SettingsError(f"k={k} must be at least 1", "k")
-        found, scores = self.top_columns(X, k, include, exclude, tail, shortlist)
-        labels = np.array([*self.classes_.tolist(), None], dtype=object)[found]
-        return labels if (found < 0).any() else labels.astype(self.classes_.dtype), scores
+        columns, scores = self.top_columns(X, k, include, exclude, tail, shortlist)
+        labels = np.array([*self.classes_.tolist(), None], dtype=object)[columns]
+        if (columns < 0).any():
+            return labels, scores
+        return labels.astype(self.classes_.dtype), scores
 
     def top_columns(
         self,
@@ -120,12 +139,19 @@ class Prediction(ClassifierMixin, Estimator):
         shortlist: int | bool = False,
     ) -> tuple[NDArray[np.int64], Array]:
         """As `predict_topk`, with labels as columns; -1 where there is none."""
-        X = self.rows(X)
+        rows = self.rows(X)
         with bars(self.verbose > 0) as report:
             model = self.device_model(shortlist, report)
-            return ranked_labels(
-                model, X, k, self.allowed_columns(include, exclude), worth_of(model, tail), report
-            )
+            allowed = self.allowed_columns(include, exclude)
+            request = Request(rows, k, allowed=allowed, tail=tail_constants(tail))
+            ranked = answer(model, request, report)
+        n_allowed = model.n_labels if allowed is None else len(allowed)
+        columns = np.full((len(ranked.labels), min(k, n_allowed)), -1, dtype=np.int64)
+        scores = np.zeros(columns.shape, dtype=np.float32)
+        width = ranked.labels.shape[1]
+        columns[:, :width] = ranked.labels
+        scores[:, :width] = ranked.probabilities if ranked.weighted is None else ranked.weighted
+        return columns, scores
 
     def build_shortlist(self, report: Report = silent) -> Self:
         """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first
@@ -154,14 +180,13 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
-            Log-odds; for two classes (n_samples,), those of the second minus those of the first.
+            Log-odds of what `predict_proba` returns; for two classes (n_samples,), those of the
+            second.
         """
-        scores = self.device_model().log_odds(self.rows(X))
-        return (
-            scores[:, 1] - scores[:, 0]
-            if self.model_.multiclass and scores.shape[1] == 2
-            else scores
-        )
+        scores = log_odds(self.predict_proba(X))
+        if self.model_.multiclass and scores.shape[1] == 2:
+            return scores[:, 1]
+        return scores
 
     def predict_proba(self, X: Any) -> Array:
         """Compute the probabilities of all labels.
@@ -174,9 +199,12 @@ class Prediction(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
-            Probabilities; with one label a row they sum to one.
+            Probabilities; with one label a row they sum to one. Those of a text without a known
+            word are zero.
         """
-        return self.device_model().probabilities(self.rows(X))
+        rows = self.rows(X)
+        with bars(self.verbose > 0) as report:
+            return all_probabilities(self.device_model(), rows, report)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, measure: str = "auto") -> float:
         """Return a measure of the predictions.
@@ -198,19 +226,18 @@ class Prediction(ClassifierMixin, Estimator):
         -------
         float
         """
-        if measure == "auto" and self.model_.multiclass:
-            return float(super().score(X, y, sample_weight))
         truth, missing = self.truth(y)
         if measure in ("micro_f1", "macro_f1"):
             if sample_weight is not None:
                 raise SettingsError(f"{measure} has no weights; leave sample_weight out", "measure")
-            predicted = predicted_sets(self.device_model(), self.rows(X))[0]
+            predicted = self.predicted_columns(self.rows(X))
             return f1_scores(truth, predicted, missing)[measure]
         name, _, k = ("p@1" if measure == "auto" else measure).partition("@")
         if name not in ("p", "r", "f1", "ndcg", "psp") or not k.isdecimal() or int(k) < 1:
             known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
             raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
-        ranked, counts = self.top_columns(X, int(k))[0], self.label_counts_
+        ranked, _ = self.top_columns(X, int(k))
+        counts = self.label_counts_
         terms = row_terms(
             truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing
         )[f"{name}@{k}"]
@@ -328,14 +355,14 @@ class Prediction(ClassifierMixin, Estimator):
         return np.flatnonzero(allowed)
 
 
-def worth_of(model: Model, tail: Tail) -> Array | None:
-    """Return what a hit on each label counts, where it matters."""
+def tail_constants(tail: Tail) -> tuple[float, float] | None:
+    """Return the constants of the propensities, where labels are ranked for the tail."""
     if isinstance(tail, bool):
-        return model.worth() if tail else None
+        return DEFAULT_TAIL if tail else None
     if not isinstance(tail, tuple | list) or len(tail) != 2:
         raise SettingsError(
             f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail"
         )
     check_number("tail", tail[0], 0.0)
     check_number("tail", tail[1], 0.0, above=True)
-    return model.worth(*map(float, tail))
+    return float(tail[0]), float(tail[1])

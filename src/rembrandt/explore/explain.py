@@ -17,8 +17,8 @@ from rembrandt.explore.explanation import Explanation
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
-from rembrandt.model.ranked import ranked_labels
-from rembrandt.scorers.blend import LARGEST, log_odds
+from rembrandt.predict import Request, answer, scored_labels
+from rembrandt.scorers.blend import LARGEST_LIKELIHOOD, log_odds_of
 from rembrandt.scorers.explanations import Contributions, secant
 
 Array = NDArray[Any]
@@ -57,7 +57,7 @@ def explain(
     """
     rows = classifier.rows(X)
     if labels is None:
-        columns = ranked_labels(classifier.device_model(), rows, k)[0]
+        columns = answer(classifier.device_model(), Request(rows, k)).labels
     else:
         columns = np.tile(classifier.columns(labels), (rows.shape[0], 1))
     texts = list(X) if classifier.text_ is not None and is_text(X) else [None] * rows.shape[0]
@@ -105,30 +105,41 @@ def explain_row(
     """Return what the features of a row add to the log-odds of ``labels``, and what comparison with
     the row adds.
 
-    A scorer's part of the log-odds is a function g of its likelihood p. From the likelihood ``p₀``
-    of an empty row it changes by ``m (p − p₀)`` with the slope m of g between the two, and ``p −
-    p₀`` is a sum over the features. The end point is the feature that the blend has seen, so
-    rounding and the limits of likelihoods are part of the sum.
+    The log-odds of the blend are a function of the likelihoods p of the scorers: linear in p and
+    quadratic in their log-odds u. From the empty row, with p₀ and u₀, a quadratic form changes by
+    ``(u − u₀)ᵀ Q (u + u₀)``, so each scorer adds its own term, exactly, and ``p − p₀`` is a sum
+    over the features. What the ranks in the row add, and for unlisted labels the bound by the
+    listed ones, belongs to no single feature.
     """
-    ascending, order = np.unique(labels, return_inverse=True)
-    found = model.features_at(row, ascending)
-    base = model.blend.bias + model.blend.count * found.log_counts[0, order].astype(np.float64)
-    values, comparison = np.zeros((row.nnz, len(labels))), np.zeros(len(labels))
-    for name, scorer in model.scorers.items():
-        weights, features = (
-            np.array(model.blend.weights[name]),
-            found.features[name][0, order].astype(np.float64),
-        )
-        part = scorer.explain(row, labels, likelihood=True)
-        empty = np.clip(part.base, -LARGEST, LARGEST)
-        start, end = (
-            weights[0] * empty + weights[1] * log_odds(empty),
-            features[:, :2] @ weights[:2],
-        )
-        added = part.values * secant(start, end, part.values.sum(axis=0), np.zeros(len(labels)))
-        base, values = base + end - added.sum(axis=0), values + added
-        comparison = comparison + features[:, 2:] @ weights[2:]
-    return Contributions(base, values), comparison
+    if len(labels) == 0:
+        return Contributions(np.zeros(0), np.zeros((row.nnz, 0))), np.zeros(0)
+    scored = scored_labels(model, row, labels)
+    values = np.zeros((row.nnz, len(labels)))
+    parts = {
+        name: scorer.explain(row, labels, likelihood=True) for name, scorer in model.scorers.items()
+    }
+    empty = np.stack([_bounded(part.base) for part in parts.values()])
+    end = scored.curved
+    start = np.vstack([log_odds_of(empty), end[-1:]])  # the frequency is the same in any row
+    slopes = np.where(
+        scored.is_listed,
+        np.array(model.blend.quadratic) @ (start + end),
+        np.array(model.blend.unlisted[:-1])[:, None],
+    )
+    base = scored.log_odds - scored.comparison
+    for number, (name, part) in enumerate(parts.items()):
+        weights = np.where(scored.is_listed, np.array(model.blend.weights[name])[:, None], 0.0)
+        change = weights[0] * (scored.likelihood[number] - empty[number])
+        change += (weights[1] + slopes[number]) * (end[number] - start[number])
+        total = part.values.sum(axis=0)
+        added = part.values * secant(np.zeros(len(labels)), change, total, np.zeros(len(labels)))
+        values = values + added
+        base = base - added.sum(axis=0)
+    return Contributions(base, values), scored.comparison
+
+
+def _bounded(likelihood: Array) -> Array:
+    return np.clip(likelihood, -LARGEST_LIKELIHOOD, LARGEST_LIKELIHOOD)
 
 
 def feature_names(classifier: RembrandtClassifier) -> Sequence[str] | None:

@@ -9,6 +9,7 @@ three thousand without.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import matmul
 from typing import Literal
 
 import numpy as np
@@ -43,9 +44,10 @@ class FourierMap:
         offsets = move(self.offsets)
         return replace(self, frequencies=frequencies, offsets=offsets)
 
-    def __call__(self, H: Block) -> Block:
+    def __call__(self, H: Block, product: Callable[[Block, Block], Block] = matmul) -> Block:
+        """Return the features of rows; ``product`` multiplies them by the frequencies."""
         xp = array_namespace(H)
-        cosines = xp.cos(H @ self.frequencies + self.offsets)
+        cosines = xp.cos(product(H, self.frequencies) + self.offsets)
         return xp.concat([cosines, self.linear * H], axis=1)
 
 

@@ -1,8 +1,9 @@
 """Sparse times dense on several threads; the result does not depend on their number.
 
 ``A @ Z`` gathers rows of Z. SciPy does it on one thread; here the non-zeros are cut into pieces of
-equal size, if necessary in the middle of a row. A piece that starts inside a row keeps its part of
-that row apart, and these parts are added in order at the end. Products with the transpose are in
+about equal size. A long row is cut, too, at fixed distances from its own start, so that its product
+does not depend on the rows around it. A piece that starts inside a row keeps its part of that row
+apart, and these parts are added in order at the end. Products with the transpose are in
 `transposed`.
 """
 
@@ -60,7 +61,7 @@ def _multiply_pieces(
     Z: Array,
     out: Array,
     aside: Array,
-    piece: int,
+    cuts: Array,
     first: int,
     last: int,
 ) -> None:
@@ -69,8 +70,8 @@ def _multiply_pieces(
     What a piece adds to a row that began in the piece before it goes to ``aside``.
     """
     for p in range(first, last):
-        at = p * piece
-        stop = min(at + piece, indices.shape[0])
+        at = cuts[p]
+        stop = cuts[p + 1]
         row = np.searchsorted(indptr, at, side="right") - 1
         while at < stop:
             while indptr[row + 1] <= at:
@@ -95,22 +96,39 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
         return out
     Z = np.ascontiguousarray(Z, dtype=dtype)
     indptr = A.indptr.astype(np.int64, copy=False)
-    n_pieces = -(-A.nnz // PIECE_NONZEROS)
+    cuts = _piece_cuts(indptr)
+    n_pieces = len(cuts) - 1
     aside = np.zeros((n_pieces, n_columns), dtype=dtype)
 
     def multiply(first: int, last: int) -> None:
-        _multiply_pieces(indptr, A.indices, A.data, Z, out, aside, PIECE_NONZEROS, first, last)
+        _multiply_pieces(indptr, A.indices, A.data, Z, out, aside, cuts, first, last)
 
     n_calls = min(n_pieces, CALLS_PER_THREAD * n_threads())
-    cuts = np.linspace(0, n_pieces, n_calls + 1).astype(np.int64)
-    for_each(multiply, pairwise(np.unique(cuts)))
+    calls = np.linspace(0, n_pieces, n_calls + 1).astype(np.int64)
+    for_each(multiply, pairwise(np.unique(calls)))
 
     # Add what pieces that start inside a row kept apart.
-    starts = np.arange(n_pieces) * PIECE_NONZEROS
+    starts = cuts[:-1]
     rows = np.searchsorted(indptr, starts, side="right") - 1
     starts_inside = indptr[rows] < starts
     np.add.at(out, rows[starts_inside], aside[starts_inside])
     return out
+
+
+def _piece_cuts(indptr: Indices) -> Indices:
+    """Return where the pieces of the non-zeros start, and the number of non-zeros.
+
+    Short rows are whole. A row with more than `PIECE_NONZEROS` is cut at multiples of that number,
+    counted from its start.
+    """
+    n_nonzeros = int(indptr[-1])
+    targets = np.arange(0, n_nonzeros, PIECE_NONZEROS)
+    cuts: list[Any] = [indptr[np.searchsorted(indptr, targets)], [n_nonzeros]]
+    long_rows = np.flatnonzero(np.diff(indptr) > PIECE_NONZEROS)
+    for row in long_rows.tolist():  # few: each has more non-zeros than a piece
+        cuts.append(np.arange(indptr[row], indptr[row + 1], PIECE_NONZEROS))
+        cuts.append([indptr[row + 1]])
+    return np.unique(np.concatenate(cuts)).astype(np.int64)
 
 
 def matmul(A: Matrix, Z: Array) -> Array:

@@ -117,49 +117,31 @@ def recipe_words(facts: Mapping[str, Any]) -> str:
 
 
 def why(settings: Mapping[str, Any]) -> list[str]:
-    """Say in two lines what the chosen scorers reach on held-out examples, and what each of them is
-    worth.
-    """
-    found = {frozenset(each["scorers"]): each for each in settings.get("blends", ())}
-    chosen = found.get(frozenset(settings["scorers"]))
-    if chosen is None:
+    """Say in two lines what the scorers reach on held-out examples, together and each alone."""
+    together, *alone = settings.get("blends") or [None]
+    if together is None:
         return [
             "There were too few examples to hold any out: the settings are the usual ones, and "
             "nothing was compared."
         ]
-    held = (
-        f"{chosen['held_out']:,} held-out examples"
-        if "held_out" in chosen
-        else "the held-out examples"
-    )
-    own = set(chosen["scorers"])
     lines = [
-        f"{_listed(chosen['scorers']).capitalize()}: the first label is right for "
-        f"{percent(chosen['p@1'])} of {held}."
+        f"{_listed(together['scorers']).capitalize()}: the first label is right for "
+        f"{percent(together['p@1'])} of {together['held_out']:,} held-out examples."
     ]
-    near = [
-        (f"without {NAMES[name]}", found.get(frozenset(own - {name}))) for name in chosen["scorers"]
-    ]
-    near += [
-        (f"with {NAMES[name]} too", found.get(frozenset(own | {name})))
-        for name in NAMES
-        if name not in own
-    ]
-    others = [f"{percent(each['quality'], 2)} {what}" for what, each in near if each is not None]
-    if others:
+    if len(alone) > 1:
         measure = "P@1" if settings.get("multiclass") else "Mean of P@1 and nDCG@5"
-        lines.append(f"{measure}: {percent(chosen['quality'], 2)} as chosen, {', '.join(others)}.")
+        others = [f"{percent(row['quality'], 2)} {NAMES[row['scorers'][0]]} alone" for row in alone]
+        quality = percent(together["quality"], 2)
+        lines.append(f"{measure}: {quality} together, {', '.join(others)}.")
     return lines
 
 
 def blend_table(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what every combination of scorers reached on held-out examples, the chosen one
+    """Return what the scorers reached on held-out examples, together and each alone; the blend is
     marked.
     """
-    own = set(settings["scorers"])
-    return [
-        dict(each) | {"chosen": set(each["scorers"]) == own} for each in settings.get("blends", ())
-    ]
+    rows = settings.get("blends") or ()
+    return [dict(row) | {"chosen": number == 0} for number, row in enumerate(rows)]
 
 
 def _trained_on(model: Model) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rembrandt.storage.arrays import Arrays, parse_json, read_arrays, write_arra
 from rembrandt.storage.atomic import atomic_folder, interrupted
 
 FORMAT = "rembrandt-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
 _REMEDY = "copy the model folder again from where it was made, or fit again"

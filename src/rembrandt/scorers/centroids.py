@@ -110,6 +110,17 @@ class Centroids(Scorer):
         for_each(fill, ((part,) for part in spans(rows.shape[0], BLOCK)))
         return out
 
+    def every(self, rows: sparse.csr_array) -> Array:
+        """See `Scorer`. Cosines are computed by inverted lists."""
+        cosines = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
+        lists = csr_arrays(self._by_feature)
+
+        def add(span: slice) -> None:
+            add_lists(csr_arrays(rows), span.start, lists, cosines[span])
+
+        for_each(add, ((span,) for span in spans(rows.shape[0], BLOCK)))
+        return cosines
+
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d."""
         return self.centroids

@@ -7,6 +7,7 @@ decoder ``Q, b`` turns the result into scores.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import matmul
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from rembrandt.engines.ranking import Ranker
 from rembrandt.errors import ModelError, SettingsError
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.cluster_search import paired_scores
+from rembrandt.linalg.dense import row_products
+from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows
 from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
@@ -29,39 +32,51 @@ from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels, Scorer
 from rembrandt.scorers.shortlist import Shortlist, default_size, joined_columns
 from rembrandt.storage.arrays import Arrays, checked, positive
 
-FEW = 20  # one in as many labels is scored by itself; more are scored by one product
+SPARE = 4  # labels beyond those asked for, whose exact scores are compared
 PART = 64  # rows scored by one call
 
 
 @dataclass(frozen=True)
 class Projected:
-    """Rows in the embedding, and what is computed from them once."""
+    """Rows in the embedding, and what is computed from them once.
+
+    On the host, features and the scores that are returned have the same bits in any block of rows.
+    """
 
     H: Block
     decoder: Decoder
+    on_host: bool = True
 
     @cached_property
     def features(self) -> Block:
         """``φ(H)``."""
-        return self.decoder.features(self.H)
+        return self.features_of(self.H)
 
     def features_of(self, H: Block) -> Block:
         """``φ`` of some rows."""
-        return self.decoder.features(H)
+        return self.decoder.features(H, row_products if self.on_host else matmul)
 
     @cached_property
     def scores(self) -> Block:
-        """Scores of all labels, n × c."""
+        """Scores of all labels, n × c, rounded as a library rounds them: to find the best."""
         return self.features @ self.decoder.weights + self.decoder.bias
+
+    @cached_property
+    def exact_scores(self) -> Block:
+        """Scores of all labels, n × c, that do not depend on the other rows."""
+        if not self.on_host:
+            return self.scores
+        return row_products(self.features, self.decoder.weights) + self.decoder.bias
 
     def scores_of(self, labels: Labels) -> Array:
         """Scores of the given labels (n × m), -inf where the label is -1. Only these leave a
         device.
         """
-        xp, where = array_namespace(self.scores), self.scores.device
-        columns = xp.asarray(np.maximum(labels, 0, dtype=np.int64), device=where)
-        found = self.scores[xp.arange(len(labels), device=where)[:, None], columns]
-        return np.where(labels < 0, -np.inf, as_numpy(found))
+        every = self.exact_scores
+        xp = array_namespace(every)
+        columns = xp.asarray(np.maximum(labels, 0, dtype=np.int64), device=every.device)
+        rows = xp.arange(len(labels), device=every.device)[:, None]
+        return np.where(labels < 0, -np.inf, as_numpy(every[rows, columns]))
 
     @cached_property
     def log_total(self) -> Array:
@@ -70,10 +85,11 @@ class Projected:
         In double precision: where a label is nearly certain, the odds are one over a small
         difference.
         """
-        xp = array_namespace(self.scores)
-        most = xp.max(self.scores, axis=1, keepdims=True)
-        total = xp.sum(xp.exp(self.scores - most), axis=1, keepdims=True, dtype=xp.float64)
-        return as_numpy(most + xp.log(total))
+        every = self.exact_scores
+        xp = array_namespace(every)
+        largest = xp.max(every, axis=1, keepdims=True)
+        total = xp.sum(xp.exp(every - largest), axis=1, keepdims=True, dtype=xp.float64)
+        return as_numpy(largest + xp.log(total))
 
 
 @dataclass(frozen=True)
@@ -146,31 +162,46 @@ class EmbeddingScorer(Scorer):
     def project(self, X: Matrix) -> Block:
         """``H``: rows in the embedding."""
         rows = self.rows(X)
-        return self.place.project(
-            as_rows(rows if self.regressor is None else self.regressor(rows)), self.projection
-        )
+        if self.regressor is not None:
+            rows = self.regressor(rows)
+        if self.place.on_host and not is_sparse(rows):
+            return row_products(rows, self.projection[:-1]) + self.projection[-1]
+        return self.place.project(as_rows(rows), self.projection)
 
     def prepare(self, X: Matrix) -> Projected:
         with self.place.session():
-            return Projected(self.project(X), self.decoder)
+            return Projected(self.project(X), self.decoder, self.place.on_host)
 
     def top(self, rows: Projected, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+        if not self.place.on_host:
+            with self.place.session():
+                return self._ranker.top(rows, k, allowed)
+        # The best labels are found by products that round differently in other blocks of rows.
+        # A few more are taken, and their exact scores decide.
         if self.shortlist is not None and self.index is not None:
-            return self.index.top_k(rows.features, k, self.shortlist, allowed)
-        with self.place.session():
-            return self._ranker.top(rows, k, allowed)
+            labels, _ = self.index.top_k(rows.features, k + SPARE, self.shortlist, allowed)
+        else:
+            labels, _ = self._ranker.top(rows, k + SPARE, allowed)
+        labels, scores = rank(labels, self._paired(rows, labels))
+        return labels[:, :k], scores[:, :k]
 
     def at(self, rows: Projected, labels: Labels) -> Array:
-        if self.shortlist is not None and self.index is not None:
-            return self.index.scores(rows.features, labels)
-        if not self.place.on_host or FEW * labels.shape[1] > self.n_labels:
+        if not self.place.on_host:
             return rows.scores_of(labels)
-        Phi, out = rows.features, np.empty(labels.shape, dtype=rows.features.dtype)
-        parts = spans(len(labels), PART)
-        for_each(
-            paired_scores, ((Phi[part], self._by_label, labels[part], out[part]) for part in parts)
+        return self._paired(rows, labels)
+
+    def every(self, rows: Projected) -> Array:
+        return as_numpy(rows.exact_scores)
+
+    def _paired(self, rows: Projected, labels: Labels) -> Array:
+        """Scores of a few labels of each row (n × m), one by one."""
+        scores = np.empty(labels.shape, dtype=rows.features.dtype)
+        blocks = (
+            (rows.features[part], self._by_label, labels[part], scores[part])
+            for part in spans(len(labels), PART)
         )
-        return out
+        for_each(paired_scores, blocks)
+        return scores
 
     def likelihood(self, rows: Projected, labels: Labels, scores: Array) -> Array:
         """Turn scores into estimates of probabilities; least-squares scores are such estimates

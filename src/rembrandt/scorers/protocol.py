@@ -59,6 +59,12 @@ class Scorer(Protocol):
         -1.
         """
 
+    def every(self, rows: Any) -> Array:
+        """Return the scores of all labels of every row, n × c.
+
+        As those of `at`, a row's scores do not depend on the rows that are scored with it.
+        """
+
     def likelihood(self, rows: Any, labels: Labels, scores: Array) -> Array:
         """Turn the scores of the given labels (n × m) into estimates of probabilities, which the
         blend averages.

@@ -85,6 +85,11 @@ class Tree:
         return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
 
     @cached_property
+    def by_feature(self) -> sparse.csr_array:
+        """The weights of the labels by feature."""
+        return as_csr(self.labels.weights.T)
+
+    @cached_property
     def members(self) -> tuple[Array, Array]:
         """Where the labels of each cluster start, and the labels by cluster."""
         parent = self.labels.parent
@@ -172,6 +177,23 @@ class Trees(Scorer):
 
     def at(self, rows: PreparedRows, labels: Labels) -> Array:
         return self._means(rows, labels, None)
+
+    def every(self, rows: PreparedRows) -> Array:
+        """See `Scorer`. Labels are scored by inverted lists."""
+        total = np.zeros((rows.X.shape[0], self.n_labels), dtype=np.float32)
+        share = np.float32(1 / len(self.trees))
+
+        def add(span: slice) -> None:
+            for tree, clusters in zip(self.trees, rows.clusters, strict=True):
+                margins = np.zeros((span.stop - span.start, self.n_labels), dtype=np.float32)
+                add_lists(csr_arrays(rows.X), span.start, csr_arrays(tree.by_feature), margins)
+                loss = _loss(margins + tree.labels.bias, self.power)
+                total[span] += share * np.exp(clusters[span][:, tree.labels.parent] - loss)
+
+        for tree in self.trees:
+            _ = tree.by_feature  # once, not in each thread
+        for_each(add, ((span,) for span in spans(rows.X.shape[0], ROWS)))
+        return total
 
     def _means(self, rows: PreparedRows, labels: Labels, known: Array | None) -> Array:
         """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the

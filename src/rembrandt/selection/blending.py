@@ -1,8 +1,6 @@
-"""Which scorers a model keeps, their blend and the threshold: learned on held-out rows."""
+"""The blend of the scorers and the threshold, learned and measured on held-out rows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,80 +9,81 @@ from rembrandt.data.examples import Examples
 from rembrandt.linalg.ranking import rank
 from rembrandt.metrics import calibration_error, reliability
 from rembrandt.metrics.hits import hits
-from rembrandt.recipe import ScorerName, Threshold
-from rembrandt.scorers.blend import Blend, Candidates, fit_blend, probabilities
+from rembrandt.recipe import Threshold
+from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, fit_blend
 from rembrandt.scorers.protocol import Array
 from rembrandt.scorers.thresholds import Pairs, best_threshold, label_thresholds
 from rembrandt.selection.trial import KS, Measures, measures
 
+# Probability from which a calibration error is measured: nearly all candidates are less likely
+SHOWN_PROBABILITY = 0.05
+
 
 @dataclass(frozen=True)
 class Blended:
-    """A blend of some scorers; its measures come from blends that were learned on other rows."""
+    """A blend of all scorers; its measures come from blends that were learned on other rows."""
 
     blend: Blend
     measures: Measures
+    alone: dict[str, Measures]  # of each scorer by itself
     threshold: float | Array
     calibration_error: float
 
-    @property
-    def names(self) -> tuple[ScorerName, ...]:
-        """Names of the scorers."""
-        return tuple(self.blend.weights)  # type: ignore[arg-type]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the scorers and their measures as JSON."""
-        return {"scorers": list(self.names), **self.measures.facts()}
-
-
-def blends(
-    candidates: Candidates, held: Examples, threshold: Threshold, proposing: set[str], chance: float
-) -> list[Blended]:
-    """Learn a blend of every subset of the scorers with one that proposes labels, the best first.
-
-    Of blends whose quality differs by less than ``chance`` from the best, the one with the fewest
-    scorers comes first.
-    """
-    subsets = [names for names in _subsets(tuple(candidates.features)) if proposing & set(names)]
-    found = [_blended(candidates.of(names), held, threshold) for names in subsets]
-    most = max(each.measures.quality for each in found)
-    return sorted(
-        found,
-        key=lambda each: (
-            each.measures.quality < most - chance,
-            len(each.names),
-            -each.measures.quality,
-        ),
-    )
+    def facts(self) -> list[dict[str, Any]]:
+        """Return the measures of the blend and of each scorer as JSON, the blend first."""
+        together = {"scorers": list(self.alone), **self.measures.facts()}
+        return [
+            together,
+            *({"scorers": [name], **alone.facts()} for name, alone in self.alone.items()),
+        ]
 
 
-def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for size in range(1, len(names) + 1):
-        yield from combinations(names, size)
-
-
-def _blended(own: Candidates, held: Examples, threshold: Threshold) -> Blended:
-    true = hits(held.Y, own.labels)
-    likely, z = np.zeros(own.labels.shape), np.full(own.labels.shape, -np.inf, dtype=np.float32)
+def blended(
+    candidates: Candidates,
+    unlisted: UnlistedSample,
+    held: Examples,
+    threshold: Threshold,
+) -> Blended:
+    """Learn the blend of all scorers, and measure it by blends of either half of the rows."""
+    true = hits(held.Y, candidates.labels).astype(np.bool_)
+    blend = fit_blend(candidates, true, unlisted, held.multiclass)
+    probabilities = np.zeros(candidates.labels.shape, dtype=np.float32)
     for half in (0, 1):
-        mine = np.arange(held.n) % 2 == half
-        learned = fit_blend(own.take(~mine), true[~mine], held.multiclass)
-        part = own.take(mine)
-        z[mine] = learned.log_odds(part)
-        likely[mine] = probabilities(z[mine], part.listed, held.n_labels, held.multiclass)
-    best, scores = rank(own.labels, np.where(own.given & own.listed, likely, -np.inf))
-    best, scores = best[:, : max(KS)], scores[:, : max(KS)]
-    shown = best >= 0
-    error = calibration_error(reliability(scores[shown], hits(held.Y, best)[shown]))
+        rows = np.arange(held.n) % 2 == half
+        other = fit_blend(candidates.take(~rows), true[~rows], None, held.multiclass, start=blend)
+        probabilities[rows] = other.probabilities(candidates.take(rows), held.n_labels)
+    is_label = candidates.is_label
+    ranked = rank(candidates.labels, np.where(is_label, probabilities, -np.inf))[0]
     pairs = Pairs(
-        own.labels[own.given],
-        likely[own.given],
-        true[own.given],
+        candidates.labels[is_label],
+        probabilities[is_label],
+        true[is_label],
         np.bincount(held.Y.indices, minlength=held.n_labels),
     )
-    chosen: Any = {"micro": best_threshold, "macro": label_thresholds}.get(
-        str(threshold), lambda _: threshold
-    )(pairs)
+    shown = is_label & (probabilities >= SHOWN_PROBABILITY)
+    error = calibration_error(reliability(probabilities[shown], true[shown]))
     return Blended(
-        fit_blend(own, true, held.multiclass), measures(held, best), chosen, float(error)
+        blend,
+        measures(held, ranked[:, : max(KS)]),
+        {name: _alone(candidates, name, held) for name in candidates.features},
+        _threshold(threshold, pairs),
+        float(error),
     )
+
+
+def _alone(candidates: Candidates, name: str, held: Examples) -> Measures:
+    """Measure the list of one scorer."""
+    reciprocal_ranks = candidates.features[name][..., 3]
+    in_list = candidates.is_label & (reciprocal_ranks > 0)
+    labels = np.where(in_list, candidates.labels, -1)
+    ranked = rank(labels, np.where(in_list, reciprocal_ranks, -np.inf))[0]
+    return measures(held, ranked[:, : max(KS)])
+
+
+def _threshold(threshold: Threshold, pairs: Pairs) -> float | Array:
+    """Return the probability from which a label is predicted, chosen where a rule is given."""
+    if threshold == "micro":
+        return best_threshold(pairs)
+    if threshold == "macro":
+        return label_thresholds(pairs)
+    return float(threshold)

@@ -23,13 +23,13 @@ from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
-from rembrandt.scorers.blend import Blend, Candidates
+from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
-from rembrandt.selection.blending import Blended, blends
+from rembrandt.selection.blending import Blended, blended
 from rembrandt.selection.candidates import axes, usual
 from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
-from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial, mean
+from rembrandt.selection.trial import FEWEST, Measures, Trial, mean
 from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.89  # of the examples: trees that were fitted to them for the blend are kept
@@ -77,7 +77,7 @@ class Choice:
     trials: list[dict[str, Any]] = field(default_factory=list)
     blends: list[dict[str, Any]] = field(
         default_factory=list
-    )  # what every subset of the scorers reached
+    )  # what all scorers reached, and each alone
     calibration_error: float | None = None
     seconds: float = 0.0
     ended: str = "there are too few examples to hold any out"
@@ -132,7 +132,9 @@ def choose(
     if data.n < FEWEST:
         listed = axes(data, recipe, 0)
         threshold: Any = 0.5 if isinstance(recipe.threshold, str) else recipe.threshold
-        return Choice(usual(recipe, listed), Blend.fixed(recipe.scorers), threshold)
+        return Choice(
+            usual(recipe, listed), Blend.fixed(recipe.scorers, competing=data.multiclass), threshold
+        )
     rungs = rungs_of(data, recipe.seed, budget is None, effort) if rungs is None else rungs
     search = _Search(
         data, recipe, effort, inf if budget is None else budget, rungs, place, report, watch, now
@@ -342,7 +344,8 @@ class _Search:
         held = replace(
             helds[0], Y=sparse.csr_array(sparse.vstack([each.Y for each in helds], format="csr"))
         )
-        found, tried = self._blends(held), {name: own[0] for name, own in self.fitted.items()}
+        chosen = self._blended(held)
+        tried = {name: candidate for name, (candidate, _) in self.fitted.items()}
         for name, error in self.refusals.items():
             if name not in names:
                 message = (
@@ -350,23 +353,21 @@ class _Search:
                     f"{error}"
                 )
                 warnings.warn(RembrandtWarning(message, "scorers"), stacklevel=2)
-        if (other := self._on_candidates()) is not None:
-            before, self.fitted["embedding"] = self.fitted["embedding"], other
-            second = self._blends(held)
-            # It is preferred among equals: it ranks few labels, and it is the faster one in
-            # prediction.
-            if self.decoder == "auto" and found[0].measures.better_than(second[0].measures):
+        other = self._on_candidates()
+        if other is not None:
+            before = self.fitted["embedding"]
+            self.fitted["embedding"] = other
+            second = self._blended(held)
+            # It is preferred among equals: it ranks few labels, and predicts faster.
+            if self.decoder == "auto" and chosen.measures.better_than(second.measures):
                 self.fitted["embedding"] = before
             else:
-                found = second
-        chosen: Blended = found[0]
+                chosen = second
         recipe = usual(self.recipe, self.axes)
         for name in names:
             best = self.fitted[name][0]
             if tried[name] in self.last:
-                self.last[tried[name]]["outcome"] = (
-                    "chosen" if name in chosen.names else "not needed"
-                )
+                self.last[tried[name]]["outcome"] = "chosen"
             if name == "embedding":
                 recipe = replace(best, trees=recipe.trees)
             elif name == "trees":
@@ -378,31 +379,36 @@ class _Search:
             if record["outcome"] in ("kept", "tried"):
                 record["outcome"] = "not chosen"
         choice = Choice(
-            replace(recipe, scorers=chosen.names),
+            replace(recipe, scorers=tuple(names)),
             chosen.blend,
             threshold,
             self.trials,
-            [each.facts() | {"held_out": held.n} for each in found],
+            [facts | {"held_out": held.n} for facts in chosen.facts()],
             chosen.calibration_error,
             self.now() - self.begun if self.budget < inf else 0.0,
             ended,
-            self._first_trees() if "trees" in chosen.names else None,
+            self._first_trees() if "trees" in names else None,
         )
         self._tell(choice)
         return choice
 
-    def _blends(self, held: Examples) -> list[Blended]:
+    def _blended(self, held: Examples) -> Blended:
         """Blend what is fitted."""
-        parts = []
+        listed = []
+        others = []
+        n_splits = len(self.splits)
         for number, split in enumerate(self.splits):
-            self.report("blending", number, len(self.splits))
-            parts.append(
-                split.candidates({name: own[number] for name, (_, own) in self.fitted.items()})
-            )
-        self.report("blending", len(self.splits), len(self.splits))
-        proposing: set[str] = {name for name, (_, own) in self.fitted.items() if own[0].proposes}
-        chance = 0.0 if self.effort == 2 else CHANCE
-        return blends(Candidates.joined(parts), held, self.recipe.threshold, proposing, chance)
+            self.report("blending", number, n_splits)
+            scorers: dict[str, Scorer] = {
+                name: fitted[number] for name, (_, fitted) in self.fitted.items()
+            }
+            candidates, unlisted = split.candidates(scorers, self.recipe.seed)
+            listed.append(candidates)
+            others.append(unlisted)
+        self.report("blending", n_splits, n_splits)
+        return blended(
+            Candidates.joined(listed), UnlistedSample.joined(others), held, self.recipe.threshold
+        )
 
     def _on_candidates(self) -> tuple[Recipe, list[Any]] | None:
         """Return the chosen embedding with a decoder that learns from what the other scorers

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
@@ -23,7 +24,13 @@ from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
-from rembrandt.scorers.blend import LONG, Candidates, collect
+from rembrandt.scorers.blend import (
+    Candidates,
+    UnlistedSample,
+    collect,
+    log_frequencies_of,
+    sample_unlisted,
+)
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.embedding_fit import (
     NO_OTHERS,
@@ -210,16 +217,36 @@ class Trial:
         ]
         return measures(self.held, np.vstack(found))
 
-    def candidates(self, scorers: dict[str, Scorer]) -> Candidates:
-        """Return the candidates of the held-out rows, scored by every scorer."""
-        log_counts = np.log1p(np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)).astype(
-            np.float32
-        )
-        parts = []
+    def candidates(
+        self, scorers: dict[str, Scorer], seed: int
+    ) -> tuple[Candidates, UnlistedSample]:
+        """Return the listed labels of the held-out rows, scored by every scorer, and a sample of
+        the others.
+        """
+        counts = np.bincount(self.fit.Y.indices, minlength=self.fit.n_labels)
+        log_frequencies = log_frequencies_of(counts, self.fit.n)
+        rng = np.random.default_rng(seed)
+        listed = []
+        others = []
         for rows in spans(self.held.n, min(scorer.block_rows for scorer in scorers.values())):
-            prepared = {name: scorer.prepare(self.held.X[rows]) for name, scorer in scorers.items()}
-            parts.append(collect(scorers, prepared, log_counts, LONG))
-        return Candidates.joined(parts)
+            X = self.held.X[rows]
+            prepared = {name: scorer.prepare(X) for name, scorer in scorers.items()}
+            block = collect(scorers, prepared, log_frequencies)
+            true_labels = padded_lists(self.held.Y[rows])
+            listed.append(block)
+            others.append(
+                sample_unlisted(scorers, prepared, block, true_labels, log_frequencies, rng)
+            )
+        return Candidates.joined(listed), UnlistedSample.joined(others)
+
+
+def padded_lists(Y: sparse.csr_array) -> Labels:
+    """Return the labels of each row, -1 after the last."""
+    sizes = np.diff(Y.indptr)
+    lists = np.full((Y.shape[0], max(1, int(sizes.max(initial=0)))), -1, dtype=np.int64)
+    positions = np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], sizes)
+    lists[np.repeat(np.arange(Y.shape[0]), sizes), positions] = Y.indices
+    return lists
 
 
 def measures(held: Examples, labels: Labels) -> Measures:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.explore.explain import explain_columns
-from rembrandt.model.ranked import is_blank, ranked_labels
+from rembrandt.predict import Request, answer, is_blank
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
@@ -69,20 +69,24 @@ class PredictJob:
 
 
 def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
-    """Return the predictions of every job; an exception for a job that fails."""
+    """Return the predictions of every job; an exception for a job that fails.
+
+    Jobs with the same model and labels to choose from share the scoring of their rows. A
+    probability depends on the row and the label alone, so no job changes the answer of another.
+    """
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, job in enumerate(jobs):
-        include = None if job.request.include is None else tuple(job.request.include)
-        magnitude = (
-            job.request.top_k.bit_length() // 2
-        )  # a group is computed with its largest top_k
-        groups[
-            id(job.served), bool(job.request.texts), include, tuple(job.request.exclude), magnitude
-        ].append(i)
+        request = job.request
+        include = None if request.include is None else tuple(request.include)
+        # All labels are scored for many of them; a request for few does not wait for that.
+        magnitude = request.top_k.bit_length() // 2
+        group = (id(job.served), bool(request.texts), include, tuple(request.exclude), magnitude)
+        groups[group].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
-        for i, found in zip(members, _predict_group([jobs[i] for i in members]), strict=True):
-            results[i] = found
+        predictions = _predict_group([jobs[i] for i in members])
+        for i, result in zip(members, predictions, strict=True):
+            results[i] = result
     return results
 
 
@@ -100,22 +104,21 @@ def _predict_group(jobs: list[PredictJob]) -> Sequence[Predictions | Exception]:
 
 def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     """Predict for jobs with the same model, kind of input, and labels to include and exclude."""
-    served, rows = jobs[0].served, _rows(jobs)
-    model, allowed = served.classifier.device_model(), _allowed(served, jobs[0].request)
-    k = min(
-        max(job.request.top_k for job in jobs), model.n_labels if allowed is None else len(allowed)
-    )
+    served = jobs[0].served
+    rows = _rows(jobs)
+    model = served.classifier.device_model()
+    k = max(job.request.top_k for job in jobs)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        columns, scores = ranked_labels(model, rows, k, allowed)
-    lost = (columns[:, 0] < 0) & ~is_blank(model, rows)
-    if lost.any() or not np.isfinite(scores[columns >= 0]).all():
+        ranked = answer(model, Request(rows, k, allowed=_allowed(served, jobs[0].request)))
+    is_empty = (ranked.labels < 0).all(axis=1)
+    if (is_empty & ~is_blank(model, rows)).any():
         raise RequestError(
             422, "a score is not finite: the values of this vector are too large for the model"
         )
     results, start = [], 0
     for job in jobs:
         own = slice(start, start := start + job.n_rows)
-        results.append(_documents(job, rows[own], columns[own], scores[own]))
+        results.append(_documents(job, rows[own], ranked.labels[own], ranked.probabilities[own]))
     return results
 
 

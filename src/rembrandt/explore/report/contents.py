@@ -22,7 +22,7 @@ from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
 from rembrandt.model.description import about, used_settings
-from rembrandt.model.ranked import ranked_labels
+from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
 
 LEVEL = 0.95  # of the confidence intervals
@@ -230,7 +230,8 @@ def _explained(
     """Explain the predictions of some random test examples."""
     examples = _chosen_examples(data, seed)
     rows = classifier.dataset_rows(examples)
-    columns, probabilities = ranked_labels(classifier.device_model(), rows, max(KS))
+    ranked = answer(classifier.device_model(), Request(rows, max(KS)))
+    columns, probabilities = ranked.labels, ranked.probabilities
     words = feature_names(classifier)
     documents = []
     for row, best in enumerate(columns):

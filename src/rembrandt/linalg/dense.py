@@ -1,0 +1,96 @@
+"""Dense products whose rows do not depend on the rows that are computed with them.
+
+A product of a BLAS library rounds a row differently in another block of rows: kernels for whole
+tiles and for their edges add in other orders. Predictions must not depend on who else asks, so
+where that matters a row is multiplied by a loop with one order of additions.
+"""
+
+import numpy as np
+from numba import njit
+
+from rembrandt.linalg import Array
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.threads import for_each
+
+BLOCK_ROWS = 64  # rows of a call: enough to reuse a tile of the other matrix in the cache
+TILE_COLUMNS = 512  # of the other matrix: four rows of sums stay in the first-level cache
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """Return ``A @ B``; every row has the same bits in any block of rows.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, k)
+    B : ndarray of shape (k, m)
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+    """
+    dtype = np.result_type(A.dtype, B.dtype)
+    A = np.ascontiguousarray(A, dtype=dtype)
+    B = np.ascontiguousarray(B, dtype=dtype)
+    out = np.empty((A.shape[0], B.shape[1]), dtype=dtype)
+    tasks = [
+        (A, B, out, rows.start, rows.stop, columns.start, columns.stop)
+        for rows in spans(A.shape[0], BLOCK_ROWS)
+        for columns in spans(B.shape[1], TILE_COLUMNS)
+    ]
+    for_each(_multiply, tasks, small=A.shape[0] * B.size < 1 << 20)
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def _multiply(A: Array, B: Array, out: Array, start: int, stop: int, left: int, right: int) -> None:
+    """``out = A @ B`` for rows ``start`` to ``stop`` and columns ``left`` to ``right``.
+
+    Four rows at a time: one load of B serves all four. A missing fourth row is replaced by another
+    one, so that every row goes through the same code.
+    """
+    k = A.shape[1]
+    m = right - left
+    s0 = np.empty(m, dtype=out.dtype)
+    s1 = np.empty(m, dtype=out.dtype)
+    s2 = np.empty(m, dtype=out.dtype)
+    s3 = np.empty(m, dtype=out.dtype)
+    for row in range(start, stop, 4):
+        last = stop - 1
+        a0 = A[row]
+        a1 = A[min(row + 1, last)]
+        a2 = A[min(row + 2, last)]
+        a3 = A[min(row + 3, last)]
+        s0[:] = 0
+        s1[:] = 0
+        s2[:] = 0
+        s3[:] = 0
+        for i in range(0, k - 1, 2):
+            even = B[i, left:right]
+            odd = B[i + 1, left:right]
+            e0 = a0[i]
+            e1 = a1[i]
+            e2 = a2[i]
+            e3 = a3[i]
+            o0 = a0[i + 1]
+            o1 = a1[i + 1]
+            o2 = a2[i + 1]
+            o3 = a3[i + 1]
+            for j in range(m):
+                s0[j] += e0 * even[j] + o0 * odd[j]
+                s1[j] += e1 * even[j] + o1 * odd[j]
+                s2[j] += e2 * even[j] + o2 * odd[j]
+                s3[j] += e3 * even[j] + o3 * odd[j]
+        if k % 2:
+            even = B[k - 1, left:right]
+            for j in range(m):
+                s0[j] += a0[k - 1] * even[j]
+                s1[j] += a1[k - 1] * even[j]
+                s2[j] += a2[k - 1] * even[j]
+                s3[j] += a3[k - 1] * even[j]
+        out[row, left:right] = s0
+        if row + 1 < stop:
+            out[row + 1, left:right] = s1
+        if row + 2 < stop:
+            out[row + 2, left:right] = s2
+        if row + 3 < stop:
+            out[row + 3, left:right] = s3

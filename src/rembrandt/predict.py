@@ -1,0 +1,359 @@
+"""One request, one answer: the labels of some rows with their probabilities.
+
+Everything that predicts calls `answer` or `all_probabilities`. The probability of a label depends
+on the row and the label alone. A request filters labels, weighs them for the tail and cuts the
+ranking; it changes no probability.
+
+Labels that a scorer lists are scored for every row. Every other label is less likely than the least
+likely listed one, so all labels are scored only for the rows whose answer may hold another label.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.sparse import Matrix, is_sparse
+from rembrandt.model.model import Model
+from rembrandt.progress import Report, silent
+from rembrandt.scorers.blend import (
+    LARGEST,
+    SMALLEST,
+    Candidates,
+    all_scores,
+    collect,
+    logistic,
+    unlisted_scores,
+)
+from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels
+
+BLOCK_SCORES = 1 << 22  # scores of all labels that are in memory at a time
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a model.
+
+    Parameters
+    ----------
+    rows : matrix of shape (n, d)
+        The examples.
+    k : int, optional
+        Largest number of labels of a row; None for all that reach the threshold.
+    threshold : float or ndarray of shape (n_labels,), default=0.0
+        Smallest probability of a label that is returned.
+    allowed : ndarray of columns, optional
+        Return only these labels; ascending.
+    tail : (float, float), optional
+        Rank by probability × inverse propensity with these constants A and B.
+    """
+
+    rows: Matrix
+    k: int | None = None
+    threshold: float | Array = 0.0
+    allowed: Labels | None = None
+    tail: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Ranked labels of rows, best first, -1 after the last one."""
+
+    labels: Labels  # n × m
+    probabilities: NDArray[np.float32]  # 0 where there is no label
+    weighted: Array | None = None  # probability × inverse propensity, if the request asks for it
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A request as arrays over the labels of the model."""
+
+    n_wanted: int
+    threshold: Array  # c
+    is_allowed: NDArray[np.bool_]  # c + 1; the last one stands for no label
+    columns: Labels  # that are allowed, ascending
+    worth: Array | None  # c
+
+    @classmethod
+    def of(cls, model: Model, request: Request) -> "_Query":
+        c = model.n_labels
+        columns = np.arange(c) if request.allowed is None else request.allowed
+        is_allowed = np.zeros(c + 1, dtype=np.bool_)
+        is_allowed[columns] = True
+        n_wanted = len(columns) if request.k is None else min(request.k, len(columns))
+        threshold = np.broadcast_to(np.asarray(request.threshold, dtype=np.float64), (c,))
+        worth = None if request.tail is None else model.worth(*request.tail)
+        return cls(n_wanted, threshold, is_allowed, columns, worth)
+
+    def ranked(self, labels: Labels, probabilities: Array) -> Answer:
+        """Filter labels (n × m) of rows, rank them and cut the ranking."""
+        kept = self.is_allowed[labels] & (probabilities >= self.threshold[labels])
+        labels = np.where(kept, labels, -1)
+        if self.worth is None:
+            scores = probabilities
+        else:
+            scores = probabilities * self.worth[labels]
+        width = min(self.n_wanted, int(kept.sum(axis=1).max(initial=0)))
+        # -1 and -inf sort behind every label.
+        labels, scores = rank(labels, np.where(kept, scores, -np.inf))
+        labels = labels[:, :width]
+        scores = np.where(labels < 0, 0, scores[:, :width])
+        if self.worth is None:
+            return Answer(labels, scores.astype(np.float32))
+        shares = np.where(labels < 0, 0, scores / self.worth[labels])
+        return Answer(labels, shares.astype(np.float32), scores)
+
+    def is_complete(self, candidates: Candidates, probabilities: Array, answer: Answer) -> Array:
+        """Return for which rows no unlisted label can be in the answer."""
+        is_label = candidates.is_label
+        n_listed = (is_label & self.is_allowed[candidates.labels]).sum(axis=1)
+        smallest = np.where(is_label, probabilities, np.inf).min(axis=1, initial=np.inf)
+        all_listed = n_listed == len(self.columns)
+        below_threshold = smallest <= self.threshold[self.columns].min(initial=np.inf)
+        if answer.labels.shape[1] < self.n_wanted:
+            return np.asarray(all_listed | below_threshold)
+        last = answer.labels[:, -1]
+        if self.worth is None:
+            enough = last >= 0
+        else:
+            assert answer.weighted is not None
+            most = smallest * self.worth[self.columns].max()
+            enough = (last >= 0) & (answer.weighted[:, -1] >= most)
+        return np.asarray(all_listed | below_threshold | enough)
+
+
+def answer(model: Model, request: Request, report: Report = silent) -> Answer:
+    """Return the ranked labels of the rows of a request.
+
+    Parameters
+    ----------
+    model : Model
+        A fitted model.
+    request : Request
+        Rows and what is asked for.
+    report : callable, optional
+        Called as ``report(stage, done, total)``.
+
+    Returns
+    -------
+    Answer
+        With as many columns as the longest row has labels. A text without a known word has none.
+    """
+    query = _Query.of(model, request)
+    n = request.rows.shape[0]
+    blocks = []
+    if query.n_wanted:
+        for rows in _spans(model, n):
+            report("predicting", rows.start, n)
+            blocks.append(_answer_block(model, request.rows[rows], query))
+        report("predicting", n, n)
+    return _stacked(blocks, n, with_weights=query.worth is not None)
+
+
+def all_probabilities(model: Model, rows: Matrix, report: Report = silent) -> NDArray[np.float32]:
+    """Return the probabilities of all labels, n × c; zeros for a text without a known word."""
+    n = rows.shape[0]
+    blocks = [np.empty((0, model.n_labels), dtype=np.float32)]
+    for block in _spans(model, n, BLOCK_SCORES // model.n_labels):
+        report("predicting", block.start, n)
+        blocks.append(_probabilities_of(model, rows[block]))
+    report("predicting", n, n)
+    return np.vstack(blocks)
+
+
+def log_odds(probabilities: Array) -> NDArray[np.float32]:
+    """Return the log-odds of probabilities; those of zero are as low as a probability can be."""
+    inside = np.clip(probabilities.astype(np.float64), SMALLEST, LARGEST)
+    return (np.log(inside) - np.log1p(-inside)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class ScoredLabels:
+    """What the blend knows of some labels of one row, for explanations (m each)."""
+
+    is_listed: NDArray[np.bool_]
+    likelihood: Array  # scorers × m
+    curved: Array  # scorers + 1 × m: the log-odds of the scorers, and the log-frequency
+    comparison: Array  # what ranks in the row and the bound by listed labels add
+    log_odds: Array  # of the probability
+
+
+def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
+    """Return the terms of the log-odds of ``labels`` for one row."""
+    prepared = _prepared(model, row)
+    candidates = collect(model.scorers, prepared, model.log_frequencies)
+    wanted = labels[None]
+    log_odds_unlisted = unlisted_scores(model.scorers, prepared, wanted)
+    curved = np.stack([*(z[0] for z in log_odds_unlisted), model.log_frequencies[labels]])
+    likelihood = np.zeros((len(model.scorers), len(labels)))
+    linear = np.zeros(len(labels))
+    is_listed = np.isin(labels, candidates.labels[0][candidates.is_label[0]])
+    entries = np.searchsorted(candidates.labels[0][candidates.is_label[0]], labels[is_listed])
+    for number, (name, features) in enumerate(candidates.features.items()):
+        listed = features[0, entries].astype(np.float64)
+        likelihood[number, is_listed] = listed[:, 0]
+        curved[number, is_listed] = listed[:, 1]
+        linear[is_listed] += listed[:, 2:] @ np.array(model.blend.weights[name])[2:]
+    probabilities = _probabilities_of(model, row)[0, labels]
+    exact = model.blend.unlisted_log_odds(list(curved[:-1]), curved[-1])
+    z = log_odds(probabilities).astype(np.float64)
+    listed_z = model.blend.log_odds(candidates)[0, entries]
+    exact[is_listed] = listed_z
+    # Competition, bounds and rounding are comparisons with the other labels of the row, too.
+    return ScoredLabels(is_listed, likelihood, curved, linear + z - exact, z)
+
+
+def is_blank(model: Model, rows: Matrix) -> NDArray[np.bool_]:
+    """Return which rows are texts without a single term of the model, of which it knows nothing."""
+    if model.text is None or not is_sparse(rows):
+        return np.zeros(rows.shape[0], dtype=np.bool_)
+    return np.asarray(np.diff(rows.indptr) == 0)
+
+
+def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
+    """Return lists of labels, -1 after the last, as a 0/1 matrix."""
+    counts = (labels >= 0).sum(axis=1)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    columns = labels[labels >= 0]
+    ones = np.ones(len(columns), dtype=np.int8)
+    matrix = sparse.csr_array((ones, columns, indptr), shape=(len(labels), n_labels))
+    matrix.sort_indices()
+    return matrix
+
+
+def _answer_block(model: Model, rows: Matrix, query: _Query) -> Answer:
+    """Answer for rows that are scored together: from the listed labels where these suffice."""
+    candidates = _candidates(model, rows)
+    probabilities = model.blend.probabilities(candidates, model.n_labels)
+    blank = is_blank(model, rows)
+    probabilities[blank] = 0
+    candidates.labels[blank] = -1
+    ranked = query.ranked(candidates.labels, probabilities)
+    complete = query.is_complete(candidates, probabilities, ranked) | blank
+    if complete.all():
+        return ranked
+    incomplete = np.flatnonzero(~complete)
+    blocks = []
+    for part in spans(len(incomplete), max(1, BLOCK_SCORES // model.n_labels)):
+        P = _probabilities_of(model, rows[incomplete[part]])
+        blocks.append(_best_of_all(P[:, query.columns], query))
+    return _replaced(ranked, incomplete, _stacked(blocks, len(incomplete), query.worth is not None))
+
+
+def _best_of_all(P: Array, query: _Query) -> Answer:
+    """Rank the probabilities (n × allowed labels) of all allowed labels."""
+    scores = P if query.worth is None else P * query.worth[query.columns]
+    scores = np.where(query.threshold[query.columns] <= P, scores, -np.inf)
+    n_best = int(np.isfinite(scores).sum(axis=1).max(initial=0))
+    if n_best == 0:
+        return query.ranked(np.full((len(P), 1), -1), np.zeros((len(P), 1), dtype=P.dtype))
+    positions, _ = top_k(scores, min(query.n_wanted, n_best))
+    labels = np.where(positions < 0, -1, query.columns[positions])
+    probabilities = np.where(positions < 0, 0, np.take_along_axis(P, positions, axis=1))
+    return query.ranked(labels, probabilities)
+
+
+def _candidates(model: Model, rows: Matrix) -> Candidates:
+    return collect(model.scorers, _prepared(model, rows), model.log_frequencies)
+
+
+def _prepared(model: Model, rows: Matrix) -> dict[str, Any]:
+    return {name: scorer.prepare(rows) for name, scorer in model.scorers.items()}
+
+
+def _probabilities_of(model: Model, rows: Matrix) -> NDArray[np.float32]:
+    """Return the probabilities of all labels of rows that are scored together, n × c."""
+    n = rows.shape[0]
+    prepared = _prepared(model, rows)
+    candidates = collect(model.scorers, prepared, model.log_frequencies)
+    listed = model.blend.probabilities(candidates, model.n_labels)
+    log_odds = model.blend.unlisted_log_odds(
+        all_scores(model.scorers, prepared, n), model.log_frequencies
+    )
+    entry_rows, entries = np.nonzero(candidates.is_label)
+    listed_columns = candidates.labels[entry_rows, entries]
+    is_listed = np.zeros(log_odds.shape, dtype=np.bool_)
+    is_listed[entry_rows, listed_columns] = True
+    cap = _below(np.where(candidates.is_label, listed, np.inf).min(axis=1, initial=np.inf))
+    if model.blend.competing:
+        rest = 1 - listed.sum(axis=1, dtype=np.float64)
+        others = _shares(log_odds, ~is_listed, np.maximum(rest, 0), cap)
+    else:
+        others = logistic(log_odds)
+    P = np.clip(others.astype(np.float32), SMALLEST, cap[:, None])
+    P[entry_rows, listed_columns] = listed[entry_rows, entries]
+    P[is_blank(model, rows)] = 0
+    return P
+
+
+def _below(smallest: Array) -> NDArray[np.float32]:
+    """Return the next smaller probabilities."""
+    bounded = np.minimum(smallest, LARGEST).astype(np.float32)
+    return np.maximum(np.nextafter(bounded, np.float32(0)), SMALLEST)
+
+
+def _shares(log_odds: Array, is_unlisted: Array, rest: Array, cap: Array) -> Array:
+    """Divide what is left of the probability of each row among its unlisted labels.
+
+    The shares are proportional to the odds, mixed with equal shares as far as the largest must
+    become smaller to stay below ``cap``.
+    """
+    n_unlisted = is_unlisted.sum(axis=1, keepdims=True)
+    z = np.where(is_unlisted, log_odds, -np.inf)
+    largest = z.max(axis=1, keepdims=True, initial=-np.inf)
+    odds = np.exp(z - np.where(np.isfinite(largest), largest, 0))
+    rest = rest[:, None]
+    equal = rest / np.maximum(n_unlisted, 1)
+    shares = rest * odds / np.maximum(odds.sum(axis=1, keepdims=True), 1e-300)
+    excess = shares.max(axis=1, keepdims=True, initial=0) - cap[:, None]
+    spread = shares.max(axis=1, keepdims=True, initial=0) - equal
+    mixing = np.clip(excess / np.maximum(spread, 1e-300), 0, 1)
+    return np.asarray((1 - mixing) * shares + mixing * equal)
+
+
+def _stacked(blocks: list[Answer], n: int, with_weights: bool) -> Answer:
+    """Return consecutive blocks of rows in as many columns as the widest has."""
+    width = max((block.labels.shape[1] for block in blocks), default=0)
+    labels = np.full((n, width), -1, dtype=np.int64)
+    probabilities = np.zeros((n, width), dtype=np.float32)
+    weighted = np.zeros((n, width)) if with_weights else None
+    start = 0
+    for block in blocks:
+        rows = slice(start, start + len(block.labels))
+        columns = slice(block.labels.shape[1])
+        labels[rows, columns] = block.labels
+        probabilities[rows, columns] = block.probabilities
+        if weighted is not None:
+            weighted[rows, columns] = block.weighted
+        start = rows.stop
+    return Answer(labels, probabilities, weighted)
+
+
+def _replaced(ranked: Answer, rows: Array, others: Answer) -> Answer:
+    """Return an answer with some rows replaced."""
+    width = max(ranked.labels.shape[1], others.labels.shape[1])
+    labels = _widened(ranked.labels, width, -1)
+    labels[rows] = _widened(others.labels, width, -1)
+    probabilities = _widened(ranked.probabilities, width, 0)
+    probabilities[rows] = _widened(others.probabilities, width, 0)
+    if ranked.weighted is None or others.weighted is None:
+        return Answer(labels, probabilities)
+    weighted = _widened(ranked.weighted, width, 0)
+    weighted[rows] = _widened(others.weighted, width, 0)
+    return Answer(labels, probabilities, weighted)
+
+
+def _widened(block: Array, width: int, fill: int) -> Array:
+    missing = width - block.shape[1]
+    return np.pad(block, ((0, 0), (0, missing)), constant_values=fill)
+
+
+def _spans(model: Model, n: int, most: int = BLOCK_ROWS) -> Iterator[slice]:
+    """Return the rows to score at a time, so that memory stays bounded."""
+    sizes = [scorer.block_rows for scorer in model.scorers.values()]
+    return spans(n, max(1, min([most, *sizes])))
