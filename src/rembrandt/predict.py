@@ -186,7 +186,7 @@ class ScoredLabels:
 def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
     """Return the terms of the log-odds of ``labels`` for one row."""
     prepared = _prepared(model, row)
-    candidates = collect(model.scorers, prepared, model.log_frequencies)
+    candidates = _collect(model, prepared)
     wanted = labels[None]
     log_odds_unlisted = unlisted_scores(model.scorers, prepared, wanted)
     curved = np.stack([*(z[0] for z in log_odds_unlisted), model.log_frequencies[labels]])
@@ -259,7 +259,11 @@ def _best_of_all(P: Array, query: _Query) -> Answer:
 
 
 def _candidates(model: Model, rows: Matrix) -> Candidates:
-    return collect(model.scorers, _prepared(model, rows), model.log_frequencies)
+    return _collect(model, _prepared(model, rows))
+
+
+def _collect(model: Model, prepared: dict[str, Any]) -> Candidates:
+    return collect(model.scorers, prepared, model.log_frequencies, model.blend.list_lengths)
 
 
 def _prepared(model: Model, rows: Matrix) -> dict[str, Any]:
@@ -270,7 +274,7 @@ def _probabilities_of(model: Model, rows: Matrix) -> NDArray[np.float32]:
     """Return the probabilities of all labels of rows that are scored together, n × c."""
     n = rows.shape[0]
     prepared = _prepared(model, rows)
-    candidates = collect(model.scorers, prepared, model.log_frequencies)
+    candidates = _collect(model, prepared)
     listed = model.blend.probabilities(candidates, model.n_labels)
     log_odds = model.blend.unlisted_log_odds(
         all_scores(model.scorers, prepared, n), model.log_frequencies

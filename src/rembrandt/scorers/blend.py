@@ -1,7 +1,7 @@
 """The blend: from the scores of several scorers to one probability of a row and a label.
 
-Each scorer lists its best labels of a row, a fixed number of them. A label that is in a list gets
-the log-odds
+Each scorer lists its best labels of a row, a number of them that the model fixes. A label that is
+in a list gets the log-odds
 
     bias + Σ over scorers of (weights · features of its score) + weight · f + uᵀ Q u,
 
@@ -19,9 +19,9 @@ All weights are learned on held-out rows by penalised logistic regression. With 
 scorer's weights at zero the ranking is that of one scorer.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ import numpy as np
 from rembrandt.errors import StorageError
 from rembrandt.linalg.ranking import look_up, rank
 from rembrandt.scorers.protocol import Array, Labels, Scorer
-from rembrandt.storage.arrays import finite
+from rembrandt.storage.arrays import finite, positive
 
-LIST_LENGTH = 10  # labels that each scorer lists for a row
+LIST_LENGTH = 10  # labels that a scorer lists for a row, on average over the scorers
+SMOOTHED_RANKS = 5  # over which the precision of a list is averaged when its length is chosen
 FEATURES = 4  # likelihood, its log-odds, distance from the best of the row, reciprocal rank
 SMALLEST_LIKELIHOOD = 1e-4  # and distance from 1, below which differences are uninformative
 LARGEST_LIKELIHOOD = 5.0  # absolute value of least-squares scores
@@ -119,6 +120,8 @@ class Blend:
     bias: float
     unlisted: tuple[float, ...]  # of the scorers' log-odds, of f, and a bias
     competing: bool = False
+    # Labels that each scorer lists; one that is missing lists `LIST_LENGTH`.
+    list_lengths: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def fixed(cls, names: Iterable[str], competing: bool = False) -> "Blend":
@@ -134,10 +137,6 @@ class Blend:
             unlisted=(share,) * len(scorers) + (0.0, 0.0),
             competing=competing,
         )
-
-    @cached_property
-    def _scorer_weights(self) -> Array:
-        return np.array(list(self.weights.values()))
 
     def log_odds(self, candidates: Candidates) -> Array:
         """Return the log-odds of listed labels (n × m); -inf where there is no label.
@@ -183,6 +182,7 @@ class Blend:
             "bias": self.bias,
             "unlisted": list(self.unlisted),
             "competing": self.competing,
+            "list_lengths": self.list_lengths,
         }
 
     @classmethod
@@ -201,6 +201,12 @@ class Blend:
             raise StorageError(f"the quadratic form of this blend has {size} rows and columns")
         if len(unlisted) != size + 1 or not isinstance(facts["competing"], bool):
             raise StorageError("the weights of unlisted labels do not belong to this blend")
+        lengths = {
+            name: positive(length, int, or_zero=True)
+            for name, length in facts["list_lengths"].items()
+        }
+        if max(lengths.values(), default=1) == 0 or not lengths.keys() <= weights.keys():
+            raise StorageError("the lists of this blend have no labels, or belong to others")
         return cls(
             weights=weights,
             quadratic=quadratic,
@@ -208,6 +214,7 @@ class Blend:
             bias=finite(facts["bias"]),
             unlisted=unlisted,
             competing=facts["competing"],
+            list_lengths=lengths,
         )
 
 
@@ -216,16 +223,44 @@ def log_frequencies_of(label_counts: Array, n_examples: int) -> Array:
     return np.log((label_counts + 0.5) / (n_examples + 1)).astype(np.float32)
 
 
-def collect(scorers: dict[str, Scorer], rows: dict[str, Any], log_frequencies: Array) -> Candidates:
+def choose_list_lengths(hits_by_rank: dict[str, Array]) -> dict[str, int]:
+    """Return how many labels each scorer lists: together ten for each, where they are most precise.
+
+    ``hits_by_rank`` are the hits (n × ranks) of the ranked labels of each scorer on held-out rows.
+    A weak scorer would otherwise list labels that are less likely than many unlisted ones.
+    """
+    precision = {
+        name: np.append(hits.mean(axis=0), np.zeros(SMOOTHED_RANKS))
+        for name, hits in hits_by_rank.items()
+    }
+    lengths = dict.fromkeys(precision, 0)
+
+    def next_precision(name: str) -> float:
+        start = lengths[name]
+        return float(precision[name][start : start + SMOOTHED_RANKS].mean())
+
+    for _ in range(LIST_LENGTH * len(lengths)):
+        best = max(lengths, key=next_precision)
+        lengths[best] += 1
+    return lengths
+
+
+def collect(
+    scorers: dict[str, Scorer],
+    rows: dict[str, Any],
+    log_frequencies: Array,
+    list_lengths: Mapping[str, int] = MappingProxyType({}),
+) -> Candidates:
     """Return the candidates of prepared rows: the union of the lists, scored by every scorer.
 
-    A scorer that would have to score all labels to find the best ranks what the others list.
+    A scorer without a list, such as one that would have to score all labels to find the best, ranks
+    what the others list.
     """
-    lists = {
-        name: scorer.top(rows[name], LIST_LENGTH)
-        for name, scorer in scorers.items()
-        if scorer.proposes
-    }
+    lists = {}
+    for name, scorer in scorers.items():
+        length = list_lengths.get(name, LIST_LENGTH)
+        if scorer.proposes and length:
+            lists[name] = scorer.top(rows[name], length)
     labels = union([listed for listed, _ in lists.values()])
     features = {}
     for name, scorer in scorers.items():
@@ -233,6 +268,7 @@ def collect(scorers: dict[str, Scorer], rows: dict[str, Any], log_frequencies: A
             listed, scores = lists[name]
         else:
             listed, scores = rank(labels, scorer.at(rows[name], labels))
+            listed, scores = listed[:, :LIST_LENGTH], scores[:, :LIST_LENGTH]
         all_scores = np.full(labels.shape, np.nan, dtype=scores.dtype)
         look_up(labels, listed, scores, all_scores)
         unknown = np.isnan(all_scores)
@@ -241,7 +277,7 @@ def collect(scorers: dict[str, Scorer], rows: dict[str, Any], log_frequencies: A
             all_scores = np.where(unknown, others, all_scores)
         likelihood = scorer.likelihood(rows[name], labels, all_scores)
         best = scorer.likelihood(rows[name], listed[:, :1], scores[:, :1])
-        features[name] = features_of(likelihood, labels, listed[:, :LIST_LENGTH], best)
+        features[name] = features_of(likelihood, labels, listed, best)
     return Candidates(labels, features, log_frequencies[np.maximum(labels, 0)])
 
 
@@ -349,6 +385,7 @@ def fit_blend(
     unlisted: UnlistedSample | None = None,
     multiclass: bool = False,
     start: "Blend | None" = None,
+    list_lengths: Mapping[str, int] = MappingProxyType({}),
 ) -> Blend:
     """Learn the weights by penalised logistic regression on held-out rows.
 
@@ -365,6 +402,8 @@ def fit_blend(
         held-out rows better.
     start : Blend, optional
         Where to start from; also decides whether labels compete.
+    list_lengths : mapping, optional
+        Number of labels that each scorer has listed, for prediction.
 
     Returns
     -------
@@ -373,8 +412,9 @@ def fit_blend(
     """
     names = list(candidates.features)
     is_label = candidates.is_label
+    lengths = dict(list_lengths)
     if true[is_label].sum() < FEWEST_TRUE:
-        return Blend.fixed(names, competing=multiclass)
+        return replace(Blend.fixed(names, competing=multiclass), list_lengths=lengths)
     design = _design(candidates)
     y = true[is_label].astype(np.float64)
     sizes = is_label.sum(axis=1)
@@ -388,7 +428,8 @@ def fit_blend(
         if competing_loss < independent_loss:
             weights = other
             competing = True
-    return _as_blend(weights, names, _fit_unlisted(unlisted, len(names)), competing)
+    blend = _as_blend(weights, names, _fit_unlisted(unlisted, len(names)), competing)
+    return replace(blend, list_lengths=lengths)
 
 
 def _design(candidates: Candidates) -> Array:

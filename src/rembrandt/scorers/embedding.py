@@ -194,7 +194,12 @@ class EmbeddingScorer(Scorer):
         return as_numpy(rows.exact_scores)
 
     def _paired(self, rows: Projected, labels: Labels) -> Array:
-        """Scores of a few labels of each row (n × m), one by one."""
+        """Scores of a few labels of each row (n × m), one by one.
+
+        A softmax needs those of all labels for its normalizer: they are the same bits.
+        """
+        if self.decoder.link == "softmax":
+            return rows.scores_of(labels)
         scores = np.empty(labels.shape, dtype=rows.features.dtype)
         blocks = (
             (rows.features[part], self._by_label, labels[part], scores[part])

@@ -1,6 +1,8 @@
 """The blend of the scorers and the threshold, learned and measured on held-out rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,10 +45,11 @@ def blended(
     unlisted: UnlistedSample,
     held: Examples,
     threshold: Threshold,
+    list_lengths: Mapping[str, int] = MappingProxyType({}),
 ) -> Blended:
     """Learn the blend of all scorers, and measure it by blends of either half of the rows."""
     true = hits(held.Y, candidates.labels).astype(np.bool_)
-    blend = fit_blend(candidates, true, unlisted, held.multiclass)
+    blend = fit_blend(candidates, true, unlisted, held.multiclass, list_lengths=list_lengths)
     probabilities = np.zeros(candidates.labels.shape, dtype=np.float32)
     for half in (0, 1):
         rows = np.arange(held.n) % 2 == half

@@ -23,7 +23,7 @@ from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe, ScorerName
-from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample
+from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, choose_list_lengths
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.selection.blending import Blended, blended
@@ -394,20 +394,29 @@ class _Search:
 
     def _blended(self, held: Examples) -> Blended:
         """Blend what is fitted."""
+        scorers: list[dict[str, Scorer]] = [
+            {name: fitted[number] for name, (_, fitted) in self.fitted.items()}
+            for number in range(len(self.splits))
+        ]
+        ranked = [split.ranked_hits(s) for split, s in zip(self.splits, scorers, strict=True)]
+        lengths = choose_list_lengths(
+            {name: np.vstack([hits[name] for hits in ranked]) for name in ranked[0]}
+        )
         listed = []
         others = []
         n_splits = len(self.splits)
         for number, split in enumerate(self.splits):
             self.report("blending", number, n_splits)
-            scorers: dict[str, Scorer] = {
-                name: fitted[number] for name, (_, fitted) in self.fitted.items()
-            }
-            candidates, unlisted = split.candidates(scorers, self.recipe.seed)
+            candidates, unlisted = split.candidates(scorers[number], self.recipe.seed, lengths)
             listed.append(candidates)
             others.append(unlisted)
         self.report("blending", n_splits, n_splits)
         return blended(
-            Candidates.joined(listed), UnlistedSample.joined(others), held, self.recipe.threshold
+            Candidates.joined(listed),
+            UnlistedSample.joined(others),
+            held,
+            self.recipe.threshold,
+            lengths,
         )
 
     def _on_candidates(self) -> tuple[Recipe, list[Any]] | None:

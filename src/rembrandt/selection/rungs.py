@@ -62,9 +62,10 @@ def rungs_of(data: Examples, seed: int, short: bool, effort: int = 1) -> list[Ru
     ``effort`` is that of `choose`.
     """
     counted = np.arange(data.n) if data.weights is None else np.flatnonzero(data.weights > 0)
-    counted = counted[
-        np.diff(data.Y.indptr)[counted] > 0
-    ]  # rows without labels cannot be measured on
+    if data.multiclass:
+        # A row without a label is one whose label is unknown. Where rows may have several labels it
+        # is one with none of them, and without these rows labels would seem more frequent.
+        counted = counted[np.diff(data.Y.indptr)[counted] > 0]
     on_disk = data.X.resident()[0] < data.n
     rng = np.random.default_rng(seed + 1)
     if on_disk:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from rembrandt.metrics.ranking import ndcg, precision
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import (
+    LIST_LENGTH,
     Candidates,
     UnlistedSample,
     collect,
@@ -217,8 +219,22 @@ class Trial:
         ]
         return measures(self.held, np.vstack(found))
 
+    def ranked_hits(self, scorers: dict[str, Scorer]) -> dict[str, Array]:
+        """Return the hits (n × ranks) of the best labels of every scorer that finds them itself."""
+        listing = {name: scorer for name, scorer in scorers.items() if scorer.proposes}
+        depth = LIST_LENGTH * len(listing)
+        return {name: self._hits(scorer, depth) for name, scorer in listing.items()}
+
+    def _hits(self, scorer: Scorer, k: int) -> Array:
+        blocks = self.held.X.blocks(scorer.block_rows)
+        labels = np.vstack([scorer.top(scorer.prepare(X), k)[0] for _, X in blocks])
+        return np.asarray(hits(self.held.Y, labels))
+
     def candidates(
-        self, scorers: dict[str, Scorer], seed: int
+        self,
+        scorers: dict[str, Scorer],
+        seed: int,
+        list_lengths: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[Candidates, UnlistedSample]:
         """Return the listed labels of the held-out rows, scored by every scorer, and a sample of
         the others.
@@ -231,7 +247,7 @@ class Trial:
         for rows in spans(self.held.n, min(scorer.block_rows for scorer in scorers.values())):
             X = self.held.X[rows]
             prepared = {name: scorer.prepare(X) for name, scorer in scorers.items()}
-            block = collect(scorers, prepared, log_frequencies)
+            block = collect(scorers, prepared, log_frequencies, list_lengths)
             true_labels = padded_lists(self.held.Y[rows])
             listed.append(block)
             others.append(

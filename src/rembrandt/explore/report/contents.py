@@ -191,8 +191,9 @@ def _best_and_worst(
             **measures,
         }
 
-    best = frequent[np.lexsort((rarity, -f1))][:n_listed]
-    worst = frequent[np.lexsort((rarity, f1))][:n_listed]
+    best_first = np.lexsort((rarity, -f1))
+    best, others = frequent[best_first[:n_listed]], best_first[n_listed:]
+    worst = frequent[others[np.lexsort((rarity[others], f1[others]))][:n_listed]]
     return {
         "min_count": min_count,
         "best": [document(label) for label in best],
