@@ -3,8 +3,8 @@
 python -m benchmarks.ablation [SET ...] [--variants] [--preset best] [--again] [--markdown]
 
 The scorers of a preset are fitted once for each set; CPU seconds are those of each part on all
-training rows, and of the search on held-out rows. The subset that held-out rows choose is marked by
-a star. A dash stands for an embedding that only ranks labels which other scorers propose.
+training rows, and of the search on held-out rows. A model has all scorers that it was fitted with.
+A dash stands for an embedding that only ranks labels which other scorers propose.
 """
 
 import argparse
@@ -47,13 +47,12 @@ def heading(markdown: bool) -> list[str]:
 
 def line(result: dict[str, Any], markdown: bool) -> str:
     """Return P@1 / P@3 / P@5 of every subset on one set, with the present constants."""
-    length, penalty, _ = result["present"]
+    length, penalty = result["present"]
     rows = {
         tuple(row["scorers"]): row
         for row in result["rows"]
         if (row["length"], row["penalty"]) == (length, penalty)
     }
-    star = parts.chosen(result, tuple(result["present"]))
     cells = [result["set"]]
     for names in SUBSETS:
         row = rows.get(names)
@@ -62,7 +61,7 @@ def line(result: dict[str, Any], markdown: bool) -> str:
             if row is None
             else " / ".join(f"{100 * row[f'p@{k}']:.2f}" for k in KS if f"p@{k}" in row)
         )
-        cells.append(text + (" *" if row is star else ""))
+        cells.append(text)
     seconds = [result["search_cpu"], *(result["cpu"].get(name) for name in ORDER)]
     cells.append(", ".join("–" if each is None else f"{each:.1f}" for each in seconds))
     return _joined(cells, markdown)

@@ -115,9 +115,7 @@ def left_out(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def constants_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table: length, penalty and chance, scorers, P@1 / P@3 / P@5 of each
-    choice.
-    """
+    """Return the lines of a table: P@1 / P@3 / P@5, length, penalty and scorers of each choice."""
     whats = ("present", "left out", "own best")
     lines = ["set".ljust(23) + "".join(what.ljust(46) for what in whats)]
     for row in rows:
@@ -128,9 +126,7 @@ def constants_table(rows: list[dict[str, Any]]) -> list[str]:
             )
             short = "+".join(name[0] for name in row[what]["scorers"])
             cells.append(
-                f"{figures}  {'{:g}, {:g}, {:g}'.format(*row[what]['constants'])}  {short}".ljust(
-                    46
-                )
+                f"{figures}  {'{:g}, {:g}'.format(*row[what]['constants'])}  {short}".ljust(46)
             )
         lines.append((row["set"].ljust(23) + "".join(cells)).rstrip())
     if rows:

@@ -2,7 +2,7 @@
 constants.
 
 The weights of a blend come from held-out training rows, as in a fit; the figures are those of test
-rows. The leave-one- set-out check of the constants (`benchmarks.generalize`) and the ablation
+rows. The leave-one-set-out check of the constants (`benchmarks.generalize`) and the ablation
 (`benchmarks.ablation`) use the same results. Each set has its own process, and its result is stored
 in bench-results/parts.
 """
@@ -12,9 +12,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -40,25 +40,20 @@ from rembrandt.linalg.sparse import as_csr
 from rembrandt.progress import silent
 from rembrandt.recipe import resolve
 from rembrandt.scorers import blend
-from rembrandt.scorers.blend import Blend, Candidates, collect
+from rembrandt.scorers.blend import Blend, Candidates, collect, log_frequencies_of
 from rembrandt.scorers.protocol import Scorer
-from rembrandt.selection import halving, unwatched
-from rembrandt.selection.blending import blends
+from rembrandt.selection import halving, trial, unwatched
+from rembrandt.selection.blending import Blended
 from rembrandt.selection.rungs import rungs_of
 
 FOLDER = Path("bench-results") / "parts"
-PRESENT = (blend.LENGTH, blend.PENALTY, halving.CHANCE)
-# Length of the list of a scorer, penalty on the weights, and quality below which fewer scorers are
-# preferred.
-LENGTHS, PENALTIES, CHANCES = (
-    sorted({*values, present})
-    for values, present in zip(
-        ((10, 15, 30), (0.1, 1.0, 10.0), (0.0, 0.001, 0.005)), PRESENT, strict=True
-    )
-)
-GRID = list(product(LENGTHS, PENALTIES, CHANCES))
+PRESENT = (blend.LIST_LENGTH, blend.PENALTY)
+# Mean length of the lists of the scorers, and penalty on the weights.
+LENGTHS = sorted({10, 15, 30, blend.LIST_LENGTH})
+PENALTIES = sorted({0.1, 1.0, 10.0, blend.PENALTY})
+GRID = list(product(LENGTHS, PENALTIES))
 WARM_ROWS = 500
-Constants = tuple[float, float, float]
+Constants = tuple[float, float]
 
 
 def results(names: Sequence[str], preset: str, again: bool = False) -> Iterator[dict[str, Any]]:
@@ -110,7 +105,7 @@ def fitted(
     )
     begun = cpu_seconds()
     rungs = rungs_of(data, recipe.seed, True, EFFORT[preset])
-    search = halving._Search(
+    search: Any = halving._Search(
         data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter
     )
     choice = search.run(recipe.decoder)
@@ -128,54 +123,71 @@ def fitted(
             scorers[name].nbytes / 1e6,
         )
     held = replace(search.splits[0].held, Y=_stacked([split.held.Y for split in search.splits]))
-    proposing = {name for name, scorer in scorers.items() if scorer.proposes}
     rows = []
-    for length in LENGTHS:
-        with mock.patch.object(blend, "LENGTH", length):
-            trials = [
-                split.candidates({name: own[i] for name, (_, own) in search.fitted.items()})
-                for i, split in enumerate(search.splits)
-            ]
-            learned_on, test = Candidates.joined(trials), candidates(scorers, X_test, data)
-        for penalty in PENALTIES:
-            with mock.patch.object(blend, "PENALTY", penalty):
-                found = blends(learned_on, held, recipe.threshold, proposing, chance=0.0)
-            for each in found:
-                figures = means(truth.terms(best_labels(each.blend, test)))
-                kept = {
-                    key: value for key, value in figures.items() if key.startswith(("p@", "psp@"))
-                }
-                where = {"length": length, "penalty": penalty, "scorers": list(each.names)}
-                rows.append(where | {"quality": each.measures.quality} | kept)
+    fitted_trials = search.fitted
+    for length, names in product(LENGTHS, subsets(scorers)):
+        search.fitted = {name: fitted_trials[name] for name in names}
+        subset = {name: scorers[name] for name in names}
+        with (
+            mock.patch.object(blend, "LIST_LENGTH", length),
+            mock.patch.object(trial, "LIST_LENGTH", length),
+        ):
+            blends = {penalty: blended(search, held, penalty) for penalty in PENALTIES}
+            # The lengths of lists do not depend on the penalty.
+            list_lengths = blends[PENALTIES[0]].blend.list_lengths
+            test = candidates(subset, X_test, data, list_lengths)
+        for penalty, learned in blends.items():
+            figures = means(truth.terms(best_labels(learned.blend, test, data.n_labels)))
+            kept = {key: value for key, value in figures.items() if key.startswith(("p@", "psp@"))}
+            where = {"length": length, "penalty": penalty, "scorers": list(names)}
+            rows.append(where | {"quality": learned.measures.quality} | kept)
     return facts, rows
 
 
-def candidates(scorers: dict[str, Scorer], X: Any, data: Examples) -> Candidates:
+def subsets(scorers: dict[str, Scorer]) -> list[tuple[str, ...]]:
+    """Return the subsets in which at least one scorer lists labels, the smallest first."""
+    sizes = range(1, len(scorers) + 1)
+    every = [names for size in sizes for names in combinations(scorers, size)]
+    return [names for names in every if any(scorers[name].proposes for name in names)]
+
+
+def blended(search: Any, held: Examples, penalty: float) -> Blended:
+    """Learn the blend of the scorers of a search with this penalty on the weights."""
+    with mock.patch.object(blend, "PENALTY", penalty):
+        learned: Blended = search._blended(held)
+    return learned
+
+
+def candidates(
+    scorers: dict[str, Scorer], X: Any, data: Examples, list_lengths: Mapping[str, int]
+) -> Candidates:
     """Return the candidates of rows, as a model of these scorers does."""
-    log_counts = np.log1p(np.bincount(data.Y.indices, minlength=data.n_labels)).astype(np.float32)
+    counts = np.bincount(data.Y.indices, minlength=data.n_labels)
+    log_frequencies = log_frequencies_of(counts, data.n)
     size = min(scorer.block_rows for scorer in scorers.values())
-    blocks = (X[rows] for rows in spans(X.shape[0], size))
-    prepared_blocks = (
-        {name: scorer.prepare(block) for name, scorer in scorers.items()} for block in blocks
-    )
-    return Candidates.joined([collect(scorers, rows, log_counts) for rows in prepared_blocks])
+    blocks = []
+    for rows in spans(X.shape[0], size):
+        prepared_rows = {name: scorer.prepare(X[rows]) for name, scorer in scorers.items()}
+        blocks.append(collect(scorers, prepared_rows, log_frequencies, list_lengths))
+    return Candidates.joined(blocks)
 
 
-def best_labels(learned: Blend, found: Candidates, k: int = 5) -> Any:
+def best_labels(learned: Blend, listed: Candidates, n_labels: int, k: int = 5) -> Any:
     """Return the best labels that the scorers of a blend list."""
-    own = found.of(learned.weights).short()
-    best = rank(own.labels, learned.log_odds(own))[0][:, :k]
+    probabilities = learned.probabilities(listed, n_labels)
+    best = rank(listed.labels, np.where(listed.is_label, probabilities, -np.inf))[0][:, :k]
     return np.pad(best, ((0, 0), (0, k - best.shape[1])), constant_values=-1)
 
 
 def chosen(result: dict[str, Any], constants: Constants) -> dict[str, Any]:
-    """Return the row that a fit with these constants would choose on held-out rows."""
-    length, penalty, chance = constants
-    rows = [row for row in result["rows"] if (row["length"], row["penalty"]) == (length, penalty)]
-    most = max(row["quality"] for row in rows)
-    return min(
-        rows, key=lambda row: (row["quality"] < most - chance, len(row["scorers"]), -row["quality"])
-    )
+    """Return the row of a fit with these constants: that of all its scorers."""
+    [row] = [
+        row
+        for row in result["rows"]
+        if (row["length"], row["penalty"]) == constants
+        and set(row["scorers"]) == set(result["chosen"])
+    ]
+    return dict(row)
 
 
 def _examples(part: Part) -> Examples:

@@ -33,6 +33,7 @@ from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
 from rembrandt.features.text import TextFeatures
 from rembrandt.metrics import precision_at_k
+from rembrandt.predict import Request, answer
 
 EXAMPLES, FEATURES, LABELS, WORDS = (
     2_000_000,
@@ -158,7 +159,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     ).fit_dataset(data)
     found = {"cpu": cpu_seconds() - cpu, "wall": time.perf_counter() - wall, "peak": peak_bytes()}
     test = Store(root / "test").dataset()
-    labels = classifier.model_.top_k(test.X[:], max(KS))[0]
+    labels = answer(classifier.model_, Request(test.X[:], max(KS))).labels
     target = root / f"model-{job['source']}-{job['device'].replace('?', '-')}"
     classifier.save(target)
     digest = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()

@@ -21,9 +21,9 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import check_memory, fit_model
 from rembrandt.metrics import calibration_error, precision_at_k, reliability
 from rembrandt.metrics.hits import hits
-from rembrandt.model.ranked import indicator, predicted_sets
+from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import Blend
+from rembrandt.scorers.blend import LIST_LENGTH, Blend
 from rembrandt.selection import Choice, choose
 from tests.estimators.problems import blobs, directions, examples, skewed, words
 from tests.scorers.problems import all_scores
@@ -47,7 +47,11 @@ def texts(seed=0, n=400):
 
 
 def first_is_right(model, data):
-    return precision_at_k(data.Y, model.top_k(data.X[:], 1)[0], 1)
+    return precision_at_k(data.Y, answer(model, Request(data.X[:], 1)).labels, 1)
+
+
+def all_log_odds(model, data):
+    return log_odds(all_probabilities(model, data.X[:]))
 
 
 class TestScorers:
@@ -87,17 +91,33 @@ class TestScorers:
             atol=1e-2,
         )
 
-    def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self):
+    def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self, monkeypatch):
+        weights = {"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}
         blend = Blend(
-            {"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}, 0.0, -3.0
+            weights,
+            quadratic=((0.1, 0.0, 0.2), (0.0, 0.0, 0.0), (0.2, 0.0, 0.0)),
+            frequency=0.0,
+            bias=-3.0,
+            unlisted=(0.5, 0.0, 0.1, -4.0),
         )
         data = texts()
         model = fit_model(data, recipe("trees", "embedding"), blend, 0.3)
         assert (model.blend, model.threshold) == (blend, 0.3)
-        alone = fit_model(
-            data, recipe("trees"), replace(blend, weights={"trees": blend.weights["trees"]})
+        of_trees = replace(
+            blend,
+            weights={"trees": weights["trees"]},
+            quadratic=((0.1, 0.2), (0.2, 0.0)),
+            unlisted=(0.5, 0.1, -4.0),
         )
-        assert_allclose(model.log_odds(data.X[:]), alone.log_odds(data.X[:]), rtol=1e-5, atol=1e-5)
+        alone = fit_model(data, recipe("trees"), of_trees)
+        # What only the embedding lists is not listed by trees alone.
+        listed = answer(alone, Request(data.X[:], LIST_LENGTH)).labels
+        both = np.take_along_axis(all_log_odds(model, data), listed, axis=1)
+        expected = np.take_along_axis(all_log_odds(alone, data), listed, axis=1)
+        assert_allclose(both, expected, rtol=1e-5, atol=1e-5)
+        monkeypatch.setattr("rembrandt.scorers.blend.LIST_LENGTH", model.n_labels)
+        both, expected = (all_log_odds(each, data) for each in (model, alone))
+        assert_allclose(both, expected, rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
         train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
@@ -109,7 +129,8 @@ class TestScorers:
     def test_an_embedding_of_features_goes_with_trees(self):
         data = texts()
         model = fit_model(data, recipe("trees", "embedding", method="pca"))
-        assert np.isfinite(model.log_odds(data.X[:])).all() and first_is_right(model, data) > 0.9
+        assert np.isfinite(all_log_odds(model, data)).all()
+        assert first_is_right(model, data) > 0.9
 
     @pytest.mark.parametrize(
         "names", [("trees",), ("centroids",), ("trees", "embedding")], ids="-".join
@@ -121,13 +142,12 @@ class TestScorers:
         stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset()
         X = stored.X[:]
         data = examples(X, stored.Y)
-        found, expected = (
-            fit_model(
-                own, recipe(*names, n_components=2), place=place_for("cpu", own.X)
-            ).probabilities(X)
-            for own in (replace(data, X=stored.X), data)
-        )
-        assert_allclose(found, expected, atol=1e-5)
+        models = [
+            fit_model(each, recipe(*names, n_components=2), place=place_for("cpu", each.X))
+            for each in (replace(data, X=stored.X), data)
+        ]
+        on_disk, in_memory = (all_probabilities(model, X) for model in models)
+        assert_allclose(on_disk, in_memory, atol=1e-5)
 
 
 class TestAlgorithm3:
@@ -190,13 +210,13 @@ class TestCalibration:
         model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
 
         def error(one):
-            labels, likely = one.top_k(test.X[:], 5)
-            return calibration_error(reliability(likely, hits(test.Y, labels)))
+            ranked = answer(one, Request(test.X[:], 5))
+            return calibration_error(reliability(ranked.probabilities, hits(test.Y, ranked.labels)))
 
         assert error(model) < 0.05 and choice.calibration_error < 0.05
         assert error(model) < error(fit_model(train, choice.recipe)) + 0.01
         if multiclass:
-            assert_allclose(model.probabilities(test.X[:]).sum(axis=1), 1, rtol=1e-4)
+            assert_allclose(all_probabilities(model, test.X[:]).sum(axis=1), 1, rtol=1e-4)
 
     @pytest.mark.parametrize("threshold", ["micro", "macro", 0.3])
     def test_thresholds_are_chosen_where_the_recipe_says_so(self, threshold):
@@ -211,14 +231,9 @@ class TestCalibration:
         truth = test.Y.toarray()
 
         def f1(threshold):
-            return f1_score(
-                truth,
-                indicator(
-                    predicted_sets(replace(model, threshold=threshold), test.X[:])[0],
-                    model.n_labels,
-                ).toarray(),
-                average="micro",
-            )
+            labels = answer(model, Request(test.X[:], threshold=threshold)).labels
+            predicted = indicator(labels, model.n_labels).toarray()
+            return f1_score(truth, predicted, average="micro")
 
         assert f1(model.threshold) > 0.95 * max(map(f1, np.linspace(0.1, 0.9, 9)))
 
@@ -272,7 +287,7 @@ class TestFirstTree:
             own = choice.first_trees.trees[0].labels
             assert_array_equal(first.labels.weights.toarray(), own.weights.toarray())
             assert first.labels.weights.nnz != second.labels.weights.nnz
-        assert_array_equal(*(model.probabilities(data.X[:50]) for model in models))
+        assert_array_equal(*(all_probabilities(model, data.X[:50]) for model in models))
 
     @pytest.mark.parametrize("n", [400, 5200])
     def test_one_of_too_few_rows_is_not(self, n):

@@ -178,7 +178,8 @@ class ScoredLabels:
 
     is_listed: NDArray[np.bool_]
     likelihood: Array  # scorers × m
-    curved: Array  # scorers + 1 × m: the log-odds of the scorers, and the log-frequency
+    log_odds_of_scorers: Array  # scorers × m
+    log_frequencies: Array
     comparison: Array  # what ranks in the row and the bound by listed labels add
     log_odds: Array  # of the probability
 
@@ -188,24 +189,26 @@ def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
     prepared = _prepared(model, row)
     candidates = _collect(model, prepared)
     wanted = labels[None]
-    log_odds_unlisted = unlisted_scores(model.scorers, prepared, wanted)
-    curved = np.stack([*(z[0] for z in log_odds_unlisted), model.log_frequencies[labels]])
+    scorer_log_odds = np.stack(
+        [z[0] for z in unlisted_scores(model.scorers, prepared, wanted)]
+    ).astype(np.float64)
+    frequencies = model.log_frequencies[labels].astype(np.float64)
     likelihood = np.zeros((len(model.scorers), len(labels)))
-    linear = np.zeros(len(labels))
-    is_listed = np.isin(labels, candidates.labels[0][candidates.is_label[0]])
-    entries = np.searchsorted(candidates.labels[0][candidates.is_label[0]], labels[is_listed])
+    ranks = np.zeros(len(labels))
+    listed_labels = candidates.labels[0][candidates.is_label[0]]
+    is_listed = np.isin(labels, listed_labels)
+    entries = np.searchsorted(listed_labels, labels[is_listed])
     for number, (name, features) in enumerate(candidates.features.items()):
         listed = features[0, entries].astype(np.float64)
         likelihood[number, is_listed] = listed[:, 0]
-        curved[number, is_listed] = listed[:, 1]
-        linear[is_listed] += listed[:, 2:] @ np.array(model.blend.weights[name])[2:]
-    probabilities = _probabilities_of(model, row)[0, labels]
-    exact = model.blend.unlisted_log_odds(list(curved[:-1]), curved[-1])
-    z = log_odds(probabilities).astype(np.float64)
-    listed_z = model.blend.log_odds(candidates)[0, entries]
-    exact[is_listed] = listed_z
+        scorer_log_odds[number, is_listed] = listed[:, 1]
+        ranks[is_listed] += listed[:, 2:] @ np.array(model.blend.weights[name])[2:]
+    exact = model.blend.unlisted_log_odds(list(scorer_log_odds), frequencies)
+    exact[is_listed] = model.blend.log_odds(candidates)[0, entries]
+    z = log_odds(_probabilities_of(model, row)[0, labels]).astype(np.float64)
     # Competition, bounds and rounding are comparisons with the other labels of the row, too.
-    return ScoredLabels(is_listed, likelihood, curved, linear + z - exact, z)
+    comparison = ranks + z - exact
+    return ScoredLabels(is_listed, likelihood, scorer_log_odds, frequencies, comparison, z)
 
 
 def is_blank(model: Model, rows: Matrix) -> NDArray[np.bool_]:

@@ -14,8 +14,9 @@ from rembrandt.decoders.decoder import Decoder
 from rembrandt.explore.explain import explain, explain_row
 from rembrandt.features.fourier import KERNELS, draw
 from rembrandt.model.model import Model
+from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
 from rembrandt.recipe import EmbeddingSettings, TreeSettings
-from rembrandt.scorers.blend import Blend
+from rembrandt.scorers.blend import LIST_LENGTH, Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.tree_fit import fit_trees
@@ -41,10 +42,21 @@ def random_embedding(kernel, normalize, link, rng):
 
 def model_of(**scorers):
     weights = {name: (0.5, 1 / (1 + i), -0.3, 0.8) for i, name in enumerate(scorers)}
-    counts = np.arange(C)
-    return Model(
-        np.arange(C), False, scorers, Blend(weights, 0.2, -1.0), label_counts=counts, n_train=100
+    size = len(scorers) + 1
+    numbers = np.arange(size)
+    quadratic = 0.02 * np.cos(numbers[:, None] + numbers)
+    blend = Blend(
+        weights,
+        quadratic=tuple(tuple(row) for row in quadratic.tolist()),
+        frequency=0.2,
+        bias=-1.0,
+        unlisted=(*(0.8 / (1 + numbers[:-1])).tolist(), 0.3, -2.0),
     )
+    return Model(np.arange(C), False, scorers, blend, label_counts=np.arange(C), n_train=100)
+
+
+def all_log_odds(model, X):
+    return log_odds(all_probabilities(model, X))
 
 
 def random_rows(n, rng):
@@ -70,7 +82,7 @@ def test_contributions_sum_to_the_log_odds(kernel, normalize):
     labels = rng.integers(0, C, (100, 3))
     found, _ = explained(model, X, labels)
     np.testing.assert_allclose(
-        found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=ROUNDING
+        found, np.take_along_axis(all_log_odds(model, X), labels, axis=1), atol=ROUNDING
     )
 
 
@@ -99,12 +111,14 @@ def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
     labels = rng.integers(0, C, (41, 4))
     found, parts = explained(model, X, labels)
     np.testing.assert_allclose(
-        found, np.take_along_axis(model.log_odds(X), labels, axis=1), atol=EXACT
+        found, np.take_along_axis(all_log_odds(model, X), labels, axis=1), atol=EXACT
     )
     assert max(np.abs(part.values).max(initial=0) for part in parts) > EXACT
 
 
-def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing():
+@pytest.mark.parametrize("length", [LIST_LENGTH, C])
+def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing(length, monkeypatch):
+    monkeypatch.setattr("rembrandt.scorers.blend.LIST_LENGTH", length)
     rng = np.random.default_rng(7)
     model = model_of(embedding=random_embedding("gaussian", False, "identity", rng))
     X = sparse.vstack(
@@ -112,8 +126,14 @@ def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing():
     )
     _, parts = explained(model, X, np.arange(C))
     comparison = explain_row(model, X[[0]], np.arange(C))[1]
-    for part in parts:
-        np.testing.assert_allclose(part.base + comparison, model.log_odds(X[:1])[0], atol=ROUNDING)
+    # Listed and unlisted labels have weights of their own.
+    listed = indicator(answer(model, Request(X, length)).labels, C).toarray()
+    log_odds_of_empty = all_log_odds(model, X[:1])[0]
+    for is_listed, part in zip(listed, parts, strict=True):
+        same = is_listed == listed[0]
+        assert same.sum() > 5
+        found = part.base + comparison
+        np.testing.assert_allclose(found[same], log_odds_of_empty[same], atol=ROUNDING)
     assert len(parts[0].values) == 0
 
 

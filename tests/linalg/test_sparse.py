@@ -59,6 +59,39 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, piece):
     assert_array_equal(results[0], results[2], strict=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("piece", [1, 5, module.PIECE_NONZEROS])
+def test_a_row_has_the_same_bits_in_any_block(monkeypatch, piece, dtype):
+    """Rows that are longer than a piece are cut at the same places, wherever they begin."""
+    A = as_csr(head_word(dtype))
+    if piece < 100:
+        A = as_csr(A[:, :5000])
+    Z = np.random.default_rng(3).standard_normal((A.shape[1], 4)).astype(dtype)
+    monkeypatch.setattr(module, "PIECE_NONZEROS", piece)
+    whole = csr_matmul(A, Z)
+    for size in (1, 7, 42, 43):
+        parts = [csr_matmul(A[i : i + size], Z) for i in range(0, A.shape[0], size)]
+        assert_array_equal(np.vstack(parts), whole, strict=True)
+    order = np.random.default_rng(4).permutation(A.shape[0])
+    assert_array_equal(csr_matmul(A[order], Z), whole[order], strict=True)
+
+
+@given(csr_matrices(), st.integers(1, 9), st.integers(1, 4))
+def test_small_blocks_have_the_bits_of_the_whole(A, piece, size):
+    Z = np.random.default_rng(0).standard_normal((A.shape[1], 3)).astype(A.dtype)
+    with mock.patch.object(module, "PIECE_NONZEROS", piece):
+        parts = [csr_matmul(A[i : i + size], Z) for i in range(0, A.shape[0], size)]
+        assert_array_equal(np.vstack([np.empty((0, 3), A.dtype), *parts]), csr_matmul(A, Z))
+
+
+@pytest.mark.parametrize("d", [30, 3000, 20_001])
+def test_sums_of_squares_have_the_same_bits_in_any_block(d):
+    A = np.random.default_rng(5).standard_normal((23, d), dtype=np.float32)
+    for X in (A, sparse.csr_array(A)):
+        parts = [row_sums_of_squares(X[i : i + 5]) for i in range(0, 23, 5)]
+        assert_array_equal(np.concatenate(parts), row_sums_of_squares(X), strict=True)
+
+
 def test_a_block_that_is_not_contiguous():
     A = as_csr(sparse.random_array((30, 20), density=0.3, rng=np.random.default_rng(4)))
     wide = np.random.default_rng(5).standard_normal((5, 20))

@@ -250,11 +250,17 @@ def test_bad_json(model):
 
 def test_format_1_is_refused_with_the_advice_to_fit_again():
     with pytest.raises(
-        ModelError, match=r"format version 1, and Rembrandt .* reads version 2; fit the model again"
+        ModelError, match=r"format version 1, and Rembrandt .* reads version 3; fit the model again"
     ):
         load_folder(FORMAT_1)
     with pytest.raises(ModelError, match="fit the model again"):
         load(FORMAT_1)
+
+
+def test_version_2_is_refused_with_the_advice_to_fit_again(model):
+    rewrite_card(model, format_version=2)
+    with pytest.raises(ModelError, match=r"format version 2.*reads version 3; fit the model again"):
+        load_folder(model)
 
 
 def test_newer_and_impossible_versions(model):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from rembrandt import RembrandtClassifier
-from rembrandt.model import ranked
+from rembrandt import RembrandtClassifier, predict
+from rembrandt.predict import Request, answer, indicator
 
 
 @pytest.fixture(scope="module")
@@ -24,26 +25,29 @@ def fitted():
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.05, 0.5, 2.0, "each"])
-@pytest.mark.parametrize("rows", [7, 1 << 14])
-def test_sets_are_those_of_all_probabilities(fitted, threshold, rows, monkeypatch):
-    monkeypatch.setattr(ranked, "_ROWS", rows)
+@pytest.mark.parametrize("block_scores", [7 * 40, 1 << 22])
+def test_sets_are_those_of_all_probabilities(fitted, threshold, block_scores, monkeypatch):
+    monkeypatch.setattr(predict, "BLOCK_SCORES", block_scores)
     classifier, X = fitted
     least = np.linspace(0.01, 0.9, 40) if threshold == "each" else threshold
-    labels, probabilities = ranked.predicted_sets(classifier.model_, X, least)
+    sets = answer(classifier.model_, Request(X, threshold=least))
     P = classifier.predict_proba(X)
     expected = least <= P
-    assert (ranked.indicator(labels, 40).toarray() == expected).all()
-    assert labels.shape[1] == expected.sum(axis=1).max()
-    for row, found, values in zip(P, labels, probabilities, strict=True):
-        np.testing.assert_allclose(values[found >= 0], row[found[found >= 0]], rtol=1e-5)
-        assert (np.diff(values[found >= 0]) <= 1e-6).all() and (values[found < 0] == 0).all()
+    matrix = indicator(sets.labels, 40)
+    assert matrix.dtype == np.int8
+    assert_array_equal(matrix.toarray() == 1, expected)
+    assert sets.labels.shape[1] == expected.sum(axis=1).max()
+    for row, labels, values in zip(P, sets.labels, sets.probabilities, strict=True):
+        is_label = labels >= 0
+        assert_array_equal(values[is_label], row[labels[is_label]])
+        assert (np.diff(values[is_label]) <= 0).all() and (values[~is_label] == 0).all()
 
 
 def test_no_rows_and_no_labels(fitted):
     classifier, X = fitted
-    assert ranked.predicted_sets(classifier.model_, X[:0])[0].shape == (0, 0)
-    assert ranked.ranked_labels(classifier.model_, X[:2], 5, np.empty(0, np.int64))[0].shape == (
-        2,
-        0,
-    )
+    model = classifier.model_
+    assert answer(model, Request(X[:0], threshold=0.5)).labels.shape == (0, 0)
+    nothing = answer(model, Request(X[:2], 5, allowed=np.empty(0, np.int64)))
+    assert nothing.labels.shape == nothing.probabilities.shape == (2, 0)
     assert classifier.predict_labels(X[:2], k=1, min_probability=0)[0] is not None
+    assert indicator(np.empty((2, 0), np.int64), 40).shape == (2, 40)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.fitting import fit_model
 from rembrandt.linalg.ranking import top_k
-from rembrandt.model.ranked import predicted_sets
+from rembrandt.predict import Request, all_probabilities, answer
 from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend
 from tests.devices import PLACES
@@ -23,71 +23,86 @@ BLENDS = [names for size in (2, 3) for names in combinations(SCORERS, size)]
 SUBSETS = [("embedding",), ("trees",), *BLENDS]
 
 
-def blend_of(names):
+def blend_of(names, competing):
     """Weights of the kind that are learned: a label is more probable where a scorer lists it."""
-    return Blend({name: (0.5 + at, 0.4, -0.3, 1.5) for at, name in enumerate(names)}, 0.1, -3.0)
+    size = len(names) + 1
+    form = 0.01 * np.random.default_rng(0).standard_normal((size, size))
+    return Blend(
+        weights={name: (0.5 + at, 0.4, -0.3, 1.5) for at, name in enumerate(names)},
+        quadratic=tuple(map(tuple, (form + form.T).tolist())),
+        frequency=0.1,
+        bias=-3.0,
+        unlisted=(0.5 / len(names),) * len(names) + (0.1, -4.0),
+        competing=competing,
+    )
 
 
 def fitted(names, n_labels=60, multiclass=False, **changes):
     data = replace(examples(*words(600, n_labels, 5 * n_labels)), multiclass=multiclass)
     recipe = Recipe(scorers=names, n_components=4, trees=TREES, embedding=SETTINGS, **changes)
-    return fit_model(data, recipe, blend_of(names)), data.X[:100]
+    return fit_model(data, recipe, blend_of(names, multiclass)), data.X[:100]
 
 
-class TestTopK:
+class TestAnswer:
     @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
     @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
     @pytest.mark.parametrize("n_labels", [60, 150])
     def test_it_is_the_top_of_all_probabilities(self, names, decoder, n_labels):
-        """Of more labels than are listed too: a label that no scorer lists is not among the best
-        here.
-        """
+        """Of more labels than are listed too."""
         model, X = fitted(names, n_labels, decoder=decoder)
-        full = model.probabilities(X)
-        labels, likely = model.top_k(X, 3)
-        assert_allclose(likely, top_k(full, 3)[1], rtol=1e-3, atol=1e-5)
-        assert_allclose(np.take_along_axis(full, labels, axis=1), likely, rtol=1e-3, atol=1e-5)
-        every, likely = model.top_k(X, n_labels)
-        assert_array_equal(np.sort(every, axis=1), np.tile(np.arange(n_labels), (100, 1)))
-        assert_allclose(likely, -np.sort(-full, axis=1), rtol=1e-3, atol=1e-5)
+        P = all_probabilities(model, X)
+        for k in (3, 25, n_labels):
+            ranked = answer(model, Request(X, k))
+            labels, best = top_k(P, k)
+            assert_array_equal(ranked.labels, labels)
+            assert_array_equal(ranked.probabilities, best, strict=True)
+        assert_array_equal(np.sort(ranked.labels, axis=1), np.tile(np.arange(n_labels), (100, 1)))
         allowed = np.array([2, 5, 8])
-        found, likely = model.top_k(X, 5, allowed)
-        assert set(found[:, :3].ravel()) == set(allowed.tolist())
-        assert (found[:, 3:] == -1).all() and (likely[:, 3:] == 0).all()
-        assert_allclose(likely[:, :3], -np.sort(-full[:, allowed], axis=1), rtol=1e-3, atol=1e-5)
+        ranked = answer(model, Request(X, 5, allowed=allowed))
+        labels, best = top_k(P[:, allowed], 3)
+        assert_array_equal(ranked.labels, allowed[labels])
+        assert_array_equal(ranked.probabilities, best, strict=True)
+        assert ranked.weighted is None
 
     @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
     @pytest.mark.parametrize("multiclass", [False, True])
     def test_no_rows_no_allowed_labels_and_more_than_all(self, names, multiclass):
         model, X = fitted(names, multiclass=multiclass)
-        assert [part.shape for part in model.top_k(X[:0], 3)] == [(0, 3), (0, 3)]
-        labels, likely = model.top_k(X[:4], 2, np.array([], dtype=np.int64))
-        assert (labels == -1).all() and (likely == 0).all()
-        labels, likely = model.top_k(X[:4], 70)
-        assert (labels[:, 60:] == -1).all() and (likely[:, 60:] == 0).all()
+        nothing = answer(model, Request(X[:0], 3))
+        assert len(nothing.labels) == len(nothing.probabilities) == 0
+        nothing = answer(model, Request(X[:4], 2, allowed=np.array([], dtype=np.int64)))
+        assert (nothing.labels == -1).all() and (nothing.probabilities == 0).all()
+        assert nothing.labels.shape == (4, 0)
+        every = answer(model, Request(X[:4], 70))
+        assert every.labels.shape == (4, 60) and (every.labels >= 0).all()
+        assert (every.probabilities > 0).all()
 
     @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
-    def test_rows_are_scored_in_blocks(self, names, monkeypatch):
-        model, X = fitted(names, multiclass=True)
+    @pytest.mark.parametrize("multiclass", [False, True])
+    @pytest.mark.parametrize("decoder", ["ridge", "logistic"])
+    def test_a_row_has_the_same_bits_in_any_block(self, names, multiclass, decoder, monkeypatch):
+        model, X = fitted(names, multiclass=multiclass, decoder=decoder)
+        requests = (
+            Request(X, 4),
+            Request(X, 40),
+            Request(X, 4, allowed=np.arange(0, 60, 7)),
+            Request(X, threshold=0.1),
+            Request(X, 4, tail=(0.55, 1.5)),
+        )
+        whole = [answer(model, request) for request in requests]
+        P = all_probabilities(model, X)
+        for size in (1, 7):
+            parts = [X[start : start + size] for start in range(0, 100, size)]
+            assert_array_equal(np.vstack([all_probabilities(model, part) for part in parts]), P)
         for scorer in model.scorers.values():
             monkeypatch.setattr(type(scorer), "block_rows", 7)
-        blocks = (
-            model.top_k(X, 4),
-            model.probabilities(X),
-            model.log_odds(X),
-            predicted_sets(model, X)[0],
-        )
-        monkeypatch.undo()
-        whole = (
-            model.top_k(X, 4),
-            model.probabilities(X),
-            model.log_odds(X),
-            predicted_sets(model, X)[0],
-        )
-        assert_array_equal(blocks[0][0], whole[0][0])
-        assert_allclose(blocks[0][1], whole[0][1], rtol=1e-4)
-        for found, expected in zip(blocks[1:], whole[1:], strict=True):
-            assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+        assert_array_equal(all_probabilities(model, X), P, strict=True)
+        for request, expected in zip(requests, whole, strict=True):
+            in_blocks = answer(model, request)
+            assert_array_equal(in_blocks.labels, expected.labels, strict=True)
+            assert_array_equal(in_blocks.probabilities, expected.probabilities, strict=True)
+            if expected.weighted is not None:
+                assert_array_equal(in_blocks.weighted, expected.weighted, strict=True)
 
     def test_an_embedding_that_proposes_nothing_ranks_what_the_trees_list(self):
         model, X = fitted(("trees", "embedding"))
@@ -95,14 +110,14 @@ class TestTopK:
             model, scorers=model.scorers | {"embedding": replace(model.embedding, proposes=False)}
         )
         trees = model.scorers["trees"]
-        labels, _ = silent.top_k(X, 5)
+        ranked = answer(silent, Request(X, 5))
         proposed = trees.top(trees.prepare(X), 10)[0]
         assert all(
-            set(own) <= set(listed)
-            for own, listed in zip(labels.tolist(), proposed.tolist(), strict=True)
+            set(labels) <= set(listed)
+            for labels, listed in zip(ranked.labels.tolist(), proposed.tolist(), strict=True)
         )
-        expected = np.take_along_axis(silent.probabilities(X), labels, axis=1)
-        assert_allclose(silent.top_k(X, 5)[1], expected, rtol=1e-3, atol=1e-5)
+        expected = np.take_along_axis(all_probabilities(silent, X), ranked.labels, axis=1)
+        assert_array_equal(ranked.probabilities, expected)
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("names", [("embedding",), ("trees", "embedding")], ids="-".join)
@@ -110,10 +125,24 @@ class TestTopK:
         model, X = fitted(names)
         there = model.on(place())
         for allowed in (None, np.array([1, 4, 11])):
-            for worth in (None, model.worth()):
-                expected, found = (one.top_k(X, 3, allowed, worth=worth) for one in (model, there))
-                assert (found[0] == expected[0]).mean() > 0.99, "except where rounding decides"
-                assert_allclose(found[1], expected[1], rtol=1e-3, atol=1e-5)
+            for tail in (None, (0.55, 1.5)):
+                request = Request(X, 3, allowed=allowed, tail=tail)
+                expected, found = (answer(one, request) for one in (model, there))
+                same = (found.labels == expected.labels).mean()
+                assert same > 0.99, "except where rounding decides"
+                scores = "probabilities" if tail is None else "weighted"
+                assert_allclose(
+                    getattr(found, scores), getattr(expected, scores), rtol=1e-3, atol=1e-5
+                )
+
+    def test_progress_is_reported(self):
+        model, X = fitted(("trees",))
+        told = []
+        answer(model, Request(X, 3), lambda *step: told.append(step))
+        assert told[0] == ("predicting", 0, 100) and told[-1] == ("predicting", 100, 100)
+        told.clear()
+        all_probabilities(model, X, lambda *step: told.append(step))
+        assert told[0] == ("predicting", 0, 100) and told[-1] == ("predicting", 100, 100)
 
 
 class TestRest:
@@ -121,7 +150,7 @@ class TestRest:
         model, X = fitted(("embedding",), growable=True)
         smaller = model.for_prediction()
         assert model.embedding.moments is not None and smaller.embedding.moments is None
-        assert_array_equal(smaller.log_odds(X), model.log_odds(X))
+        assert_array_equal(all_probabilities(smaller, X), all_probabilities(model, X))
 
     def test_names_of_labels_and_their_columns(self):
         model, _ = fitted(("trees",))

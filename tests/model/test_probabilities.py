@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt import RembrandtClassifier
 from rembrandt.fitting import fit_model
+from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import hits
-from rembrandt.model.ranked import indicator, predicted_sets
+from rembrandt.predict import Request, all_probabilities, answer, indicator, is_blank, log_odds
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import collect, fit_blend
+from rembrandt.scorers.blend import collect, fit_blend, sample_unlisted
 from tests.estimators.problems import blobs, examples, settled, several, skewed, words
 
 RECIPE = Recipe(
@@ -51,8 +52,24 @@ def model(request, recipe):
     )
     fitted = fit_model(data, recipe)
     rows = {name: scorer.prepare(held.X[:]) for name, scorer in fitted.scorers.items()}
-    found = collect(fitted.scorers, rows, fitted.log_counts)
-    return replace(fitted, blend=fit_blend(found, hits(held.Y, found.labels), request.param))
+    candidates = collect(fitted.scorers, rows, fitted.log_frequencies)
+    true = hits(held.Y, candidates.labels).astype(bool)
+    true_labels = held.Y.indices.reshape(-1, 1).astype(np.int64)
+    unlisted = sample_unlisted(
+        fitted.scorers,
+        rows,
+        candidates,
+        true_labels,
+        fitted.log_frequencies,
+        np.random.default_rng(0),
+    )
+    blend = fit_blend(candidates, true, unlisted, multiclass=request.param)
+    return replace(fitted, blend=blend)
+
+
+@pytest.fixture(scope="module")
+def P(model):
+    return all_probabilities(model, X)
 
 
 X = words(50, 150, 700, seed=2)[0]
@@ -61,7 +78,23 @@ EVERY = np.arange(150)
 
 def listed(model):
     """Which labels a scorer lists, n × c."""
-    return model.features_at(X, EVERY).listed
+    rows = {name: scorer.prepare(X) for name, scorer in model.scorers.items()}
+    candidates = collect(model.scorers, rows, model.log_frequencies)
+    is_listed = np.zeros((50, 151), dtype=bool)
+    np.put_along_axis(is_listed, candidates.labels, True, axis=1)
+    return is_listed[:, :150]
+
+
+def assert_is_the_best_of(P, ranked, k, threshold, allowed):
+    """Compare an answer with the ranking of all probabilities, bit by bit."""
+    hidden = np.full(P.shape, -np.inf, dtype=np.float32)
+    hidden[:, allowed] = P[:, allowed]
+    labels, best = top_k(np.where(threshold <= P, hidden, -np.inf), max(1, min(k, 150)))
+    width = (labels >= 0).sum(axis=1).max()
+    assert_array_equal(ranked.labels, labels[:, :width])
+    expected = np.where(labels < 0, 0, best)[:, :width]
+    assert_array_equal(ranked.probabilities, expected)
+    assert ranked.probabilities.dtype == np.float32
 
 
 class TestWhatWasAsked:
@@ -70,66 +103,116 @@ class TestWhatWasAsked:
     )
     @given(
         k=st.integers(1, 160),
+        threshold=st.sampled_from([0.0, 1e-4, 0.01, 0.3]),
         include=st.none() | st.lists(st.integers(0, 149), min_size=1, unique=True),
         exclude=st.lists(st.integers(0, 149), unique=True, max_size=100),
     )
-    def test_neither_k_nor_allowed_labels_change_a_probability(self, model, k, include, exclude):
+    def test_neither_k_nor_allowed_labels_change_a_probability(
+        self, model, P, k, threshold, include, exclude
+    ):
         allowed = np.setdiff1d(EVERY if include is None else include, exclude)
-        labels, found = model.top_k(X, k, allowed)
-        z = model.features_at(X, EVERY)
-        expected = np.take_along_axis(model._probabilities(z), np.maximum(labels, 0), axis=1)
-        assert_allclose(found, np.where(labels < 0, 0, expected), rtol=2e-3, atol=1e-6)
-        assert np.isin(labels, [*allowed, -1]).all()
-        assert (np.diff(found, axis=1) <= 0).all()
+        ranked = answer(model, Request(X, k, threshold, allowed))
+        assert_is_the_best_of(P, ranked, k, threshold, allowed)
 
-    def test_they_are_those_of_all_labels(self, model):
-        """With one label a row, labels that no scorer lists share what is left only where all
-        labels are scored.
-        """
-        every, among = model.probabilities(X), listed(model)
-        for k, allowed in ((5, None), (150, None), (7, np.arange(0, 150, 3))):
-            labels, found = model.top_k(X, k, allowed)
-            expected = np.take_along_axis(every, np.maximum(labels, 0), axis=1)
-            compared = labels >= 0
-            if model.multiclass:
-                compared &= np.take_along_axis(among, np.maximum(labels, 0), axis=1)
-            assert compared[:, :5].any()
-            assert_allclose(found[compared], expected[compared], rtol=2e-3, atol=1e-6)
+    def test_they_are_those_of_all_labels(self, model, P):
+        for k, allowed in ((5, EVERY), (150, EVERY), (7, np.arange(0, 150, 3))):
+            ranked = answer(model, Request(X, k, allowed=allowed))
+            assert ranked.labels.shape == (50, k)
+            assert_is_the_best_of(P, ranked, k, 0.0, allowed)
 
-    def test_they_are_probabilities(self, model):
-        P = model.probabilities(X)
-        assert P.shape == (50, 150) and ((P >= 0) & (P <= 1)).all()
+    def test_the_best_few_are_the_first_of_more(self, model):
+        more = answer(model, Request(X, 60))
+        for k in (1, 2, 5, 10, 11, 30):
+            few = answer(model, Request(X, k))
+            assert_array_equal(few.labels, more.labels[:, :k])
+            assert_array_equal(few.probabilities, more.probabilities[:, :k])
+
+    def test_they_are_probabilities(self, model, P):
+        assert P.shape == (50, 150) and ((P > 0) & (P < 1)).all()
         assert not model.multiclass or np.allclose(P.sum(axis=1), 1, atol=1e-5)
+        assert model.blend.competing or not model.multiclass
 
-    def test_they_rise_with_the_log_odds(self, model):
-        z, P = model.log_odds(X), model.probabilities(X)
-        for part in (listed(model), ~listed(model)):
-            for row in range(50):
-                order = np.argsort(z[row, part[row]])
-                assert (np.diff(P[row, part[row]][order]) >= -1e-6).all()
+    def test_labels_that_no_scorer_lists_are_less_likely_than_all_others(self, model, P):
+        is_listed = listed(model)
+        smallest = np.where(is_listed, P, np.inf).min(axis=1)
+        largest_other = np.where(is_listed, 0, P).max(axis=1)
+        assert (largest_other < smallest).all()
+
+    def test_they_rise_with_the_log_odds(self, model, P):
+        z = log_odds(P)
+        assert z.dtype == np.float32 and np.isfinite(z).all()
+        for row in range(50):
+            order = np.argsort(P[row])
+            assert (np.diff(z[row, order]) >= 0).all()
+        inside = (P > 1e-6) & (P < 0.999)
+        p = P.astype(np.float64)[inside]
+        assert_allclose(z[inside], np.log(p / (1 - p)), rtol=1e-4, atol=1e-5)
+
+    def test_log_odds_of_zero_and_one_are_finite(self):
+        z = log_odds(np.float32([0, 1e-30, 0.5, 1]))
+        assert np.isfinite(z).all() and (np.diff(z) > 0).all() and z[2] == 0
 
     def test_no_rows(self, model):
-        assert model.probabilities(X[:0]).shape == model.log_odds(X[:0]).shape == (0, 150)
-        assert [part.shape for part in model.top_k(X[:0], 3)] == [(0, 3)] * 2
-        assert predicted_sets(model, X[:0])[0].shape == (0, 0)
+        assert all_probabilities(model, X[:0]).shape == (0, 150)
+        assert log_odds(all_probabilities(model, X[:0])).shape == (0, 150)
+        for request in (Request(X[:0], 3), Request(X[:0], threshold=0.5)):
+            ranked = answer(model, request)
+            assert ranked.labels.shape == ranked.probabilities.shape == (0, 0)
 
 
 class TestThresholds:
     def test_label_sets_hold_what_reaches_the_threshold(self, recipe):
         data = examples(*skewed())
         model = fit_model(data, recipe)
-        P = model.probabilities(data.X[:])
+        P = all_probabilities(model, data.X[:])
         for threshold in (0.2, 0.5, np.linspace(0.1, 0.9, 30)):
-            found = indicator(
-                predicted_sets(replace(model, threshold=threshold), data.X[:])[0], model.n_labels
+            sets = indicator(
+                answer(model, Request(data.X[:], threshold=threshold)).labels, model.n_labels
             )
-            near = np.abs(P - threshold) < 1e-5  # where rounding decides
-            assert found.dtype == np.int8
-            if (
-                "trees" not in model.scorers
-            ):  # all labels are candidates; the trees visit some clusters
-                assert_array_equal((found.toarray() == 1) | near, (threshold <= P) | near)
-            assert not (((found.toarray() == 1) & (threshold > P)) & ~near).any()
+            assert sets.dtype == np.int8
+            assert_array_equal(sets.toarray() == 1, threshold <= P)
+
+    def test_all_labels_that_reach_it_however_many(self, recipe):
+        """More than are listed, too."""
+        data = examples(*words(600, 150, 700))
+        model = fit_model(data, recipe)
+        P = all_probabilities(model, X)
+        for threshold in (0.0, 1e-3, np.linspace(0, 0.2, 150)):
+            ranked = answer(model, Request(X, threshold=threshold))
+            assert_array_equal(indicator(ranked.labels, 150).toarray() == 1, threshold <= P)
+        assert answer(model, Request(X)).labels.shape == (50, 150)
+
+
+class TestBlankTexts:
+    @pytest.fixture(scope="class", params=[False, True], ids=["several labels", "one label"])
+    @classmethod
+    def classifier(cls, request):
+        texts = ["red apple", "green pear", "fast car", "slow train"] * 12
+        labels = np.array(["fruit", "fruit", "vehicle", "vehicle"] * 12)
+        y = labels if request.param else [[label, "thing"] for label in labels]
+        return RembrandtClassifier(**settled(n_components=2)).fit(texts, y)
+
+    def test_they_have_no_labels_and_probabilities_of_zero(self, classifier):
+        model = classifier.model_
+        rows = classifier.rows(["red apple", "xyzzy", "", "slow car"])
+        assert is_blank(model, rows).tolist() == [False, True, True, False]
+        P = all_probabilities(model, rows)
+        assert not P[1:3].any() and (P[[0, 3]] > 0).all()
+        for request in (
+            Request(rows, 2),
+            Request(rows),
+            Request(rows, threshold=0.1),
+            Request(rows, 2, tail=(0.55, 1.5)),
+        ):
+            ranked = answer(model, request)
+            assert (ranked.labels[1:3] == -1).all() and not ranked.probabilities[1:3].any()
+            assert (ranked.labels[[0, 3], 0] >= 0).all()
+
+    def test_rows_of_features_are_never_blank(self):
+        X, y = blobs()
+        fitted = RembrandtClassifier(**settled()).fit(X, y)
+        assert not is_blank(fitted.model_, np.zeros((2, 8))).any()
+        assert_allclose(fitted.predict_proba(np.zeros((2, 8))).sum(axis=1), 1, atol=1e-5)
 
 
 class TestClassifier:

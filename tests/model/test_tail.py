@@ -2,6 +2,8 @@
 scorer.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,6 +13,7 @@ from rembrandt import RembrandtClassifier
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics import inverse_propensity, psp_at_k
+from rembrandt.predict import Request, all_probabilities, answer
 from rembrandt.recipe import TreeSettings
 from tests.devices import PLACES
 from tests.estimators.problems import settled, skewed
@@ -41,24 +44,24 @@ def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
     X, classifier = case
     model, device = classifier.model_, place()
     worth = inverse_propensity(model.label_counts, model.n_train)
-    everything = model._probabilities(model.features_at(X, np.arange(model.n_labels))) * worth
+    everything = all_probabilities(model, X) * worth
     there = model if device is None else model.on(device)
     for allowed in (None, np.arange(0, model.n_labels, 3)):
         hidden = np.full_like(everything, -np.inf)
         hidden[:, slice(None) if allowed is None else allowed] = 0
-        labels, scores = there.top_k(X, 5, allowed, worth=worth)
+        ranked = answer(there, Request(X, 5, allowed=allowed, tail=(0.55, 1.5)))
+        scores = ranked.weighted
         assert_allclose(scores, top_k(everything + hidden, 5)[1], rtol=1e-4, atol=1e-6)
-        assert_allclose(
-            np.take_along_axis(everything, labels, axis=1), scores, rtol=1e-4, atol=1e-6
-        )
+        expected = np.take_along_axis(everything, ranked.labels, axis=1)
+        assert_allclose(expected, scores, rtol=1e-4, atol=1e-6)
+        assert_allclose(ranked.probabilities * worth[ranked.labels], scores, rtol=1e-5, atol=1e-9)
 
 
-def test_with_several_labels_a_row_the_score_is_the_probability_times_worth(case):
+def test_the_score_is_the_probability_times_worth(case):
     X, classifier = case
-    if not classifier.model_.multiclass:
-        product = classifier.predict_proba(X) * classifier.model_.worth()
-        _, scores = classifier.predict_topk(X, 5, tail=True)
-        assert_allclose(scores, -np.sort(-product, axis=1)[:, :5], rtol=1e-4, atol=1e-7)
+    product = classifier.predict_proba(X) * classifier.model_.worth()
+    _, scores = classifier.predict_topk(X, 5, tail=True)
+    assert_allclose(scores, -np.sort(-product, axis=1)[:, :5], rtol=1e-4, atol=1e-7)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +72,11 @@ def logistic():
 
 def test_where_all_labels_are_worth_the_same_the_ranking_is_the_usual_one(logistic):
     X, classifier = logistic
-    model = classifier.model_
-    assert_array_equal(model.top_k(X, 5, worth=np.full(30, 3.0))[0], model.top_k(X, 5)[0])
+    model = replace(classifier.model_, label_counts=np.full(30, 7))
+    plain = answer(model, Request(X, 5))
+    tail = answer(model, Request(X, 5, tail=(0.55, 1.5)))
+    assert len(np.unique(model.worth())) == 1
+    assert_array_equal(tail.labels, plain.labels)
 
 
 def test_it_finds_more_of_the_rare_labels(logistic):

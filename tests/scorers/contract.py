@@ -33,6 +33,7 @@ class ScorerContract:
     by_device = (
         1e-4  # difference between scores of fits on two devices, relative to the largest score
     )
+    on_host = True  # there, rows have the same bits in any block of rows
 
     @classmethod
     def fit(cls, data, place=CPU):
@@ -40,6 +41,10 @@ class ScorerContract:
 
     def restored(self, scorer, arrays, facts):
         return type(scorer).from_arrays(arrays, facts)
+
+    def again(self, scorer):
+        """Return a scorer of the same examples."""
+        return self.fit(examples(*problem()))
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -126,16 +131,35 @@ class ScorerContract:
         found = scorer.likelihood(rows, labels, scorer.at(rows, labels))
         self.close(found, np.take_along_axis(all_likelihoods(scorer, rows), labels, axis=1))
 
+    def test_scores_of_every_label(self, scorer, rows, scores):
+        every = scorer.every(rows)
+        assert every.shape == (60, LABELS) and every.dtype.kind == "f"
+        self.close(every, scores)
+
     @pytest.mark.parametrize("size", [1, 7])
     def test_results_do_not_depend_on_the_rows_passed_at_a_time(self, scorer, X, scores, size):
         parts = [scorer.prepare(X[start : start + size]) for start in range(0, 60, size)]
-        self.close(np.vstack([all_scores(scorer, part) for part in parts]), scores)
-        best = np.vstack([scorer.top(part, 3)[1] for part in parts])
+        whole = scorer.prepare(X)
+        same = assert_array_equal if self.on_host else self.close
+        same(np.vstack([all_scores(scorer, part) for part in parts]), scores)
+        same(np.vstack([scorer.every(part) for part in parts]), scorer.every(whole))
+        likelihoods = np.vstack([all_likelihoods(scorer, part) for part in parts])
+        same(likelihoods, all_likelihoods(scorer, whole))
+        labels, best = scorer.top(whole, 3)
+        same(np.vstack([scorer.top(part, 3)[1] for part in parts]), best)
         self.close(best, top_k(scores, 3)[1])
+        if self.on_host:
+            assert_array_equal(np.vstack([scorer.top(part, 3)[0] for part in parts]), labels)
+
+    @pytest.mark.parametrize("k", [1, 4])
+    def test_fewer_labels_are_the_first_of_more(self, scorer, rows, k):
+        if self.on_host:
+            for few, more in zip(scorer.top(rows, k), scorer.top(rows, 10), strict=True):
+                assert_array_equal(few, more[:, :k])
 
     def test_no_rows(self, scorer, X):
         rows = scorer.prepare(X[:0])
-        assert all_scores(scorer, rows).shape == (0, LABELS)
+        assert all_scores(scorer, rows).shape == scorer.every(rows).shape == (0, LABELS)
         assert [found.shape for found in scorer.top(rows, 3)] == [(0, 3), (0, 3)]
 
     def test_dense_rows_have_the_scores_of_sparse_ones(self, scorer, X, scores):
@@ -164,7 +188,8 @@ class ScorerContract:
         assert again.nbytes == scorer.nbytes
 
     def test_the_same_examples_give_the_same_scorer(self, scorer, X, scores):
-        assert_array_equal(all_scores(self.fit(examples(*problem())), scorer.prepare(X)), scores)
+        again = self.again(scorer)
+        assert_array_equal(all_scores(again, again.prepare(X)), scores)
 
     @pytest.mark.parametrize("elsewhere", PLACES)
     def test_scores_and_ranks_do_not_depend_on_where_it_was_fitted(self, X, scores, elsewhere):

@@ -212,6 +212,7 @@ class TestShortlist(ScorerContract):
 @pytest.mark.parametrize("place", PLACES, scope="class")
 class TestDevice(ScorerContract):
     tolerance = 1e-4
+    on_host = False
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -224,6 +225,9 @@ class TestDevice(ScorerContract):
 
     def restored(self, scorer, arrays, facts):
         return type(scorer).from_arrays(arrays, facts).on(scorer.place)
+
+    def again(self, scorer):
+        return super().again(scorer).on(scorer.place)
 
     def test_a_shortlist_is_refused(self, scorer):
         with pytest.raises(SettingsError, match="cpu") as refused:

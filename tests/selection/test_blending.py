@@ -1,9 +1,6 @@
-"""Which scorers a model keeps: blends of subsets, measured on rows that they were not learned
-on.
-"""
+"""The blend of all scorers: measured on rows that it was not learned on, with its threshold."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,10 +8,17 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.metrics import f1_score
 
-from rembrandt.linalg.ranking import rank, top_k
-from rembrandt.scorers.blend import Candidates, features_of, probabilities
-from rembrandt.selection.blending import blends
-from rembrandt.selection.trial import measures
+from rembrandt.linalg.ranking import top_k
+from rembrandt.scorers.blend import (
+    Blend,
+    Candidates,
+    UnlistedSample,
+    features_of,
+    log_odds_of,
+    union,
+)
+from rembrandt.selection.blending import blended
+from rembrandt.selection.trial import Measures, measures
 from tests.estimators.problems import examples
 
 NAMES = "trees", "centroids", "embedding"
@@ -22,8 +26,8 @@ N, C, LISTED = 800, 40, 12
 
 
 def problem(noise, multiclass=False, n=N, seed=0):
-    """Scorers that see the log-odds of all labels under noise, their candidates, and the true
-    labels.
+    """Scorers that see the log-odds of all labels under noise: their candidates, all other labels,
+    and the true ones.
     """
     rng = np.random.default_rng(seed)
     z = 2.5 * rng.standard_normal((n, C)) - 4
@@ -31,63 +35,85 @@ def problem(noise, multiclass=False, n=N, seed=0):
         Y = np.eye(C, dtype=np.float32)[(z + rng.gumbel(size=z.shape)).argmax(axis=1)]
     else:
         Y = (rng.random((n, C)) < 1 / (1 + np.exp(-z))).astype(np.float32)
-    labels, features = np.tile(np.arange(C), (n, 1)), {}
-    for name, size in noise.items():
-        likely = 1 / (1 + np.exp(-z - size * rng.standard_normal((n, C))))
-        listed, best = top_k(likely, LISTED)
-        features[name] = features_of(likely, labels, listed, best[:, :1])
+    likelihoods = {
+        name: 1 / (1 + np.exp(-z - size * rng.standard_normal((n, C))))
+        for name, size in noise.items()
+    }
+    lists = {name: top_k(likelihood, LISTED) for name, likelihood in likelihoods.items()}
+    labels = union([listed for listed, _ in lists.values()])
+    features = {}
+    for name, (listed, best) in lists.items():
+        likelihood = np.take_along_axis(likelihoods[name], np.maximum(labels, 0), axis=1)
+        features[name] = features_of(likelihood, labels, listed, best, best[:, :1])
+    is_listed = np.zeros((n, C + 1), dtype=bool)
+    np.put_along_axis(is_listed, labels, True, axis=1)
+    is_unlisted = ~is_listed[:, :C]
+    unlisted = UnlistedSample(
+        np.stack([log_odds_of(each[is_unlisted]) for each in likelihoods.values()], axis=1),
+        np.zeros(is_unlisted.sum(), np.float32),
+        Y[is_unlisted] > 0,
+        np.ones(is_unlisted.sum()),
+    )
     held = replace(examples(np.zeros((n, 1)), sparse.csr_array(Y)), multiclass=multiclass)
-    return Candidates(labels, features, np.zeros((n, C), np.float32)), held
+    candidates = Candidates(labels, features, np.zeros(labels.shape, np.float32))
+    rankings = {name: listed for name, (listed, _) in lists.items()}
+    return candidates, unlisted, held, rankings
 
 
-def alone(candidates, held, name):
-    """Measure the ranking by a scorer's own likelihood."""
-    return measures(held, rank(candidates.labels, candidates.features[name][..., 0])[0][:, :5])
+def alone(held, ranking):
+    """Measure the list of a scorer."""
+    return measures(held, ranking[:, :5])
 
 
 @pytest.mark.parametrize("multiclass", [False, True])
-class TestSubsets:
-    def test_every_subset_with_a_scorer_that_proposes_is_there(self, multiclass):
-        candidates, held = problem(dict.fromkeys(NAMES, 1.0), multiclass)
-        every = {names for size in (1, 2, 3) for names in combinations(NAMES, size)}
-        assert {each.names for each in blends(candidates, held, 0.5, set(NAMES), 0.0)} == every
-        some = blends(candidates, held, 0.5, {"trees", "centroids"}, 0.0)
-        assert {each.names for each in some} == every - {("embedding",)}
+class TestBlend:
+    def test_every_scorer_is_in_it_and_is_measured_alone(self, multiclass):
+        noise = {"trees": 0.5, "centroids": 2.0, "embedding": 6.0}
+        candidates, unlisted, held, rankings = problem(noise, multiclass)
+        result = blended(candidates, unlisted, held, 0.5)
+        assert tuple(result.blend.weights) == tuple(result.alone) == NAMES
+        for name in NAMES:
+            # A blend of one scorer also knows how frequent labels are, and those of other lists.
+            expected = alone(held, rankings[name])
+            assert result.alone[name].quality == pytest.approx(expected.quality, abs=0.03)
 
-    def test_the_first_is_the_best_or_has_fewer_scorers(self, multiclass):
-        candidates, held = problem({"trees": 1.0, "centroids": 1.0, "embedding": 3.0}, multiclass)
-        found = blends(candidates, held, 0.5, set(NAMES), 0.0)
-        assert found[0].measures.quality == max(each.measures.quality for each in found)
-        for chance in (0.001, 0.05, 1.0):
-            first = blends(candidates, held, 0.5, set(NAMES), chance)[0]
-            good = [
-                each
-                for each in found
-                if each.measures.quality >= found[0].measures.quality - chance
-            ]
-            assert len(first.names) == min(len(each.names) for each in good)
-        assert len(first.names) == 1
+    def test_a_scorer_that_is_better_alone_has_all_the_weight(self, multiclass, monkeypatch):
+        candidates, unlisted, held, _ = problem({"trees": 0.5, "embedding": 6.0}, multiclass)
+        monkeypatch.setattr(
+            Measures, "better_than", lambda self, other: self.quality != other.quality
+        )
+        result = blended(candidates, unlisted, held, 0.5)
+        assert result.measures.quality == result.alone["trees"].quality
+        assert result.blend.weights["embedding"] == (0.0, 0.0, 0.0, 0.0)
+        assert any(result.blend.weights["trees"])
+        probabilities = result.blend.probabilities(candidates, held.n_labels)
+        assert ((probabilities > 0) == candidates.is_label).all()
+
+    def test_labels_compete_where_rows_have_one(self, multiclass):
+        candidates, unlisted, held, _ = problem({"trees": 1.0}, multiclass)
+        assert blended(candidates, unlisted, held, 0.5).blend.competing == multiclass
 
     def test_it_is_no_worse_than_the_best_scorer(self, multiclass):
+        """With rows enough to learn from: nothing is left out of the blend."""
+        noise = {"trees": 0.5, "centroids": 2.0, "embedding": 6.0}
         for seed in range(3):
-            candidates, held = problem(
-                {"trees": 0.5, "centroids": 2.0, "embedding": 6.0}, multiclass, seed=seed
-            )
-            found = blends(candidates, held, 0.5, set(NAMES), 0.001)
-            best = max(alone(candidates, held, name).quality for name in NAMES)
-            assert found[0].measures.quality >= best - 0.002
+            candidates, unlisted, held, _ = problem(noise, multiclass, n=2000, seed=seed)
+            result = blended(candidates, unlisted, held, 0.5)
+            best = max(each.quality for each in result.alone.values())
+            assert result.measures.quality >= best - 0.002
 
     def test_two_that_err_independently_are_better_together(self, multiclass):
-        candidates, held = problem({"trees": 2.0, "embedding": 2.0}, multiclass)
-        found = {
-            each.names: each.measures.quality
-            for each in blends(candidates, held, 0.5, set(NAMES), 0.001)
-        }
-        assert found["trees", "embedding"] > max(found["trees",], found["embedding",]) + 0.02
+        candidates, unlisted, held, _ = problem({"trees": 2.0, "embedding": 2.0}, multiclass)
+        result = blended(candidates, unlisted, held, 0.5)
+        best = max(each.quality for each in result.alone.values())
+        assert result.measures.quality > best + 0.02
 
-    def test_a_scorer_of_noise_is_dropped(self, multiclass):
-        candidates, held = problem({"trees": 0.5, "embedding": 60.0}, multiclass, n=2000)
-        assert blends(candidates, held, 0.5, set(NAMES), 0.005)[0].names == ("trees",)
+    def test_a_scorer_of_noise_does_no_harm(self, multiclass):
+        noise = {"trees": 0.5, "embedding": 60.0}
+        candidates, unlisted, held, _ = problem(noise, multiclass, n=2000)
+        result = blended(candidates, unlisted, held, 0.5)
+        assert result.measures.quality >= result.alone["trees"].quality - 0.005
+        assert result.alone["embedding"].quality < 0.5 * result.alone["trees"].quality
 
     def test_rows_are_measured_by_a_blend_of_others(self, multiclass):
         """Scores of pure noise on few rows: a blend that saw the row would find its label more
@@ -97,45 +123,59 @@ class TestSubsets:
             problem({"trees": 60.0, "embedding": 60.0}, multiclass, n=60, seed=seed)
             for seed in range(20)
         ]
-        found = [blends(*each, 0.5, set(NAMES), 0.0)[0].measures.p[0] for each in few]
-        share = np.mean([each.Y.sum() / each.n / C for _, each in few])
-        assert np.mean(found) < 3 * share + 0.05
+        p = [blended(*each[:3], 0.5).measures.p[0] for each in few]
+        share = np.mean([held.Y.sum() / held.n / C for _, _, held, _ in few])
+        assert np.mean(p) < 3 * share + 0.05
 
     def test_probabilities_are_calibrated(self, multiclass):
-        candidates, held = problem({"trees": 1.0, "embedding": 1.0}, multiclass, n=3000)
-        assert all(
-            each.calibration_error < 0.04 for each in blends(candidates, held, 0.5, set(NAMES), 0.0)
-        )
+        for names in (("trees", "embedding"), ("trees",)):
+            candidates, unlisted, held, _ = problem(dict.fromkeys(names, 1.0), multiclass, n=3000)
+            assert blended(candidates, unlisted, held, 0.5).calibration_error < 0.04
 
-    def test_facts(self, multiclass):
-        candidates, held = problem({"trees": 1.0}, multiclass)
-        [only] = blends(candidates, held, 0.5, {"trees"}, 0.0)
-        assert only.facts() == {"scorers": ["trees"], **only.measures.facts()}
+    def test_the_blend_is_first_among_the_facts(self, multiclass):
+        candidates, unlisted, held, _ = problem({"trees": 1.0, "embedding": 1.0}, multiclass)
+        result = blended(candidates, unlisted, held, 0.5)
+        assert result.facts() == [
+            {"scorers": ["trees", "embedding"], **result.measures.facts()},
+            {"scorers": ["trees"], **result.alone["trees"].facts()},
+            {"scorers": ["embedding"], **result.alone["embedding"].facts()},
+        ]
+
+    def test_labels_that_are_not_listed_have_weights_of_their_own(self, multiclass):
+        candidates, unlisted, held, _ = problem({"trees": 1.0, "embedding": 1.0}, multiclass)
+        learned = blended(candidates, unlisted, held, 0.5).blend.unlisted
+        assert learned != Blend.fixed(("trees", "embedding")).unlisted
+        assert np.isfinite(learned).all() and len(learned) == 4
+
+    def test_lengths_of_lists_go_with_the_blend(self, multiclass):
+        candidates, unlisted, held, _ = problem({"trees": 1.0, "embedding": 1.0}, multiclass)
+        lengths = {"trees": 12, "embedding": 8}
+        result = blended(candidates, unlisted, held, 0.5, lengths)
+        assert result.blend.list_lengths == lengths
 
 
 class TestThreshold:
     def test_a_number_is_kept(self):
-        candidates, held = problem({"trees": 1.0})
-        assert blends(candidates, held, 0.3, {"trees"}, 0.0)[0].threshold == 0.3
+        candidates, unlisted, held, _ = problem({"trees": 1.0})
+        assert blended(candidates, unlisted, held, 0.3).threshold == 0.3
 
     def test_micro_is_near_the_best_on_new_rows(self):
-        candidates, held = problem({"trees": 1.0})
-        [only] = blends(candidates, held, "micro", {"trees"}, 0.0)
-        new, truth = problem({"trees": 1.0}, seed=1)
-        P, Y = probabilities(only.blend.log_odds(new), new.listed, C, False), truth.Y.toarray()
+        candidates, unlisted, held, _ = problem({"trees": 1.0})
+        result = blended(candidates, unlisted, held, "micro")
+        new, _, truth, _ = problem({"trees": 1.0}, seed=1)
+        P = np.zeros((N, C + 1), dtype=np.float32)
+        np.put_along_axis(P, new.labels, result.blend.probabilities(new, C), axis=1)
+        Y = truth.Y.toarray()
 
         def f1(threshold):
-            return f1_score(Y, threshold <= P, average="micro")
+            return f1_score(Y, threshold <= P[:, :C], average="micro")
 
-        assert isinstance(only.threshold, float)
-        assert f1(only.threshold) > 0.98 * max(map(f1, np.linspace(0.05, 0.95, 19)))
+        assert isinstance(result.threshold, float)
+        assert f1(result.threshold) > 0.98 * max(map(f1, np.linspace(0.05, 0.95, 19)))
 
     def test_macro_has_one_for_each_label(self):
-        candidates, held = problem({"trees": 1.0})
-        [only] = blends(candidates, held, "macro", {"trees"}, 0.0)
-        assert only.threshold.shape == (C,)
-        assert_allclose(
-            only.threshold.mean(),
-            blends(candidates, held, "micro", {"trees"}, 0.0)[0].threshold,
-            atol=0.15,
-        )
+        candidates, unlisted, held, _ = problem({"trees": 1.0})
+        result = blended(candidates, unlisted, held, "macro")
+        assert result.threshold.shape == (C,)
+        micro = blended(candidates, unlisted, held, "micro").threshold
+        assert_allclose(result.threshold.mean(), micro, atol=0.15)

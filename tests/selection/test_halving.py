@@ -15,12 +15,11 @@ from rembrandt.data.splits import draw_rows
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning, SettingsError
 from rembrandt.fitting import check_memory, fit_model
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import Blend, Candidates
+from rembrandt.scorers.blend import LIST_LENGTH, Blend, Candidates, UnlistedSample
 from rembrandt.selection import Choice, choose, halving
 from rembrandt.selection.blending import Blended
-from rembrandt.selection.halving import CHANCE
 from rembrandt.selection.rungs import Rung
-from rembrandt.selection.trial import FEWEST, Measures, Trial
+from rembrandt.selection.trial import CHANCE, FEWEST, Measures, Trial
 from tests.estimators.problems import blobs, examples, skewed, words
 from tests.scorers.problems import all_scores
 
@@ -155,7 +154,7 @@ class TestBudget:
             first >= 3 and rest == [2, 2] for first, *rest in number.values()
         )  # a third goes on, two at least
         for one in found.trials:
-            known = one["outcome"] in ("kept", "chosen", "not chosen", "not needed")
+            known = one["outcome"] in ("kept", "chosen", "not chosen")
             assert known or one["outcome"].startswith("dropped: number")
             assert (
                 one["rung"] == 3 or one["outcome"] == "kept" or one["outcome"].startswith("dropped")
@@ -242,21 +241,23 @@ class TestChoice:
 
     @pytest.mark.parametrize("effort", [0, 1, 2])
     @pytest.mark.parametrize("multiclass", [False, True])
-    def test_it_is_never_worse_than_the_best_scorer(self, effort, multiclass):
+    def test_every_scorer_is_in_the_blend_and_measured_alone(self, effort, multiclass):
         X, Y = skewed(multiclass=multiclass)
         found = choose(examples(sparse.csr_array(np.abs(X)), Y), ALL, effort)
-        qualities = {tuple(one["scorers"]): one["quality"] for one in found.blends}
-        assert len(qualities) == 7 and tuple(found.recipe.scorers) == tuple(
-            found.blends[0]["scorers"]
-        )
-        best = max(quality for names, quality in qualities.items() if len(names) == 1)
-        assert qualities[found.recipe.scorers] >= best - (0 if effort == 2 else CHANCE)
-        assert tuple(found.blend.weights) == found.recipe.scorers
+        assert [one["scorers"] for one in found.blends] == [
+            list(ALL.scorers),
+            *([name] for name in ALL.scorers),
+        ]
+        assert found.recipe.scorers == tuple(found.blend.weights) == ALL.scorers
+        together, *alone = (one["quality"] for one in found.blends)
+        assert together >= max(alone) - (0 if effort == 2 else CHANCE)
 
-    def test_a_scorer_that_does_not_help_is_left_out(self):
+    def test_a_scorer_without_use_stays_and_does_no_harm(self):
         useless = ALL.with_trees(cost=1e-6, threshold=1e9)  # without weights
         found = choose(texts(), useless, 1)
-        assert "trees" not in found.recipe.scorers and "trees" not in found.blend.weights
+        assert found.recipe.scorers == tuple(found.blend.weights) == ALL.scorers
+        together, *alone = (one["quality"] for one in found.blends)
+        assert together >= max(alone) - CHANCE
 
     def test_rare_labels_that_a_small_embedding_cannot_tell_apart_bring_the_trees(self):
         data = examples(*words(600, 60, 300))
@@ -265,13 +266,12 @@ class TestChoice:
         model = fit_model(data, found.recipe, found.blend, found.threshold)
         assert list(model.scorers) == list(found.recipe.scorers)
 
-    def test_an_embedding_that_proposes_nothing_is_not_chosen_alone(self):
+    def test_an_embedding_that_proposes_nothing_has_no_list(self):
         silent = ALL.with_embedding(proposes=False)
         found = choose(texts(), silent, 1)
-        assert ["embedding"] not in [one["scorers"] for one in found.blends] and len(
-            found.blends
-        ) == 6
-        assert found.recipe.scorers != ("embedding",)
+        assert found.recipe.scorers == ALL.scorers
+        assert "embedding" not in found.blend.list_lengths
+        assert sum(found.blend.list_lengths.values()) == 2 * LIST_LENGTH
 
     @pytest.mark.parametrize("budget", [None, 1e4])
     def test_the_same_seed_gives_the_same_search(self, budget):
@@ -291,7 +291,8 @@ class TestChoice:
     @pytest.mark.parametrize("threshold", [0.25, "micro", "macro"])
     def test_with_few_examples_the_weights_are_fixed_and_the_settings_usual(self, threshold):
         found = choose(texts(FEWEST - 1), replace(ALL, normalize=True, threshold=threshold))
-        assert found.trials == found.blends == [] and found.blend == Blend.fixed(ALL.scorers)
+        expected = Blend.fixed(ALL.scorers, competing=texts().multiclass)
+        assert found.trials == found.blends == [] and found.blend == expected
         assert found.recipe.scorers == ALL.scorers and found.recipe.trees.cost == 1.0
         assert (
             found.threshold == (threshold if threshold == 0.25 else 0.5)
@@ -334,15 +335,23 @@ class TestDecision:
 
     @pytest.fixture
     def decide(self, monkeypatch):
-        def joined(split, scorers):
+        def joined(split, scorers, *_):
             empty = np.zeros((split.held.n, 1, 4), np.float32)
             labels = np.zeros((split.held.n, 1), np.int64)
-            return Candidates(
+            listed = Candidates(
                 labels, dict.fromkeys(scorers, empty), np.zeros(labels.shape, np.float32)
             )
+            nothing = np.empty(0)
+            return listed, UnlistedSample(np.empty((0, len(scorers))), nothing, nothing, nothing)
+
+        def no_hits(split, scorers):
+            n_ranks = LIST_LENGTH * len(scorers)
+            return {name: np.zeros((split.held.n, n_ranks)) for name in scorers}
 
         def blend_all(candidates, *_):
-            return [Blended(Blend.fixed(candidates.features), Measures((1.0,) * 3, 1.0), 0.5, 0.0)]
+            perfect = Measures((1.0,) * 3, 1.0)
+            alone = dict.fromkeys(candidates.features, perfect)
+            return Blended(Blend.fixed(candidates.features), perfect, alone, 0.5, 0.0)
 
         def decided(quality, budget, recipe=OPEN):
             monkeypatch.setattr(
@@ -352,7 +361,8 @@ class TestDecision:
                 Trial, "measure", lambda split, one: Measures((one.quality,) * 3, one.quality)
             )
             monkeypatch.setattr(Trial, "candidates", joined)
-            monkeypatch.setattr(halving, "blends", blend_all)
+            monkeypatch.setattr(Trial, "ranked_hits", no_hits)
+            monkeypatch.setattr(halving, "blended", blend_all)
             return choose(texts(), recipe, 2, budget).recipe
 
         return decided
@@ -394,7 +404,7 @@ class TestRows:
         def numbers(rows):
             return set(rows[:][:, [0]].toarray().ravel().astype(int).tolist())
 
-        for name in ("scorer", "measure", "candidates"):
+        for name in ("scorer", "measure", "ranked_hits", "candidates"):
             original = getattr(Trial, name)
 
             def spy(split, *rest, original=original):
@@ -452,10 +462,10 @@ class TestClassifier:
 
     def test_what_was_learned_goes_with_the_model(self, fitted):
         _, classifier = fitted
-        names = [tuple(one["scorers"]) for one in classifier.settings_["blends"]]
-        assert (
-            names[0] == tuple(classifier.model_.scorers) == tuple(classifier.model_.blend.weights)
-        )
+        together, *alone = (tuple(one["scorers"]) for one in classifier.settings_["blends"])
+        scorers = tuple(classifier.model_.scorers)
+        assert together == scorers == tuple(classifier.model_.blend.weights)
+        assert alone == [(name,) for name in scorers]
         assert 0 <= classifier.settings_["calibration_error"] < 0.2
 
     def test_a_search_fits_nothing(self):

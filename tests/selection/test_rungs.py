@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.data.examples import Examples, duplicate_groups
@@ -134,8 +135,10 @@ def test_labels_that_few_rows_have_are_no_sample():
             assert rung.rows >= SAMPLE / 2 and len(rung.held[0]) >= 100
 
 
-def test_rows_without_labels_are_not_used():
-    data = rows(1000)
+@pytest.mark.parametrize("multiclass", [False, True])
+def test_rows_without_labels_are_used_where_rows_may_have_several(multiclass):
+    """With one label a row, such a row is one whose label is unknown."""
+    data = replace(rows(1000), multiclass=multiclass)
     few = replace(
         data,
         Y=sparse.csr_array(
@@ -144,7 +147,12 @@ def test_rows_without_labels_are_not_used():
     )
     few.Y.eliminate_zeros()
     for rung in rungs_of(few, 0, short=True):
-        assert (np.concatenate([*rung.fit, *rung.held]) % 3 > 0).all()
+        has_label = np.concatenate([*rung.fit, *rung.held]) % 3 > 0
+        if multiclass:
+            assert has_label.all()
+        else:
+            assert_allclose(has_label.mean(), 2 / 3, atol=0.01)
+            assert_allclose((rung.held[0] % 3 > 0).mean(), 2 / 3, atol=0.1)
 
 
 @pytest.mark.parametrize("short", [False, True])

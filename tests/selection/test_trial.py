@@ -13,10 +13,18 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.fitting import fit_model
 from rembrandt.linalg import ranking
 from rembrandt.metrics import ndcg_at_k, precision_at_k
+from rembrandt.metrics.hits import hits
 from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.blend import Blend, collect
 from rembrandt.selection import trial as module
-from rembrandt.selection.trial import FEATURES, FEWEST_DIRECTIONS, Measures, Trial, mean
+from rembrandt.selection.trial import (
+    FEATURES,
+    FEWEST_DIRECTIONS,
+    Measures,
+    Trial,
+    mean,
+    measures,
+)
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.problems import all_scores
@@ -78,14 +86,49 @@ class TestMeasures:
         one = trial(fit, held)
         names = ("trees", "centroids", "embedding")
         scorers = {name: one.scorer(replace(USUAL, scorers=(name,))) for name in names}
-        found = one.candidates(scorers)
+        listed, unlisted = one.candidates(scorers, seed=0)
         model = fit_model(fit, replace(USUAL, scorers=names))
         rows = {name: scorer.prepare(held.X[:]) for name, scorer in model.scorers.items()}
-        wanted = collect(model.scorers, rows, model.log_counts, 50)
-        assert_array_equal(found.labels, wanted.labels)
+        wanted = collect(model.scorers, rows, model.log_frequencies)
+        assert_array_equal(listed.labels, wanted.labels)
         blend = Blend.fixed(names)
-        assert_allclose(blend.log_odds(found), blend.log_odds(wanted), rtol=1e-3, atol=1e-3)
-        assert_allclose(found.log_counts, wanted.log_counts)
+        assert_allclose(blend.log_odds(listed), blend.log_odds(wanted), rtol=1e-3, atol=1e-3)
+        assert_allclose(listed.log_frequencies, wanted.log_frequencies)
+        n_listed = hits(held.Y, listed.labels).sum()
+        assert unlisted.true.sum() == held.Y.nnz - n_listed
+        # Except for rows of which no label was drawn that is not listed.
+        n_unlisted = 30 * held.n - listed.is_label.sum()
+        assert 0.99 * n_unlisted < unlisted.weights.sum() <= n_unlisted + 1e-6
+        assert unlisted.log_odds.shape == (len(unlisted.true), 3)
+
+    def test_the_sample_of_other_labels_depends_on_the_seed_alone(self):
+        one = trial()
+        scorers = {name: one.scorer(candidate) for name, candidate in OTHERS.items()}
+        first, again, other = (one.candidates(scorers, seed)[1] for seed in (0, 0, 1))
+        assert_array_equal(first.log_odds, again.log_odds)
+        assert (
+            first.log_odds.shape != other.log_odds.shape or (first.log_odds != other.log_odds).any()
+        )
+
+    def test_lists_have_the_lengths_asked_for(self):
+        one = trial()
+        scorers = {name: one.scorer(candidate) for name, candidate in OTHERS.items()}
+        listed, _ = one.candidates(scorers, 0, {"trees": 3, "centroids": 0})
+        assert listed.labels.shape[1] == 3 and listed.is_label.all()
+        X = one.held.X[:]
+        expected = scorers["trees"].top(scorers["trees"].prepare(X), 3)[0]
+        assert_array_equal(listed.labels, np.sort(expected, axis=1))
+        assert (np.sort(listed.features["centroids"][..., 3], axis=1) > 0).all()
+
+    def test_hits_of_ranked_labels(self):
+        one = trial()
+        scorers = {name: one.scorer(candidate) for name, candidate in OTHERS.items()}
+        silent = one.scorer(USUAL.with_embedding(proposes=False))
+        ranked = one.ranked_hits(scorers | {"embedding": silent})
+        assert ranked.keys() == scorers.keys()
+        for name, found in ranked.items():
+            labels = scorers[name].top(scorers[name].prepare(one.held.X[:]), 20)[0]
+            assert_array_equal(found, hits(one.held.Y, labels))
 
     @pytest.mark.parametrize("name", [*EMBEDDINGS, "candidates"])
     @pytest.mark.parametrize("place", PLACES)
@@ -99,7 +142,7 @@ class TestMeasures:
             others = {each: one.scorer(candidate) for each, candidate in OTHERS.items()}
             scorer = one.scorer(own, others=others)
             assert scorer.decoder.weights.device == here.asarray(np.zeros(1)).device
-            found.append(one.candidates({**others, "embedding": scorer}))
+            found.append(one.candidates({**others, "embedding": scorer}, seed=0)[0])
         blend = Blend.fixed((*OTHERS, "embedding"))
         first = [ranking.rank(each.labels, blend.log_odds(each))[0][:, 0] for each in found]
         assert (first[0] == first[1]).mean() > 0.98
@@ -143,6 +186,13 @@ class TestMeasures:
         ranking = np.mean([1, 1 / np.log2(6)])
         assert found.p == pytest.approx((1 / 2, 2 / 6, 3 / 10))
         assert found.quality == pytest.approx(np.mean([1 / 2, ranking]) if several else 1 / 2)
+
+    def test_rows_without_labels_are_measured_as_misses(self):
+        Y = sparse.csr_array(np.float32([[1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]))
+        held = replace(examples(np.zeros((2, 1)), Y), multiclass=False)
+        found = measures(held, np.array([[0, 1, 2, 3, 4]] * 2))
+        assert found.p == pytest.approx((1 / 2, 1 / 6, 1 / 10))
+        assert found.quality == pytest.approx(1 / 2)
 
     def test_the_mean_of_several_splits(self):
         found = mean([Measures((1.0, 0.5, 0.2), 0.8), Measures((0.0, 0.5, 0.4), 0.4)])

@@ -9,7 +9,8 @@ import pytest
 
 from rembrandt import load
 from rembrandt.data import Dataset
-from rembrandt.model.ranked import ranked_labels
+from rembrandt.model.model import Model
+from rembrandt.predict import Answer, Request, answer
 from rembrandt.serve import predictions
 from rembrandt.serve.predictions import PredictJob
 from rembrandt.serve.registry import ServedModel
@@ -68,11 +69,12 @@ def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
     assert sizes(job(1, explain=True).parts(64)) == [1] * 9
     asked: list[tuple[int, int]] = []
 
-    def recorded(model: Any, rows: Any, k: int, allowed: Any) -> Any:
-        asked.append((rows.shape[0], k))
-        return ranked_labels(model, rows, k, allowed)
+    def recorded(model: Model, request: Request) -> Answer:
+        assert request.k is not None
+        asked.append((request.rows.shape[0], request.k))
+        return answer(model, request)
 
-    monkeypatch.setattr(predictions, "ranked_labels", recorded)
+    monkeypatch.setattr(predictions, "answer", recorded)
     found = predictions.predict([job(4), job(20), job(5)])
     assert asked == [(18, 5), (9, 20)]
     assert [len(rows[0]) for rows in found if not isinstance(rows, Exception)] == [4, 20, 5]

@@ -35,7 +35,7 @@ def info(model: options.ModelFolder, console: Console) -> None:
         n_bytes = component["bytes"]
         rows.append([component["name"], "-" if n_bytes is None else decimal(n_bytes)])
     console.table(["part", "size"], rows)
-    if len(facts["blends"]) > 1:
+    if len(facts["blends"]) > 2:  # the blend and several scorers
         console.say("")
         show_blends(console, facts["blends"])
     if len(facts["candidates"]) > 1:

@@ -18,7 +18,7 @@ from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.predict import Request, answer, scored_labels
-from rembrandt.scorers.blend import LARGEST_LIKELIHOOD, log_odds_of
+from rembrandt.scorers.blend import LARGEST_LIKELIHOOD, log_odds_of, softly_bounded
 from rembrandt.scorers.explanations import Contributions, secant
 
 Array = NDArray[Any]
@@ -106,10 +106,10 @@ def explain_row(
     the row adds.
 
     The log-odds of the blend are a function of the likelihoods p of the scorers: linear in p and
-    quadratic in their log-odds u. From the empty row, with p₀ and u₀, a quadratic form changes by
-    ``(u − u₀)ᵀ Q (u + u₀)``, so each scorer adds its own term, exactly, and ``p − p₀`` is a sum
-    over the features. What the ranks in the row add, and for unlisted labels the bound by the
-    listed ones, belongs to no single feature.
+    their log-odds, and quadratic in softly bounded log-odds u. From the empty row, with p₀ and u₀,
+    a quadratic form changes by ``(u − u₀)ᵀ Q (u + u₀)``, so each scorer adds its own term, exactly,
+    and ``p − p₀`` is a sum over the features. What the ranks in the row add, and for unlisted
+    labels the bound by the listed ones, belongs to no single feature.
     """
     if len(labels) == 0:
         return Contributions(np.zeros(0), np.zeros((row.nnz, 0))), np.zeros(0)
@@ -119,18 +119,20 @@ def explain_row(
         name: scorer.explain(row, labels, likelihood=True) for name, scorer in model.scorers.items()
     }
     empty = np.stack([_bounded(part.base) for part in parts.values()])
-    end = scored.curved
-    start = np.vstack([log_odds_of(empty), end[-1:]])  # the frequency is the same in any row
-    slopes = np.where(
-        scored.is_listed,
-        np.array(model.blend.quadratic) @ (start + end),
-        np.array(model.blend.unlisted[:-1])[:, None],
-    )
+    start = log_odds_of(empty)
+    end = scored.log_odds_of_scorers
+    frequency = scored.log_frequencies[None]  # the same in any row
+    bounded_start = np.vstack([softly_bounded(start), frequency])
+    bounded_end = np.vstack([softly_bounded(end), frequency])
+    slopes = np.array(model.blend.quadratic) @ (bounded_start + bounded_end)
     base = scored.log_odds - scored.comparison
     for number, (name, part) in enumerate(parts.items()):
-        weights = np.where(scored.is_listed, np.array(model.blend.weights[name])[:, None], 0.0)
-        change = weights[0] * (scored.likelihood[number] - empty[number])
-        change += (weights[1] + slopes[number]) * (end[number] - start[number])
+        linear = np.array(model.blend.weights[name])
+        listed = linear[0] * (scored.likelihood[number] - empty[number])
+        listed += linear[1] * (end[number] - start[number])
+        listed += slopes[number] * (bounded_end[number] - bounded_start[number])
+        unlisted = model.blend.unlisted[number] * (end[number] - start[number])
+        change = np.where(scored.is_listed, listed, unlisted)
         total = part.values.sum(axis=0)
         added = part.values * secant(np.zeros(len(labels)), change, total, np.zeros(len(labels)))
         values = values + added

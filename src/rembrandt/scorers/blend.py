@@ -6,12 +6,12 @@ in a list gets the log-odds
     bias + Σ over scorers of (weights · features of its score) + weight · f + uᵀ Q u,
 
 where f is the logarithm of the label's frequency in the training examples and u holds the log-odds
-that each scorer gives to the label, and f. The features of a score are its likelihood, the log-odds
-of that, how far it is below the best of the row, and its reciprocal rank in the scorer's list. All
-are on fixed scales. Labels of a row may compete: then "none of the listed labels" is one of the
-outcomes, and their probabilities sum to one.
+that each scorer gives to the label, softly bounded, and f. The features of a score are its
+likelihood, the log-odds of that, how far it is below the best of the row, and its reciprocal rank
+in the scorer's list. All are on fixed scales. Labels of a row may compete: then "none of the listed
+labels" is one of the outcomes, and their probabilities sum to one.
 
-A label that is in no list gets log-odds that are linear in u, with weights of their own, and a
+A label that is in no list gets log-odds that are linear in those of the scorers and f, and a
 probability below the smallest listed one of the row. So the best listed labels of a row are its
 best labels, and a probability depends on the row and the label alone.
 
@@ -42,6 +42,9 @@ FEWEST_TRUE = 20  # true labels that weights are learned from
 MAX_STEPS = 50
 TOLERANCE = 1e-8  # relative decrease of the loss at which Newton's method stops
 LARGEST_EXPONENT = 60.0
+# Of a listed label that competes, relative to the mean of the unlisted ones: with more than one the
+# shares of these can differ, and keep their order.
+LEAST_SHARE = 1.1
 # Probabilities lie strictly between zero and one.
 SMALLEST = np.finfo(np.float32).tiny
 LARGEST = np.nextafter(np.float32(1), np.float32(0))
@@ -59,6 +62,10 @@ class Candidates:
     def is_label(self) -> Array:
         """Which entries are labels."""
         return np.asarray(self.labels >= 0)
+
+    def of(self, name: str) -> "Candidates":
+        """Return the same labels with the features of one scorer."""
+        return replace(self, features={name: self.features[name]})
 
     def take(self, rows: Array) -> "Candidates":
         """Return the candidates of some rows."""
@@ -99,6 +106,10 @@ class UnlistedSample:
     true: Array  # N
     weights: Array  # N: the number of pairs that each stands for
 
+    def of(self, number: int) -> "UnlistedSample":
+        """Return the sample with the log-odds of one scorer."""
+        return replace(self, log_odds=self.log_odds[:, [number]])
+
     @classmethod
     def joined(cls, samples: list["UnlistedSample"]) -> "UnlistedSample":
         """Concatenate samples."""
@@ -136,6 +147,23 @@ class Blend:
             bias=0.0,
             unlisted=(share,) * len(scorers) + (0.0, 0.0),
             competing=competing,
+        )
+
+    def among(self, names: Iterable[str]) -> "Blend":
+        """Return a blend of one scorer as one of several, in which the others have no weight."""
+        scorers = list(names)
+        position = [scorers.index(name) for name in self.weights]
+        kept = [*position, len(scorers)]
+        size = len(scorers) + 1
+        quadratic = np.zeros((size, size))
+        quadratic[np.ix_(kept, kept)] = self.quadratic
+        unlisted = np.zeros(size + 1)
+        unlisted[[*kept, size]] = self.unlisted
+        return replace(
+            self,
+            weights={name: self.weights.get(name, (0.0,) * FEATURES) for name in scorers},
+            quadratic=tuple(tuple(row) for row in quadratic.tolist()),
+            unlisted=tuple(unlisted.tolist()),
         )
 
     def log_odds(self, candidates: Candidates) -> Array:
@@ -277,14 +305,17 @@ def collect(
             all_scores = np.where(unknown, others, all_scores)
         likelihood = scorer.likelihood(rows[name], labels, all_scores)
         best = scorer.likelihood(rows[name], listed[:, :1], scores[:, :1])
-        features[name] = features_of(likelihood, labels, listed, best)
+        features[name] = features_of(likelihood, labels, listed, scores, best)
     return Candidates(labels, features, log_frequencies[np.maximum(labels, 0)])
 
 
-def features_of(likelihood: Array, labels: Labels, listed: Labels, best: Array) -> Array:
+def features_of(
+    likelihood: Array, labels: Labels, listed: Labels, scores: Array, best: Array
+) -> Array:
     """Return the features (n × m × 4) of the likelihoods of ``labels``.
 
-    ``listed`` is the scorer's list of each row and ``best`` the likelihood of its first label.
+    ``listed`` is the scorer's list of each row with its ``scores``, and ``best`` the likelihood of
+    its first label.
     """
     features = np.empty((*labels.shape, FEATURES), dtype=np.float32)
     bounded = _bounded(np.where(labels < 0, 0, likelihood))
@@ -292,10 +323,17 @@ def features_of(likelihood: Array, labels: Labels, listed: Labels, best: Array) 
     features[..., 1] = log_odds_of(bounded)
     features[..., 2] = _bounded(best) - bounded
     reciprocal_ranks = np.zeros(labels.shape, dtype=np.float32)
-    reciprocal = (1 / np.arange(1, listed.shape[1] + 1)).astype(np.float32)
-    look_up(labels, listed, np.tile(reciprocal, (len(listed), 1)), reciprocal_ranks)
+    look_up(labels, listed, 1 / ranks_of(scores), reciprocal_ranks)
     features[..., 3] = reciprocal_ranks
     return features
+
+
+def ranks_of(scores: Array) -> Array:
+    """Return the ranks, from 1, of descending scores (n × m); equal scores have equal ranks."""
+    positions = np.arange(1, scores.shape[1] + 1, dtype=np.float32)
+    is_lower = np.ones(scores.shape, dtype=np.bool_)
+    is_lower[:, 1:] = scores[:, 1:] < scores[:, :-1]
+    return np.asarray(np.maximum.accumulate(np.where(is_lower, positions, 0), axis=1))
 
 
 def _bounded(likelihood: Array) -> Array:
@@ -309,9 +347,14 @@ def log_odds_of(likelihood: Array) -> Array:
 
 
 def curved_features(candidates: Candidates) -> list[Array]:
-    """Return u: the log-odds of each scorer (n × m) and the log-frequency."""
-    log_odds = [features[..., 1] for features in candidates.features.values()]
-    return [*log_odds, candidates.log_frequencies]
+    """Return u: the softly bounded log-odds of each scorer (n × m) and the log-frequency."""
+    bounded = [softly_bounded(features[..., 1]) for features in candidates.features.values()]
+    return [*bounded, candidates.log_frequencies]
+
+
+def softly_bounded(log_odds: Array) -> Array:
+    """Return log-odds that approach ±`LOG_SCALE`: a quadratic form of them bends little beyond."""
+    return np.asarray(log_odds / np.sqrt(1 + (log_odds / LOG_SCALE) ** 2))
 
 
 def unlisted_scores(
@@ -500,12 +543,12 @@ def competing_probabilities(log_odds: Array, n_labels: int) -> Array:
     """Return the probabilities of listed labels (n × m) that compete with "none of them".
 
     "None of them" has log-odds of zero and stands for the labels that are not listed. A listed
-    label is at least as likely as one of these is on average. Where all labels are listed, nothing
+    label is more likely than one of these is on average. Where all labels are listed, nothing
     is left for others.
     """
     is_label = np.isfinite(log_odds)
     n_others = n_labels - is_label.sum(axis=1, keepdims=True)
-    floor = np.where(n_others > 0, -np.log(np.maximum(n_others, 1)), -np.inf)
+    floor = np.where(n_others > 0, np.log(LEAST_SHARE / np.maximum(n_others, 1)), -np.inf)
     competing = np.where(is_label, np.maximum(log_odds, floor), -np.inf)
     nothing = np.where(n_others > 0, 0.0, -np.inf)
     largest = np.maximum(competing.max(axis=1, keepdims=True, initial=-np.inf), nothing)

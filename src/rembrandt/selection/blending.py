@@ -1,7 +1,7 @@
 """The blend of the scorers and the threshold, learned and measured on held-out rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,7 @@ from rembrandt.metrics import calibration_error, reliability
 from rembrandt.metrics.hits import hits
 from rembrandt.recipe import Threshold
 from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, fit_blend
-from rembrandt.scorers.protocol import Array
+from rembrandt.scorers.protocol import Array, Labels
 from rembrandt.scorers.thresholds import Pairs, best_threshold, label_thresholds
 from rembrandt.selection.trial import KS, Measures, measures
 
@@ -27,7 +27,7 @@ class Blended:
 
     blend: Blend
     measures: Measures
-    alone: dict[str, Measures]  # of each scorer by itself
+    alone: dict[str, Measures]  # of each scorer by itself, on the labels that any of them lists
     threshold: float | Array
     calibration_error: float
 
@@ -47,16 +47,24 @@ def blended(
     threshold: Threshold,
     list_lengths: Mapping[str, int] = MappingProxyType({}),
 ) -> Blended:
-    """Learn the blend of all scorers, and measure it by blends of either half of the rows."""
+    """Learn the blend of all scorers, and measure it by blends of either half of the rows.
+
+    Where one scorer by itself is significantly better than all together, the others have no weight.
+    """
+    learned = {"": _cross_fitted(candidates, unlisted, held)}
+    for number, name in enumerate(candidates.features):
+        learned[name] = _cross_fitted(candidates.of(name), unlisted.of(number), held)
+    measured = {
+        name: measures(held, _ranked(candidates, fit.probabilities)[:, : max(KS)])
+        for name, fit in learned.items()
+    }
+    alone = {name: measured[name] for name in candidates.features}
+    best = max(alone, key=lambda name: alone[name].quality)
+    chosen = best if alone[best].better_than(measured[""]) else ""
+    blend = learned[chosen].blend.among(candidates.features)
+    probabilities = learned[chosen].probabilities
     true = hits(held.Y, candidates.labels).astype(np.bool_)
-    blend = fit_blend(candidates, true, unlisted, held.multiclass, list_lengths=list_lengths)
-    probabilities = np.zeros(candidates.labels.shape, dtype=np.float32)
-    for half in (0, 1):
-        rows = np.arange(held.n) % 2 == half
-        other = fit_blend(candidates.take(~rows), true[~rows], None, held.multiclass, start=blend)
-        probabilities[rows] = other.probabilities(candidates.take(rows), held.n_labels)
     is_label = candidates.is_label
-    ranked = rank(candidates.labels, np.where(is_label, probabilities, -np.inf))[0]
     pairs = Pairs(
         candidates.labels[is_label],
         probabilities[is_label],
@@ -66,21 +74,37 @@ def blended(
     shown = is_label & (probabilities >= SHOWN_PROBABILITY)
     error = calibration_error(reliability(probabilities[shown], true[shown]))
     return Blended(
-        blend,
-        measures(held, ranked[:, : max(KS)]),
-        {name: _alone(candidates, name, held) for name in candidates.features},
+        replace(blend, list_lengths=dict(list_lengths)),
+        measured[chosen],
+        alone,
         _threshold(threshold, pairs),
         float(error),
     )
 
 
-def _alone(candidates: Candidates, name: str, held: Examples) -> Measures:
-    """Measure the list of one scorer."""
-    reciprocal_ranks = candidates.features[name][..., 3]
-    in_list = candidates.is_label & (reciprocal_ranks > 0)
-    labels = np.where(in_list, candidates.labels, -1)
-    ranked = rank(labels, np.where(in_list, reciprocal_ranks, -np.inf))[0]
-    return measures(held, ranked[:, : max(KS)])
+@dataclass(frozen=True)
+class _CrossFitted:
+    """A blend of all held-out rows, and probabilities by blends of the other half of the rows."""
+
+    blend: Blend
+    probabilities: Array
+
+
+def _cross_fitted(candidates: Candidates, unlisted: UnlistedSample, held: Examples) -> _CrossFitted:
+    true = hits(held.Y, candidates.labels).astype(np.bool_)
+    blend = fit_blend(candidates, true, unlisted, held.multiclass)
+    probabilities = np.zeros(candidates.labels.shape, dtype=np.float32)
+    for half in (0, 1):
+        rows = np.arange(held.n) % 2 == half
+        other = fit_blend(candidates.take(~rows), true[~rows], None, held.multiclass, start=blend)
+        probabilities[rows] = other.probabilities(candidates.take(rows), held.n_labels)
+    return _CrossFitted(blend, probabilities)
+
+
+def _ranked(candidates: Candidates, probabilities: Array) -> Labels:
+    """Return the labels of each row, the most probable first."""
+    scores = np.where(candidates.is_label, probabilities, -np.inf)
+    return rank(candidates.labels, scores)[0]
 
 
 def _threshold(threshold: Threshold, pairs: Pairs) -> float | Array:
