@@ -35,8 +35,8 @@ def texts_and_labels(n_rows, one_label=False, seed=0):
 
 TRAINING = 500
 CASES = [
-    *(dict(preset=preset) for preset in ("fast", "balanced", "best")),
-    *(dict(preset="fast", scorers=names) for names in SUBSETS),
+    *({"preset": preset} for preset in ("fast", "balanced", "best")),
+    *({"preset": "fast", "scorers": names} for names in SUBSETS),
 ]
 
 
