@@ -218,7 +218,7 @@ class Text(Kind):
     """Any text; what uses it checks it."""
 
     type_words = "str"
-    metavar = "TEXT"
+    metavar = "NAME"
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, str)
