@@ -4,7 +4,6 @@ Importing this module is fast: NumPy and scikit-learn are imported where they ar
 """
 
 import math
-import sys
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,8 +32,10 @@ def is_finite_number(value: Any) -> bool:
     """Whether a value is a finite number of Python or NumPy; true and false are not numbers."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
-    magnitude: Any = abs(value)
-    return bool(magnitude <= sys.float_info.max)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that is too large for a float
+        return False
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

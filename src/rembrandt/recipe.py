@@ -202,7 +202,7 @@ def _trees(params: Mapping[str, Any], data: Examples) -> TreeSettings:
     data.
     """
     preset = PRESETS[params["preset"]].trees
-    user = params["trees"] or TreeSettings()
+    user: TreeSettings = params["trees"] or TreeSettings()
     sizes: dict[str, Any] = {}
     if _is_open(user.pairs):
         sizes["pairs"] = preset.pairs

@@ -83,7 +83,10 @@ def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
 
 def _value(setting: Setting, configured: Any) -> Any:
     """Return the value of a setting as a parameter has it; refuse one that is out of range."""
-    value = setting.parse(str(configured))
+    try:
+        value = setting.parse(str(configured))
+    except SettingsError as error:
+        raise SettingsError(f"{setting.flat_name}={configured}: {error}", setting.name) from error
     if not setting.accepts(value):
         raise SettingsError(
             f"{setting.flat_name}={configured} must be {setting.expected}", setting.name

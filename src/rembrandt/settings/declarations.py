@@ -72,7 +72,7 @@ GENERAL: tuple[Setting, ...] = (
         kind=WholeNumber(1),
         default="auto",
         words=AUTO,
-        help="Rank of the embedding; auto reads the spectrum.",
+        help="Rank of the embedding.",
         note="`auto` keeps the directions that hold nearly all of the spectrum.",
         panel="Model",
     ),
@@ -81,7 +81,7 @@ GENERAL: tuple[Setting, ...] = (
         kind=Choice(METHODS),
         default="rembrandt",
         help="Method of the label embedding.",
-        note="The others are for comparison.",
+        note="Those other than `rembrandt` are for comparison.",
         panel="Model",
     ),
     Setting(
@@ -167,7 +167,7 @@ GENERAL: tuple[Setting, ...] = (
         kind=Text(),
         default="cpu",
         help="cpu, cuda, cuda:1, several separated by commas, or auto.",
-        note="For a store also `dask`.",
+        note="For a store also `dask` or `dask:tcp://host:port`.",
         panel="Model",
     ),
 )
