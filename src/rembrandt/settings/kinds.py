@@ -224,4 +224,4 @@ class Text(Kind):
         return isinstance(value, str)
 
     def alternatives(self) -> list[str]:
-        return ["text"]
+        return ["a name"]
