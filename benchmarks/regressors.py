@@ -19,7 +19,7 @@ COMMON: dict[str, Any] = {
     "decoder_ridge": 0.1,
     "kernel": None,
     "normalize": True,
-    "embedding": EmbeddingSettings(leave_out=0.5),
+    "embedding": EmbeddingSettings(leave_out=0.5, label_power=0.0, row_power=0.0, tol=0.02),
 }
 SETS: dict[str, dict[str, Any]] = {
     "delicious": {"n_components": 200},

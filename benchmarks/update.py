@@ -16,7 +16,9 @@ FIXED: dict[str, Any] = {
     "decoder": "ridge",
     "decoder_ridge": 0.1,
     "normalize": True,
-    "embedding": EmbeddingSettings(n_random_features=1000, leave_out=0.5),
+    "embedding": EmbeddingSettings(
+        n_random_features=1000, leave_out=0.5, label_power=0.0, row_power=0.0, tol=0.02
+    ),
 }
 KERNEL, LINEAR = FIXED | {"kernel": "gaussian"}, FIXED | {"kernel": None}
 # The set, whether rows or labels arrive in the update, their fraction, and the settings.

@@ -26,6 +26,7 @@ from rembrandt.recipe import (
     TreeSettings,
     resolve,
 )
+from rembrandt.settings import merged, with_defaults
 from tests.estimators.problems import blobs, examples, several
 
 PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
@@ -86,12 +87,15 @@ class TestPresets:
     @pytest.mark.parametrize("preset", PRESETS)
     @pytest.mark.parametrize("budget", [None, 60.0])
     def test_what_is_given_stands(self, preset, budget):
+        expected = GIVEN | {"embedding": merged(PRESETS[preset].embedding, GIVEN["embedding"])}
         for name, value in GIVEN.items():
-            assert getattr(resolved(preset=preset, budget=budget, **{name: value}), name) == value
+            recipe = resolved(preset=preset, budget=budget, **{name: value})
+            assert getattr(recipe, name) == expected[name]
         everything = resolved(preset=preset, budget=budget, **GIVEN)
-        assert {name: getattr(everything, name) for name in GIVEN} == GIVEN
+        assert {name: getattr(everything, name) for name in GIVEN} == expected
         trees = TreeSettings(n_trees=7, pairs=1e4, cost=0.7, power=2.5, beam=4, passes=3)
-        assert resolved(preset=preset, budget=budget, trees=trees).trees == trees
+        recipe = resolved(preset=preset, budget=budget, trees=trees)
+        assert recipe.trees == with_defaults(trees)
 
     def test_trees_are_filled_in_field_by_field(self):
         found = resolved(preset="fast", trees=TreeSettings(n_trees=5)).trees
@@ -185,10 +189,17 @@ class TestScorers:
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_settings_of_the_trees_add_them_and_drop_nothing(self, preset):
-        assert set(resolved(preset=preset, trees=TreeSettings()).scorers) == {
+        assert set(resolved(preset=preset, trees=TreeSettings(beam=20)).scorers) == {
             *PRESETS[preset].scorers,
             "trees",
         }
+
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_settings_without_a_value_add_nothing(self, preset):
+        data = examples(*several())  # dense features, for which the preset fast has no trees
+        plain = resolved(data, preset=preset)
+        assert resolved(data, preset=preset, trees=TreeSettings()) == plain
+        assert resolved(data, preset=preset, embedding=EmbeddingSettings()) == plain
 
     def test_a_regressor_adds_the_embedding(self):
         assert resolved(preset="fast", regressor=Ridge()).scorers == SCORERS
@@ -256,9 +267,16 @@ REFUSED = [
     {"trees": 3},
     {"growable": "yes"},
     {"scorers": ("trees",), "growable": True},
-    {"trees": TreeSettings(), "growable": True},
+    {"trees": TreeSettings(beam=20), "growable": True},
     {"threshold": "best"},
     {"threshold": -0.5},
+    {"threshold": 7},
+    {"threshold": "auto"},
+    {"method": "auto"},
+    {"growable": "auto"},
+    {"random_state": -1},
+    {"random_state": "zero"},
+    {"device": 3},
     {"budget": 0},
     {"budget": -1.0},
     {"budget": float("inf")},
@@ -360,7 +378,7 @@ RECIPES = st.builds(
         TreeSettings, n_trees=auto | whole, pairs=auto | positive, cost=auto | positive, beam=whole
     ),
     growable=st.booleans(),
-    threshold=st.sampled_from(("micro", "macro")) | positive,
+    threshold=st.sampled_from(("micro", "macro")) | st.floats(0, 1),
     seed=st.integers(0, 2**31 - 1),
 )
 

@@ -19,6 +19,7 @@ ROOMS = (
     ("metrics",),
     ("features",),
     ("data",),
+    ("settings",),
     ("recipe",),
     ("engines",),
     ("embeddings",),

@@ -36,7 +36,9 @@ KINDS: dict[str, dict[str, Any]] = {
             "n_components": 8,
             "growable": True,
         },
-        "embedding": EmbeddingSettings(n_random_features=32),
+        "embedding": EmbeddingSettings(
+            n_random_features=32, label_power=0.0, row_power=0.0, tol=0.02
+        ),
     },
     "logistic": {
         "scorers": ("embedding",),

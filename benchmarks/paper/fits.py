@@ -92,13 +92,16 @@ def classifier(device: str, **settings: Any) -> RembrandtClassifier:
 
     ``settings`` are parameters of the classifier and fields of `EmbeddingSettings`.
     """
-    rare = {f.name: settings.pop(f.name) for f in fields(EmbeddingSettings) if f.name in settings}
+    rare: dict[str, Any] = {"leave_out": 0.0, "label_power": 0.0, "row_power": 0.0, "tol": 0.02}
+    for setting in fields(EmbeddingSettings):
+        if setting.name in settings:
+            rare[setting.name] = settings.pop(setting.name)
     default: dict[str, Any] = {
         "scorers": ("embedding",),
         "decoder": "logistic",
         "decoder_ridge": 0.0,
         "normalize": False,
-        "embedding": EmbeddingSettings(**{"leave_out": 0.0} | rare),
+        "embedding": EmbeddingSettings(**rare),
         "random_state": SEED,
     }
     return RembrandtClassifier(**default | {"device": device} | settings)

@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "LabelEmbedder": "rembrandt.estimators",
     "RembrandtClassifier": "rembrandt.estimators",
-    "EmbeddingSettings": "rembrandt.recipe",
-    "TreeSettings": "rembrandt.recipe",
+    "EmbeddingSettings": "rembrandt.settings",
+    "TreeSettings": "rembrandt.settings",
     "TextFeatures": "rembrandt.features.text",
     "Dataset": "rembrandt.data",
     "read": "rembrandt.data",

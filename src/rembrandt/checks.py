@@ -1,10 +1,11 @@
-"""Checks of parameters; each error names the parameter."""
+"""Checks of parameters; each error names the parameter.
 
-import sys
+Importing this module is fast: NumPy and scikit-learn are imported where they are needed.
+"""
+
+import math
+from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
-from sklearn.utils import check_random_state
 
 from rembrandt.errors import SettingsError
 
@@ -14,50 +15,47 @@ def seed_of(random_state: Any) -> int:
 
     A non-negative integer is returned as it is, otherwise a draw from the random generator.
     """
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
+    if is_integer(random_state) and random_state >= 0:
         return int(random_state)
+    from sklearn.utils import check_random_state
+
     generator = check_random_state(random_state)
     return int(generator.randint(2**31 - 1))
 
 
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer of Python or NumPy; true and false are not integers."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_finite_number(value: Any) -> bool:
+    """Whether a value is a finite number of Python or NumPy; true and false are not numbers."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that is too large for a float
+        return False
+
+
 def check_whole(name: str, value: Any, least: int) -> None:
     """Raise an error unless ``value`` is an integer of at least ``least``."""
-    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if not is_integer or value < least:
+    if not is_integer(value) or value < least:
         raise SettingsError(f"{name}={value!r} must be an integer of at least {least}", name)
 
 
 def check_number(
-    name: str, value: Any, least: float, above: bool = False, most: float = np.inf
+    name: str, value: Any, least: float, above: bool = False, most: float = math.inf
 ) -> None:
     """Raise an error unless ``value`` is a finite number from ``least`` to ``most``.
 
     With ``above`` it must be larger than ``least``.
     """
-    if _is_finite_number(value) and least <= value <= most and not (above and value == least):
+    if is_finite_number(value) and least <= value <= most and not (above and value == least):
         return
     limits = f"of at least {least:g}"
     if above:
         limits = f"above {least:g}"
-    if most < np.inf:
+    if most < math.inf:
         limits += f" and at most {most:g}"
     raise SettingsError(f"{name}={value!r} must be a number {limits}", name)
-
-
-def _is_finite_number(value: Any) -> bool:
-    """Whether a value is a finite number; true and false are not numbers."""
-    if isinstance(value, bool | np.bool_):
-        return False
-    if not isinstance(value, int | float | np.number):
-        return False
-    magnitude: Any = abs(value)
-    return bool(magnitude <= sys.float_info.max)
-
-
-def check_among(name: str, value: Any, options: tuple[Any, ...]) -> None:
-    """Raise an error unless ``value`` is one of ``options``."""
-    for option in options:
-        if value is option or value == option:
-            return
-    listed = ", ".join(map(repr, options))
-    raise SettingsError(f"{name}={value!r} must be one of {listed}", name)

@@ -13,7 +13,7 @@ from rembrandt.engines.hinge import ENTRIES
 from rembrandt.engines.place import CPU, Place
 from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import SCORERS, Recipe, ScorerName
+from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding_fit import (
@@ -26,6 +26,7 @@ from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.thresholds import summary
 from rembrandt.scorers.tree_fit import fit_trees
 from rembrandt.scorers.trees import Trees
+from rembrandt.settings import SCORERS, ScorerName
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 

@@ -24,7 +24,8 @@ TABLE = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
 # Nothing is left to choose.
 FAST = (
     *("--decoder", "ridge", "--kernel", "none", "--decoder-ridge", "0.01", "--normalize", "no"),
-    *("--n-components", "20", "--leave-out", "0", "--scorers", "embedding"),
+    *("--n-components", "20", "--leave-out", "0", "--label-power", "0", "--row-power", "0"),
+    *("--scorers", "embedding"),
 )
 
 # Variables that change what terminal libraries write; the width of help texts is fixed.

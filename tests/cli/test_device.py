@@ -19,7 +19,8 @@ def test_fit_predict_evaluate_and_embed_on_devices(
         run("evaluate", folder, data / "test.tsv", "--json", *device).json
         for folder, device in ((model, ()), (there, ()), (there, TWO))
     )
-    assert abs(here["p@1"] - moved["p@1"]) <= 0.01 and moved["p@5"] == both["p@5"]
+    assert abs(here["p@1"] - moved["p@1"]) < 0.0101  # two of 200 examples, and rounding
+    assert moved["p@5"] == both["p@5"]
     said = [
         run("predict", there, data / "test.tsv", "--json", *device).rows for device in ((), TWO)
     ]

@@ -141,7 +141,7 @@ TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, passes=6)
             Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(
                 kernel_scale=1.0, leave_out=0.5
             ),
-            "--scorers trees,embedding --ridge 1 --decoder ridge --kernel none --decoder-ridge 0.1 "
+            "--scorers trees,embedding --ridge 1 --decoder ridge --decoder-ridge 0.1 --kernel none "
             "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
             "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
         ),
@@ -151,7 +151,7 @@ def test_a_recipe_becomes_options(recipe: Recipe, line: str) -> None:
     settings = Settings(budget=5.0).with_recipe(recipe)
     assert " ".join(options.as_words(settings)) == line
     found = settings.parameters()
-    assert found["trees"] == recipe.trees and found["budget"] is None
+    assert found["trees"] == TREES and found["budget"] is None
     assert (found["kernel"] is None and found["normalize"] is True) == (
         "embedding" in recipe.scorers
     )

@@ -4,12 +4,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rembrandt import load
-from rembrandt.cli import options
+from rembrandt.errors import SettingsError
+from rembrandt.settings import FLAT
 from tests.cli.conftest import TABLE, Run
 
 # What is left to choose: the cost of the trees, the penalty of the decoder, and the blend.
@@ -32,14 +32,16 @@ NARROW = (
 
 @given(st.integers(1, 10_000), st.sampled_from(["", "s", "m", "h"]))
 def test_a_time_is_read(number: int, unit: str) -> None:
-    assert options.seconds(f"{number}{unit}") == number * {"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+    seconds = FLAT["budget"].parse(f"{number}{unit}")
+    assert seconds == number * {"": 1, "s": 1, "m": 60, "h": 3600}[unit]
 
 
 @given(st.text(max_size=8))
 def test_any_text_is_a_time_or_refused(text: str) -> None:
     try:
-        assert options.seconds(text) > 0
-    except typer.BadParameter as error:
+        seconds = FLAT["budget"].parse(text)
+        assert seconds is None or seconds > 0
+    except SettingsError as error:
         assert "write 90s, 5m or 1h" in str(error)
 
 

@@ -11,6 +11,12 @@ from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
 from rembrandt.recipe import EmbeddingSettings
 
+SETTLED_EMBEDDING: dict[str, Any] = {
+    "leave_out": 0.0,
+    "label_power": 0.0,
+    "row_power": 0.0,
+    "tol": 0.02,
+}
 SETTLED: dict[str, Any] = {
     "scorers": ("embedding",),
     "n_components": "auto",
@@ -18,7 +24,7 @@ SETTLED: dict[str, Any] = {
     "decoder_ridge": 0.01,
     "kernel": None,
     "normalize": False,
-    "embedding": EmbeddingSettings(leave_out=0.0),
+    "embedding": EmbeddingSettings(**SETTLED_EMBEDDING),
     "random_state": 0,
 }
 
@@ -27,9 +33,9 @@ def settled(**changes):
     """Return `SETTLED` with changes; those to fields of `EmbeddingSettings` become part of
     ``embedding``.
     """
-    own = {field.name for field in fields(EmbeddingSettings)} & changes.keys()
-    settings = EmbeddingSettings(**{"leave_out": 0.0} | {name: changes.pop(name) for name in own})
-    return SETTLED | {"embedding": settings} | changes
+    names = {field.name for field in fields(EmbeddingSettings)} & changes.keys()
+    embedding = SETTLED_EMBEDDING | {name: changes.pop(name) for name in names}
+    return SETTLED | {"embedding": EmbeddingSettings(**embedding)} | changes
 
 
 def examples(X, y, weights=None):

@@ -7,9 +7,9 @@ from scipy import sparse
 
 from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.recipe import METHODS, EmbeddingSettings
+from rembrandt.recipe import METHODS
 
-from .problems import SETTLED, blobs, several
+from .problems import blobs, settled, several
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -160,10 +160,7 @@ def test_empty_columns_do_not_change_the_embedding(columns):
     plain, found = (LabelEmbedder(4, n_iter=4, random_state=0).fit(each, Y) for each in (X, wide))
     assert_allclose(found.singular_values_, plain.singular_values_, rtol=1e-6)
     assert_allclose(np.abs(found.embedding_), np.abs(plain.embedding_), atol=1e-4)
-    settings = EmbeddingSettings(leave_out=0.0, n_iter=4)
-    classifier = RembrandtClassifier(**SETTLED | {"n_components": 4, "embedding": settings}).fit(
-        wide, Y
-    )
+    classifier = RembrandtClassifier(**settled(n_components=4, n_iter=4)).fit(wide, Y)
     assert_allclose(classifier.singular_values_, found.singular_values_, rtol=1e-6)
 
 

@@ -20,6 +20,7 @@ from rembrandt.scorers.blend import LIST_LENGTH, Blend
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.embedding import EmbeddingScorer
 from rembrandt.scorers.tree_fit import fit_trees
+from rembrandt.settings import with_defaults
 
 EXACT = 1e-4
 ROUNDING = (
@@ -99,7 +100,10 @@ def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
     )
     scorers = {
         "trees": fit_trees(
-            rows, Y, TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0, passes=10), 0
+            rows,
+            Y,
+            with_defaults(TreeSettings(n_trees=2, pairs=pairs, cost=1.0, power=3.0, passes=10)),
+            0,
         ),
         "centroids": fit_centroids(rows, Y),
         "embedding": random_embedding("gaussian", True, link, rng),

@@ -5,15 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers.protocol import Scorer
+from rembrandt.settings import TreeSettings, with_defaults
 
 
 def tree_settings(**changes: Any) -> TreeSettings:
     """Settings of one tree with nothing left open."""
-    return TreeSettings(
-        **{"n_trees": 1, "pairs": 3e7, "cost": 1.0, "power": 3.0, "passes": 10} | changes
-    )
+    settings = {"n_trees": 1, "pairs": 3e7, "cost": 1.0, "power": 3.0, "passes": 10} | changes
+    return with_defaults(TreeSettings(**settings))
 
 
 def all_scores(scorer: Scorer, rows: Any) -> NDArray[Any]:

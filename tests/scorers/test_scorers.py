@@ -16,13 +16,14 @@ from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
 from rembrandt.scorers.centroids import fit_centroids, heavy_entries, largest_entries
 from rembrandt.scorers.embedding_fit import fit_embedding_scorer
 from rembrandt.scorers.tree_fit import fit_trees
+from rembrandt.settings import with_defaults
 from tests.devices import PLACES
 from tests.estimators.problems import examples, words
 from tests.scorers.contract import LABELS, ScorerContract, problem
 from tests.scorers.problems import all_likelihoods, all_scores
 
 SETTINGS = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, n_random_features=80, max_epochs=8)
-TREES = TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0, passes=10)
+TREES = with_defaults(TreeSettings(n_trees=2, pairs=1e9, cost=1.0, power=3.0, passes=10))
 
 
 def embedding_scorer(data, place=CPU, **changes):

@@ -10,7 +10,7 @@ from typing import Any
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
-from rembrandt.recipe import EmbeddingSettings, TreeSettings
+from rembrandt.settings import FLAT, EmbeddingSettings, Setting, TreeSettings
 
 # Settings that Annif itself reads from a project's section.
 _ANNIF_SETTINGS = {
@@ -27,33 +27,10 @@ _ANNIF_SETTINGS = {
 }
 
 
-def _or_auto(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a function that keeps ``auto`` and converts other values."""
-
-    def parse(text: str) -> Any:
-        if text.lower() == "auto":
-            return "auto"
-        return convert(text)
-
-    return parse
-
-
 def _range(text: str) -> tuple[int, int]:
     """Parse ``2`` as (2, 2) and ``1-2`` as (1, 2)."""
     first, _, last = text.partition("-")
     return int(first), int(last or first)
-
-
-def _kernel(text: str) -> str | None:
-    """Parse the name of a kernel, or ``none``."""
-    if text.lower() == "none":
-        return None
-    return text
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Parse names that are separated by commas."""
-    return tuple(name.strip() for name in text.split(","))
 
 
 def _weighting(text: str) -> str:
@@ -62,32 +39,8 @@ def _weighting(text: str) -> str:
     return "hashed" if is_hashed else "tfidf"
 
 
-Table = dict[str, Callable[[str], Any]]  # by setting: how its value is parsed
-
-_CLASSIFIER: Table = {
-    "preset": str,
-    "method": str,
-    "decoder": str,
-    "device": str,
-    "n_components": _or_auto(int),
-    "ridge": float,
-    "decoder_ridge": _or_auto(float),
-    "kernel": _kernel,
-    "scorers": _or_auto(_names),
-    "seed": int,
-}
-_EMBEDDING: Table = {
-    "kernel_scale": float,
-    "n_random_features": int,
-    "n_iter": int,
-    "max_epochs": int,
-}
-_TREES: Table = {
-    "n_trees": int,
-    "tree_pairs": float,
-    "tree_cost": float,
-}
-_TEXT: Table = {
+# Settings of texts, by name: how a value is parsed.
+_TEXT: dict[str, Callable[[str], Any]] = {
     "terms": str,
     "ngrams": _range,
     "min_df": int,
@@ -95,44 +48,58 @@ _TEXT: Table = {
     "hashed": _weighting,
 }
 # Parameters that have another name than their setting; `analyzer` is a setting of Annif.
-_PARAMETERS = {
-    "seed": "random_state",
-    "tree_pairs": "pairs",
-    "tree_cost": "cost",
-    "terms": "analyzer",
-    "ngrams": "ngram_range",
-    "hashed": "weighting",
-}
+_TEXT_PARAMETERS = {"terms": "analyzer", "ngrams": "ngram_range", "hashed": "weighting"}
 
 
 def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:
-    """Return the classifier that a project's settings describe; the seed is 0 by default."""
-    parameters: dict[str, Any] = {
-        "random_state": 0,
-        "text": TextFeatures(**_parameters(_TEXT, settings)),
-    }
-    embedding = _parameters(_EMBEDDING, settings)
+    """Return the classifier that a project's settings describe; the seed is 0 by default.
+
+    Every declared setting may be given, under its name on the command line.
+    """
+    text = TextFeatures(**_text_parameters(settings))
+    parameters: dict[str, Any] = {"random_state": 0, "text": text}
+    embedding = {}
+    trees = {}
+    for name in FLAT.keys() & settings.keys():
+        setting = FLAT[name]
+        value = _value(setting, settings[name])
+        if setting.group == "embedding":
+            embedding[setting.name] = value
+        elif setting.group == "trees":
+            trees[setting.name] = value
+        else:
+            parameters[setting.name] = value
     if embedding:
         parameters["embedding"] = EmbeddingSettings(**embedding)
-    trees = _parameters(_TREES, settings)
     if trees:
         parameters["trees"] = TreeSettings(**trees)
-    parameters |= _parameters(_CLASSIFIER, settings)
     return RembrandtClassifier(**parameters)
 
 
 def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
     """Return the settings that neither this backend nor Annif reads, such as misspelled ones."""
-    backend_settings = _CLASSIFIER | _EMBEDDING | _TREES | _TEXT
-    return sorted(settings.keys() - backend_settings.keys() - _ANNIF_SETTINGS)
+    return sorted(settings.keys() - FLAT.keys() - _TEXT.keys() - _ANNIF_SETTINGS)
 
 
-def _parameters(table: Table, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table as parameters with their values."""
+def _value(setting: Setting, configured: Any) -> Any:
+    """Return the value of a setting as a parameter has it; refuse one that is out of range."""
+    try:
+        value = setting.parse(str(configured))
+    except SettingsError as error:
+        raise SettingsError(f"{setting.flat_name}={configured}: {error}", setting.name) from error
+    if not setting.accepts(value):
+        raise SettingsError(
+            f"{setting.flat_name}={configured} must be {setting.expected}", setting.name
+        )
+    return value
+
+
+def _text_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of texts as parameters of `TextFeatures`."""
     parameters = {}
-    for name in table.keys() & settings.keys():
-        parse = table[name]
-        parameter = _PARAMETERS.get(name, name)
+    for name in _TEXT.keys() & settings.keys():
+        parse = _TEXT[name]
+        parameter = _TEXT_PARAMETERS.get(name, name)
         try:
             parameters[parameter] = parse(str(settings[name]).strip())
         except (KeyError, ValueError) as error:

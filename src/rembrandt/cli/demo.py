@@ -13,9 +13,9 @@ from rembrandt.cli.options import option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, data_set_reading
 from rembrandt.cli.saved import SavedModel, fit_facts
-from rembrandt.cli.settings import Preset
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
+from rembrandt.settings import FLAT, Preset
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
@@ -30,7 +30,7 @@ _QUERY_WORDS = 12  # of an article, in the command that is suggested next
 def demo(
     output: options.NewModel,
     *,
-    preset: Annotated[Preset, option("Trade training time for accuracy.")] = "balanced",
+    preset: Annotated[Preset, option(FLAT["preset"].help)] = "balanced",
     generated: Annotated[
         int, option("Documents to generate if the articles cannot be downloaded.", min=100)
     ] = 8000,

@@ -15,15 +15,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rembrandt import memory
-from rembrandt.cli.settings import TREES
 from rembrandt.errors import RembrandtError, RembrandtWarning
+from rembrandt.settings import SETTINGS
 
 # Exit codes.
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 # Parameters of the library whose options have another name.
-ALIASES = {"random_state": "seed", "ngram_range": "ngrams", "weighting": "hashed"} | TREES
+ALIASES = {"ngram_range": "ngrams", "weighting": "hashed"}
+ALIASES |= {setting.name: setting.flat_name for setting in SETTINGS if setting.option is not None}
 # Parameters that lower the use of memory.
 LOWERING = ("n_components", "n_random_features", "rows", "max_features")
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer exports only this subclass

@@ -6,14 +6,18 @@ group as one argument, and `grouped` turns the fields into options of the comman
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from rembrandt.errors import SettingsError
+from rembrandt.settings import FLAT
+from rembrandt.settings import Method as MethodName
+from rembrandt.settings.kinds import Choice, Switch, Text
 
 # Panels of options in the help, in their order.
 DATA = "Data"
@@ -21,8 +25,6 @@ MODEL = "Model"
 TEXT = "Text"
 ADVANCED = "Advanced"
 PANELS = (DATA, MODEL, TEXT, ADVANCED)
-
-_SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -144,11 +146,26 @@ def value(text: Any) -> Any:
     return text
 
 
-def scorer_names(text: str) -> Any:
-    """Parse ``auto`` or ``trees,embedding``."""
-    if text == "auto":
-        return text
-    return tuple(name.strip() for name in text.split(","))
+def setting_option(name: str, **settings: Any) -> Any:
+    """Return the option of a declared setting, whose help and values are those of the
+    declaration.
+    """
+    setting = FLAT[name]
+    if isinstance(setting.kind, Choice | Switch):
+        return option(setting.help, setting.panel, **settings)
+    metavar = "|".join([setting.kind.metavar, *setting.words])
+    if isinstance(setting.kind, Text):
+        return option(setting.help, setting.panel, metavar=metavar, **settings)
+
+    def parse(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text  # the default
+        try:
+            return setting.parse(text)
+        except SettingsError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return option(setting.help, setting.panel, metavar=metavar, parser=parse, **settings)
 
 
 def candidates(text: str) -> Any:
@@ -160,17 +177,6 @@ def candidates(text: str) -> Any:
     if text == "auto":
         return True
     return value(text)
-
-
-def seconds(text: str) -> float:
-    """Parse a time such as ``90s``, ``5m`` or ``1.5h``; a number alone is in seconds."""
-    duration = 0.0
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip())
-    if match:
-        duration = float(match[1]) * _SECONDS_PER_UNIT[match[2]]
-    if duration <= 0:
-        raise typer.BadParameter(f"{text!r} is not a time; write 90s, 5m or 1h")
-    return duration
 
 
 def ngram_range(text: str) -> tuple[int, int]:
@@ -194,24 +200,14 @@ LabelNames = Annotated[
     Path | None,
     option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE"),
 ]
-Components = Annotated[
-    Any, parsed("Dimensions of the embedding; auto reads the spectrum.", MODEL, "K|auto")
-]
-Method = Annotated[
-    Literal["rembrandt", "pca", "plst", "cs", "cca"], option("Label embedding.", MODEL)
-]
-Seed = Annotated[
-    int, option("Random seed; the same seed gives the same result.", MODEL, min=0, metavar="N")
-]
-Device = Annotated[
-    str, option("cpu, cuda, cuda:1, several separated by commas, or auto.", MODEL, metavar="D")
-]
+Components = Annotated[Any, setting_option("n_components")]
+Method = Annotated[MethodName, setting_option("method")]
+Seed = Annotated[int, option(FLAT["seed"].help, MODEL, min=0, metavar="N")]
+Device = Annotated[str, setting_option("device")]
 Scheduler = Annotated[
     str | None, option("Dask scheduler; --device dask starts one.", ADVANCED, metavar="tcp://...")
 ]
-PowerIterations = Annotated[
-    int, option("Power iterations of the eigensolver.", ADVANCED, min=0, metavar="N")
-]
+PowerIterations = Annotated[Any, setting_option("n_iter")]
 
 
 @dataclass(frozen=True)

@@ -1,138 +1,137 @@
-"""Options with the parameters of `RembrandtClassifier` and `TextFeatures`, and how they become
-parameters.
+"""Options of the settings of `RembrandtClassifier`, which derive from the declarations, and of the
+parameters of `TextFeatures`; and how they become parameters.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rembrandt.cli import options
-from rembrandt.cli.options import (
-    ADVANCED,
-    MODEL,
-    TEXT,
-    flag,
-    ngram_range,
-    option,
-    parsed,
-    scorer_names,
-    seconds,
+from rembrandt.cli.options import TEXT, flag, ngram_range, option, parsed, setting_option
+from rembrandt.settings import (
+    EMBEDDING,
+    GENERAL,
+    SETTINGS,
+    TREES,
+    EmbeddingSettings,
+    Setting,
+    TreeSettings,
+    preset_values,
 )
+from rembrandt.settings.kinds import Choice, Switch, Text
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
     from rembrandt.recipe import Recipe
 
-# These names are the library's; importing them would slow down every command.
-Preset = Literal["fast", "balanced", "best"]
-Decoder = Literal["auto", "transpose", "ridge", "discriminant", "logistic", "candidates"]
-Kernel = Literal["auto", "none", "gaussian", "laplacian", "matern3", "matern5"]
-
-# Options that are fields of EmbeddingSettings, and of TreeSettings under another name.
-EMBEDDING = ("kernel_scale", "n_random_features", "leave_out", "label_power", "row_power", "n_iter")
-TREES = {"n_trees": "n_trees"} | {name: f"tree_{name}" for name in ("pairs", "cost", "passes")}
+# Defaults of options that differ from those of the parameters: commands are repeatable.
+DEFAULTS = {"seed": 0}
+# Settings that a search chooses for an embedding: parameters of the classifier, and fields of
+# EmbeddingSettings.
+_CHOSEN_PARAMETERS = ("n_components", "ridge", "decoder", "decoder_ridge")
+_CHOSEN_FIELDS = ("kernel_scale", "leave_out", "label_power", "row_power")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of ``fit`` and ``tune`` that are parameters of the classifier."""
+def _values(setting: Setting) -> Any:
+    """Return the type of the values of an option."""
+    literal: Any = Literal
+    names = list(setting.words)
+    if setting.allows_none:
+        names.append("none")
+    if isinstance(setting.kind, Choice):
+        names += setting.kind.names
+        return literal[tuple(names)]
+    if isinstance(setting.kind, Switch) and names:
+        return literal[(*names, "yes", "no")]
+    if isinstance(setting.kind, Switch):
+        return bool
+    if isinstance(setting.kind, Text):
+        return str
+    return Any
 
-    preset: Annotated[Preset, option("Trade training time for accuracy.", MODEL)] = "balanced"
-    budget: Annotated[
-        Any, parsed("Search this long for settings: 90s, 5m, 1h.", MODEL, "TIME", seconds)
-    ] = None
-    scorers: Annotated[
-        Any,
-        parsed(
-            "trees, centroids, embedding, separated by commas.", MODEL, "auto|NAMES", scorer_names
-        ),
-    ] = "auto"
-    n_components: options.Components = "auto"
-    method: options.Method = "rembrandt"
-    ridge: Annotated[
-        Any, parsed("Ridge penalty of the embedding's regression.", MODEL, "R|auto")
-    ] = "auto"
-    decoder: Annotated[Decoder, option("From the embedding to labels.", MODEL)] = "auto"
-    kernel: Annotated[Kernel, option("Kernel of the decoder.", MODEL)] = "auto"
-    threshold: Annotated[
-        Any,
-        parsed(
-            "Least probability of predicted labels; micro, macro: for the best F1.",
-            MODEL,
-            "P|micro|macro",
-        ),
-    ] = "micro"
-    growable: Annotated[bool, flag("--growable", "Keep what exact updates need.", MODEL)] = False
-    seed: options.Seed = 0
-    device: options.Device = "cpu"
-    decoder_ridge: Annotated[Any, parsed("Penalty of the decoder.", ADVANCED, "R|auto")] = "auto"
-    normalize: Annotated[
-        Literal["auto", "yes", "no"], option("Scale examples to unit length.", ADVANCED)
-    ] = "auto"
-    kernel_scale: Annotated[
-        Any, parsed("Bandwidth, in median distances of examples.", ADVANCED, "R|auto")
-    ] = "auto"
-    n_random_features: Annotated[
-        int | None, option("Random features of the kernel.", ADVANCED, metavar="N")
-    ] = None
-    label_power: Annotated[
-        Any, parsed("Divide labels by this power of their counts.", ADVANCED, "R|auto")
-    ] = "auto"
-    row_power: Annotated[
-        Any, parsed("The same for the labels of an example.", ADVANCED, "R|auto")
-    ] = "auto"
-    leave_out: Annotated[
-        Any, parsed("Share of own labels hidden from the decoder.", ADVANCED, "R|auto")
-    ] = "auto"
-    n_trees: Annotated[Any, parsed("Number of trees.", ADVANCED, "N|auto")] = "auto"
-    tree_pairs: Annotated[
-        Any, parsed("Examples × nodes on a tree's first level.", ADVANCED, "R|auto")
-    ] = "auto"
-    tree_cost: Annotated[
-        Any, parsed("Weight of the loss against the penalty.", ADVANCED, "R|auto")
-    ] = "auto"
-    tree_passes: Annotated[
-        Any, parsed("Passes over the examples of a node.", ADVANCED, "N|auto")
-    ] = "auto"
-    n_iter: options.PowerIterations = 1
+
+def _option_field(setting: Setting) -> tuple[str, Any, Any]:
+    """Return name, annotated type and default of the option of a setting.
+
+    Options of a part of the model are None by default: unset.
+    """
+    name = setting.flat_name
+    if setting.group == "general":
+        default = DEFAULTS.get(name, setting.default)
+        if _values(setting) is bool:
+            return name, Annotated[bool, flag(setting.option or "", setting.help, "Model")], default
+        return name, Annotated[_values(setting), setting_option(name)], default
+    shown: str | bool = "that of the preset"
+    first, *others = preset_values(setting).values()
+    if first is None:
+        shown = False
+    elif all(value == first for value in others):
+        shown = str(first)
+    return name, Annotated[_values(setting), setting_option(name, show_default=shown)], None
+
+
+_Options: Any = make_dataclass(
+    "_Options",
+    [_option_field(setting) for setting in SETTINGS if setting.panel is not None],
+    frozen=True,
+)
+
+
+class Settings(_Options):
+    """Options of ``fit`` and ``tune`` that are settings of the classifier.
+
+    The fields are the options of the declared settings.
+    """
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the classifier; refuse values that are out of range."""
-        from rembrandt.recipe import EmbeddingSettings, TreeSettings, check
+        from rembrandt.recipe import check
 
-        parameters = dict(vars(self))
-        embedding = EmbeddingSettings(**{name: parameters.pop(name) for name in EMBEDDING})
-        trees = TreeSettings(**{name: parameters.pop(option) for name, option in TREES.items()})
-        default_embedding = EmbeddingSettings(label_power="auto", row_power="auto")
-        parameters |= {
-            "random_state": parameters.pop("seed"),
-            "kernel": None if self.kernel == "none" else self.kernel,
-            "normalize": {"auto": "auto", "yes": True, "no": False}[self.normalize],
-            "embedding": None if embedding == default_embedding else embedding,
-            "trees": None if trees == TreeSettings() else trees,
-        }
+        parameters: dict[str, Any] = {}
+        for setting in GENERAL:
+            parameters[setting.name] = _parsed(setting, getattr(self, setting.flat_name))
+        embedding = self._set(EMBEDDING)
+        parameters["embedding"] = EmbeddingSettings(**embedding) if embedding else None
+        trees = self._set(TREES)
+        parameters["trees"] = TreeSettings(**trees) if trees else None
         check(parameters)
         return parameters
+
+    def _set(self, settings: tuple[Setting, ...]) -> dict[str, Any]:
+        """Return the settings of a part whose options are given."""
+        values = {}
+        for setting in settings:
+            value = getattr(self, setting.flat_name, None)
+            if value is not None:
+                values[setting.name] = _parsed(setting, value)
+        return values
 
     def with_recipe(self, recipe: Recipe) -> Settings:
         """Return the options that fit this recipe."""
         chosen: dict[str, Any] = {"budget": None, "scorers": recipe.scorers}
         if "embedding" in recipe.scorers:
-            chosen |= {
-                name: getattr(recipe, name)
-                for name in ("n_components", "ridge", "decoder", "decoder_ridge")
-            }
-            names = ("kernel_scale", "leave_out", "label_power", "row_power")
-            chosen |= {name: getattr(recipe.embedding, name) for name in names}
-            chosen |= {
-                "kernel": recipe.kernel or "none",
-                "normalize": "yes" if recipe.normalize else "no",
-            }
+            for name in _CHOSEN_PARAMETERS:
+                chosen[name] = getattr(recipe, name)
+            for name in _CHOSEN_FIELDS:
+                chosen[name] = getattr(recipe.embedding, name)
+            chosen["kernel"] = recipe.kernel or "none"
+            chosen["normalize"] = "yes" if recipe.normalize else "no"
+            if recipe.kernel is not None:
+                # A fit without a search may choose another number.
+                chosen["n_random_features"] = recipe.embedding.n_random_features
         if "trees" in recipe.scorers:
-            chosen |= {option: getattr(recipe.trees, name) for name, option in TREES.items()}
+            for setting in TREES:
+                if setting.panel is not None:
+                    chosen[setting.flat_name] = getattr(recipe.trees, setting.name)
         return replace(self, **chosen)
+
+
+def _parsed(setting: Setting, value: Any) -> Any:
+    """Return the value of an option; words such as ``none`` become values."""
+    if isinstance(value, str):
+        return setting.parse(value)
+    return value
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from rembrandt.linalg.ridge import (
 )
 from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import METHODS, Recipe
+from rembrandt.recipe import Recipe
+from rembrandt.settings import METHODS
 
 # Features and labels up to which products are faster on one thread.
 SINGLE_THREAD_COLUMNS = 1024

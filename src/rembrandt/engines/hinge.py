@@ -18,7 +18,7 @@ from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import TreeSettings
+from rembrandt.settings import TreeSettings
 
 # Numbered pieces of siblings.
 Group = list[tuple[int, Array]]

@@ -34,7 +34,7 @@ from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows, unit_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import EmbeddingSettings
+from rembrandt.settings import EmbeddingSettings, with_defaults
 
 # Entries of the largest block of scores in prediction: 64 MB.
 MAX_SCORES = 1 << 24
@@ -45,7 +45,7 @@ MAPPED_BLOCK_ROWS = 8192
 # Columns of an inverse root that rows are projected on at a time.
 LEVERAGE_BLOCK_COLUMNS = 256
 # Labels as they are, not centred.
-PLAIN = EmbeddingSettings()
+PLAIN = with_defaults(EmbeddingSettings())
 
 
 @dataclass(frozen=True)

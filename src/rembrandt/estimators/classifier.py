@@ -29,21 +29,19 @@ from rembrandt.features.joined import is_blocks
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import fit_model
 from rembrandt.progress import Report, bars, silent
-from rembrandt.recipe import (
+from rembrandt.recipe import Recipe, as_json, resolve
+from rembrandt.scorers.embedding_fit import n_random_features
+from rembrandt.selection import Choice, Watch, choose, unwatched
+from rembrandt.settings import (
     Auto,
     DecoderName,
     EmbeddingSettings,
     Method,
     Preset,
-    Recipe,
     ScorerName,
     Threshold,
     TreeSettings,
-    as_json,
-    resolve,
 )
-from rembrandt.scorers.embedding_fit import n_random_features
-from rembrandt.selection import Choice, Watch, choose, unwatched
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 
 LARGE = 10  # megabytes kept for updates above which a fit warns
@@ -120,9 +118,10 @@ class RembrandtClassifier(Updates):
         Any scikit-learn regressor with several outputs, in place of the ridge regression behind the
         embedding. A model with a regressor cannot be saved.
     embedding : EmbeddingSettings, default=None
-        Rarely used settings of the embedding and its decoder.
+        Rarely used settings of the embedding and its decoder. What is not set in it has the value
+        of the preset, so ``EmbeddingSettings()`` is the same as None.
     trees : TreeSettings, default=None
-        Settings of the trees.
+        Settings of the trees; what is not set has the value of the preset.
     text : TextFeatures, default=None
         How texts become features; ``TextFeatures()`` by default.
     growable : bool, default=False

@@ -19,10 +19,11 @@ from rembrandt.fitting import check_memory
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
 from rembrandt.progress import bars
-from rembrandt.recipe import Auto, EmbeddingSettings, Method, Recipe, SolverName, check
+from rembrandt.recipe import Recipe, check
 from rembrandt.scorers.embedding_fit import embed_labels
 from rembrandt.scorers.protocol import Array
 from rembrandt.selection.scaling import choose_scaling
+from rembrandt.settings import Auto, EmbeddingSettings, Method, SolverName
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

@@ -13,7 +13,7 @@ from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import version
 from rembrandt.model.model import Model
 from rembrandt.model.saving import folder_errors, load_model
-from rembrandt.recipe import EmbeddingSettings, TreeSettings
+from rembrandt.settings import EmbeddingSettings, TreeSettings
 from rembrandt.storage.arrays import positive
 
 

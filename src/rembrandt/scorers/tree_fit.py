@@ -16,10 +16,10 @@ from rembrandt.engines.place import CPU, Place
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers.centroids import fit_centroids
 from rembrandt.scorers.protocol import Array
 from rembrandt.scorers.trees import Level, Tree, Trees
+from rembrandt.settings import TreeSettings
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
 LARGEST = 165  # labels of a cluster

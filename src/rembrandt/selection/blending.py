@@ -11,11 +11,11 @@ from rembrandt.data.examples import Examples
 from rembrandt.linalg.ranking import rank
 from rembrandt.metrics import calibration_error, reliability
 from rembrandt.metrics.hits import hits
-from rembrandt.recipe import Threshold
 from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, fit_blend
 from rembrandt.scorers.protocol import Array, Labels
 from rembrandt.scorers.thresholds import Pairs, best_threshold, label_thresholds
 from rembrandt.selection.trial import KS, Measures, measures
+from rembrandt.settings import Threshold
 
 # Probability from which a calibration error is measured: nearly all candidates are less likely
 SHOWN_PROBABILITY = 0.05

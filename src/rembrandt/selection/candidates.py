@@ -10,8 +10,9 @@ import numpy as np
 from rembrandt.data.examples import Examples
 from rembrandt.embeddings import largest_rank
 from rembrandt.linalg.sparse import row_sums_of_squares
-from rembrandt.recipe import EmbeddingSettings, Recipe, ScorerName, TreeSettings
+from rembrandt.recipe import Recipe
 from rembrandt.scorers.tree_fit import cluster_depths
+from rembrandt.settings import EmbeddingSettings, ScorerName, TreeSettings
 
 RANK = 300  # usual rank of an embedding
 SCALINGS = ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5))  # label_power and row_power that are tried

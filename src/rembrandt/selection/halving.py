@@ -22,7 +22,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import Recipe, ScorerName
+from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, choose_list_lengths
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
@@ -30,6 +30,7 @@ from rembrandt.selection.blending import Blended, blended
 from rembrandt.selection.candidates import axes, usual
 from rembrandt.selection.rungs import GROWTH, Rung, rungs_of
 from rembrandt.selection.trial import FEWEST, Measures, Trial, mean
+from rembrandt.settings import ScorerName
 from rembrandt.storage.arrays import Arrays, checked
 
 NEARLY_ALL = 0.89  # of the examples: trees that were fitted to them for the blend are kept

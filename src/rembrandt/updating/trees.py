@@ -14,9 +14,9 @@ from scipy import sparse
 from rembrandt.engines.hinge import InMemory, LocalHinge, Nodes
 from rembrandt.linalg.sparse import as_csr, normalize_rows
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import TreeSettings
 from rembrandt.scorers.protocol import Array
 from rembrandt.scorers.trees import Level, Tree, Trees
+from rembrandt.settings import TreeSettings
 
 UNLIKELY = -1.0  # margin of rows that do not have a label
 

@@ -1,0 +1,68 @@
+"""Settings of a fit: each is declared once.
+
+Checks of parameters, options of the command line, settings of Annif projects and the reference in
+the documentation derive from the declarations.
+"""
+
+from rembrandt.settings.declarations import (
+    DECODERS,
+    EMBEDDING,
+    FLAT,
+    GENERAL,
+    METHODS,
+    PRESET_EMBEDDING,
+    PRESET_NAMES,
+    PRESET_TREES,
+    SCORERS,
+    SETTINGS,
+    TREES,
+    Auto,
+    DecoderName,
+    EmbeddingSettings,
+    Method,
+    Open,
+    Preset,
+    ScorerName,
+    SolverName,
+    Threshold,
+    TreeSettings,
+    check_values,
+    default_words,
+    merged,
+    preset_values,
+    set_values,
+    with_defaults,
+)
+from rembrandt.settings.setting import UNSET, Setting
+
+__all__ = [
+    "DECODERS",
+    "EMBEDDING",
+    "FLAT",
+    "GENERAL",
+    "METHODS",
+    "PRESET_EMBEDDING",
+    "PRESET_NAMES",
+    "PRESET_TREES",
+    "SCORERS",
+    "SETTINGS",
+    "TREES",
+    "UNSET",
+    "Auto",
+    "DecoderName",
+    "EmbeddingSettings",
+    "Method",
+    "Open",
+    "Preset",
+    "ScorerName",
+    "Setting",
+    "SolverName",
+    "Threshold",
+    "TreeSettings",
+    "check_values",
+    "default_words",
+    "merged",
+    "preset_values",
+    "set_values",
+    "with_defaults",
+]

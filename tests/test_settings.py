@@ -1,0 +1,444 @@
+"""Declarations of settings: defaults, ranges and merging, in Python, in JSON, on the command line and
+in Annif; and the page of the documentation.
+"""
+
+import copy
+import inspect
+import json
+import math
+import pickle
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from scipy import sparse
+from sklearn.base import clone
+from typer.testing import CliRunner
+
+from rembrandt import RembrandtClassifier
+from rembrandt.annif.settings import classifier_from
+from rembrandt.cli import options
+from rembrandt.cli.failure import options_of, with_options
+from rembrandt.cli.settings import Settings
+from rembrandt.errors import SettingsError
+from rembrandt.recipe import PRESETS, Recipe, as_json, resolve
+from rembrandt.settings import (
+    EMBEDDING,
+    FLAT,
+    GENERAL,
+    SETTINGS,
+    TREES,
+    UNSET,
+    EmbeddingSettings,
+    TreeSettings,
+    default_words,
+    merged,
+    preset_values,
+    set_values,
+    with_defaults,
+)
+from rembrandt.settings.kinds import Choice, Names, Number, Seconds, Switch, Text, WholeNumber
+from rembrandt.settings.page import settings_page
+from tests.estimators.problems import examples, several
+
+PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
+PARTS = {"embedding": EmbeddingSettings, "trees": TreeSettings}
+PART_SETTINGS = EMBEDDING + TREES
+# Rules that fill in what is "auto" from another setting: by the setting, what may follow from it.
+FOLLOWING = {"cost": {"passes"}}
+# Values that other parameters have to allow.
+NEEDED = {
+    "growable": {"scorers": ("embedding",)},
+    "proposes": {"scorers": ("trees", "embedding")},
+    "candidates": {"scorers": ("trees", "embedding")},
+}
+
+
+def named(setting):
+    return setting.flat_name
+
+
+each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=named)
+each_part_setting = pytest.mark.parametrize("setting", PART_SETTINGS, ids=named)
+each_option = pytest.mark.parametrize(
+    "setting", [setting for setting in SETTINGS if setting.panel is not None], ids=named
+)
+each_preset = pytest.mark.parametrize("preset", PRESETS)
+
+
+def accepted(setting):
+    """Values at the ends of the range, and words."""
+    kind = setting.kind
+    if isinstance(kind, Seconds):
+        values = [0.001, 3600.0]
+    elif isinstance(kind, Number):
+        least = 1e-9 if kind.above else kind.minimum
+        most = 1e9 if kind.maximum == math.inf else kind.maximum
+        values = [least, most, np.float32(most), np.float64(most)]
+    elif isinstance(kind, WholeNumber):
+        values = [kind.minimum, 10**6, np.int64(kind.minimum)]
+    elif isinstance(kind, Switch):
+        values = [True, False, np.bool_(True)]
+    elif isinstance(kind, Choice):
+        values = list(kind.names)
+    elif isinstance(kind, Names):
+        values = [*kind.names, kind.names, list(kind.names)]
+    else:
+        values = ["cpu"]
+    if setting.allows_none:
+        values.append(None)
+    return [*values, *setting.words]
+
+
+def refused(setting):
+    """Values just outside the range, and of other types."""
+    kind = setting.kind
+    values = [[], {"a": 1}, float("nan")]
+    if isinstance(kind, Number):
+        values += ["strong", float("inf"), True, kind.minimum - 1e-9]
+        if kind.above:
+            values.append(kind.minimum)
+        if kind.maximum < math.inf:
+            values.append(kind.maximum + 1e-9)
+    elif isinstance(kind, WholeNumber):
+        values += ["many", kind.minimum - 1, kind.minimum + 0.5, True]
+    elif not isinstance(kind, Text):
+        values += ["no such name", -1, ""]
+    if not setting.allows_none:
+        values.append(None)
+    if "auto" not in setting.words and not isinstance(kind, Text):
+        values.append("auto")
+    return values
+
+
+def parameters_with(setting, value):
+    """Parameters of the classifier with one setting."""
+    if setting.group == "general":
+        return PARAMETERS | {setting.name: value}
+    return PARAMETERS | {setting.group: PARTS[setting.group](**{setting.name: value})}
+
+
+def resolved(**params):
+    X, Y = several()
+    return resolve(PARAMETERS | params, examples(sparse.csr_array(X), Y))
+
+
+def option_settings(*words):
+    """Return the options of the command line as ``fit`` gets them."""
+    seen = []
+
+    def command(*, settings: Settings) -> None:
+        seen.append(settings)
+
+    app = typer.Typer()
+    app.command()(options.grouped(command))
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exit_code:
+        raise SettingsError(" ".join(result.output.replace("│", " ").split()))
+    return seen[0]
+
+
+def as_typed(value):
+    """Return a value as it is typed on the command line or in a project of Annif."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def typed_values(setting):
+    """Accepted values that can be typed."""
+    return [value for value in accepted(setting) if not isinstance(value, np.generic)]
+
+
+def refused_words(setting):
+    """Refused values that can be typed."""
+    return [
+        as_typed(value)
+        for value in refused(setting)
+        if isinstance(value, str | int | float)
+        and value != ""
+        and not isinstance(value, bool)
+        and not setting.accepts(setting_value(setting, as_typed(value)))
+    ]
+
+
+def setting_value(setting, text):
+    try:
+        return setting.parse(text)
+    except SettingsError:
+        return []
+
+
+class TestDeclarations:
+    def test_the_constructor_has_the_declared_defaults(self):
+        signature = inspect.signature(RembrandtClassifier).parameters
+        objects = {"regressor", "embedding", "trees", "text", "verbose"}
+        assert {setting.name for setting in GENERAL} == signature.keys() - objects
+        for setting in GENERAL:
+            assert signature[setting.name].default == setting.default, setting.name
+
+    def test_every_field_is_declared(self):
+        for part, settings in ((EmbeddingSettings, EMBEDDING), (TreeSettings, TREES)):
+            assert [setting.name for setting in settings] == [field.name for field in fields(part)]
+            for setting in settings:
+                assert f"    {setting.name} : {setting.type_words}" in part.__doc__
+
+    def test_flat_names_are_unique(self):
+        assert len(FLAT) == len(SETTINGS)
+
+    @each_setting
+    def test_the_default_of_every_preset_is_accepted(self, setting):
+        setting.check(setting.default)
+        for value in preset_values(setting).values():
+            setting.check(value)
+        assert setting.help.endswith(".")
+        assert default_words(setting)
+
+
+class TestRanges:
+    @each_setting
+    def test_ends_are_accepted(self, setting):
+        for value in accepted(setting):
+            setting.check(value)
+
+    @each_setting
+    def test_the_constructor_accepts_the_ends(self, setting):
+        for value in accepted(setting):
+            needed = NEEDED.get(setting.name, {}) | NEEDED.get(str(value), {})
+            recipe = resolve(
+                parameters_with(setting, value) | needed,
+                examples(sparse.csr_array(several()[0]), several()[1]),
+            )
+            assert isinstance(recipe, Recipe)
+
+    @each_setting
+    def test_the_constructor_refuses_what_is_outside(self, setting):
+        for value in refused(setting):
+            with pytest.raises(SettingsError) as error:
+                resolved(**parameters_with(setting, value))
+            assert error.value.parameters == (setting.name,)
+            assert f"{setting.name}={value!r}" in str(error.value)
+            assert setting.expected in str(error.value)
+
+    @each_part_setting
+    def test_json_is_checked(self, setting):
+        facts = json.loads(json.dumps(PRESETS["best"].to_json()))
+        for value in accepted(setting):
+            facts[setting.group][setting.name] = as_json(value)
+            recipe = Recipe.from_json(facts)
+            assert getattr(getattr(recipe, setting.group), setting.name) == value
+        for value in refused(setting):
+            facts[setting.group][setting.name] = value
+            with pytest.raises(SettingsError) as error:
+                Recipe.from_json(facts)
+            assert f"{setting.name}={value!r}" in str(error.value)
+            assert setting.expected in str(error.value)
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            setting
+            for setting in GENERAL
+            if setting.name in {field.name for field in fields(Recipe)}
+        ],
+        ids=named,
+    )
+    def test_json_of_parameters_is_checked(self, setting):
+        facts = json.loads(json.dumps(PRESETS["best"].to_json()))
+        for value in refused(setting):
+            with pytest.raises(SettingsError) as error:
+                Recipe.from_json(facts | {setting.name: value})
+            assert setting.name in str(error.value) or setting.name == "scorers"
+
+    @each_option
+    def test_the_command_line_accepts_the_ends(self, setting):
+        for value in typed_values(setting):
+            if isinstance(setting.kind, Switch) and not setting.words:
+                words = [setting.option] if value else []
+            elif isinstance(setting.kind, Seconds) and value is None:
+                words = []
+            else:
+                words = [setting.option, as_typed(value)]
+            parameters = option_settings(*words).parameters()
+            if setting.group == "general":
+                typed = parameters[setting.name]
+            else:
+                part = parameters[setting.group] or PARTS[setting.group]()
+                typed = getattr(part, setting.name)
+            if isinstance(setting.kind, Names) and value in setting.kind.names:
+                assert typed == (value,)
+            elif value is None and setting.group != "general":
+                assert typed is UNSET
+            elif isinstance(value, list):
+                assert typed == tuple(value)
+            else:
+                assert typed == value
+
+    @each_option
+    def test_the_command_line_refuses_what_is_outside(self, setting):
+        if isinstance(setting.kind, Switch) and not setting.words:
+            return  # a flag has no value
+        for text in refused_words(setting):
+            with pytest.raises(SettingsError) as error:
+                option_settings(setting.option, text).parameters()
+            message = str(error.value)
+            shown = {setting.name: setting.option}
+            assert setting.option in with_options(message, error.value.parameters, shown)
+            value = setting_value(setting, text)
+            assert text in message or repr(value) in message
+
+    @each_setting
+    def test_annif_accepts_the_ends_and_refuses_what_is_outside(self, setting):
+        for value in typed_values(setting):
+            classifier = classifier_from({setting.flat_name: as_typed(value)})
+            part = classifier
+            if setting.group != "general":
+                part = getattr(classifier, setting.group)
+            assert setting.accepts(getattr(part, setting.name))
+        for text in refused_words(setting):
+            with pytest.raises(SettingsError) as error:
+                classifier_from({setting.flat_name: text})
+            assert text in str(error.value)
+
+
+class TestParts:
+    @each_part_setting
+    def test_a_representation_has_what_is_set(self, setting):
+        part = PARTS[setting.group]
+        assert repr(part()) == f"{part.__name__}()"
+        value = accepted(setting)[0]
+        assert repr(part(**{setting.name: value})) == f"{part.__name__}({setting.name}={value!r})"
+
+    @each_part_setting
+    def test_json_has_what_is_set(self, setting):
+        part = PARTS[setting.group]
+        assert as_json(part()) == {}
+        value = accepted(setting)[0]
+        settings = part(**{setting.name: value})
+        assert as_json(settings) == {setting.name: value}
+        assert part(**json.loads(json.dumps(as_json(settings)))) == settings
+
+    @pytest.mark.parametrize("part", PARTS.values())
+    def test_copies_are_equal(self, part):
+        for settings in (part(), with_defaults(part())):
+            assert pickle.loads(pickle.dumps(settings)) == settings
+            assert copy.deepcopy(settings) == settings
+            assert hash(copy.copy(settings)) == hash(settings)
+        assert pickle.loads(pickle.dumps(part())).__dict__.popitem()[1] is UNSET
+        assert part() != with_defaults(part())
+
+    def test_estimators_can_be_cloned(self):
+        classifier = RembrandtClassifier(
+            embedding=EmbeddingSettings(n_iter=2), trees=TreeSettings()
+        )
+        again = clone(classifier)
+        assert again.get_params() == classifier.get_params()
+        assert "embedding=EmbeddingSettings(n_iter=2)" in repr(classifier)
+
+
+class TestMerging:
+    @each_preset
+    def test_nothing_set_is_the_preset(self, preset):
+        plain = resolved(preset=preset)
+        assert resolved(preset=preset, embedding=EmbeddingSettings()) == plain
+        assert resolved(preset=preset, trees=TreeSettings()) == plain
+        assert merged(plain.embedding, None) == plain.embedding
+
+    @each_preset
+    @each_part_setting
+    def test_one_value_changes_that_value_alone(self, setting, preset):
+        needed = NEEDED.get(setting.name, {})
+        before = getattr(resolved(preset=preset, **needed), setting.group)
+        for value in accepted(setting):
+            part = PARTS[setting.group](**{setting.name: value})
+            after = getattr(
+                resolved(preset=preset, **needed, **{setting.group: part}), setting.group
+            )
+            changed = {
+                name for name in vars(before) if getattr(before, name) != getattr(after, name)
+            }
+            assert changed <= {setting.name} | FOLLOWING.get(setting.name, set())
+            is_open = value is None or (isinstance(value, str) and value == "auto")
+            if not is_open:
+                assert getattr(after, setting.name) == value
+
+    @each_preset
+    @pytest.mark.parametrize(
+        "setting",
+        [setting for setting in PART_SETTINGS if setting.panel is not None],
+        ids=named,
+    )
+    def test_one_option_changes_that_value_alone(self, setting, preset):
+        value = typed_values(setting)[1]
+        words = ["--preset", preset, setting.option, as_typed(value)]
+        params = option_settings(*words).parameters()
+        before = getattr(resolved(preset=preset), setting.group)
+        after = getattr(resolved(**params), setting.group)
+        expected = replace(before, **{setting.name: value})
+        for name in FOLLOWING.get(setting.name, ()):
+            expected = replace(expected, **{name: getattr(after, name)})
+        assert after == expected
+
+    @each_preset
+    def test_two_power_iterations(self, preset):
+        params = option_settings("--preset", preset, "--n-iter", 2).parameters()
+        assert params["embedding"] == EmbeddingSettings(n_iter=2)
+        after = resolved(**params).embedding
+        assert after == replace(resolved(preset=preset).embedding, n_iter=2)
+        assert (after.tol, after.label_power, after.row_power) == (0.25, "auto", "auto")
+
+    def test_no_options_set_nothing(self):
+        params = option_settings().parameters()
+        assert params["embedding"] is None
+        assert params["trees"] is None
+
+    def test_a_recipe_is_complete(self):
+        recipe = Recipe(embedding=EmbeddingSettings(n_iter=2))
+        assert set_values(recipe.embedding).keys() == {setting.name for setting in EMBEDDING}
+        assert recipe.embedding == replace(Recipe().embedding, n_iter=2)
+
+    def test_what_presets_set(self):
+        """These numbers were measured; a change of the declarations must not change them."""
+        for preset, n_trees, pairs in (("fast", 3, 3e7), ("balanced", 5, 3e7), ("best", 8, 3e8)):
+            recipe = PRESETS[preset]
+            assert recipe.trees == with_defaults(TreeSettings(n_trees=n_trees, pairs=pairs))
+            assert recipe.embedding == EmbeddingSettings(
+                kernel_scale="auto",
+                n_random_features=None,
+                label_power="auto",
+                row_power="auto",
+                label_ridge=None,
+                projection_ridge=None,
+                leave_out="auto",
+                proposes="auto",
+                n_oversamples=20,
+                n_iter=1,
+                solver="auto",
+                tol=0.25,
+                max_iter=10,
+                center=False,
+                max_epochs=40,
+            )
+
+
+class TestDocumentation:
+    def test_the_page_is_up_to_date(self):
+        page = Path(__file__).parents[1] / "docs/settings.md"
+        assert page.read_text(encoding="utf-8") == settings_page(), (
+            "run: python -m rembrandt.settings.page > docs/settings.md"
+        )
+
+    def test_options_have_the_declared_names(self):
+        from rembrandt.cli.app import app
+
+        command = typer.main.get_command(app).commands["fit"]
+        shown = options_of(command)
+        for setting in SETTINGS:
+            if setting.panel is not None:
+                assert shown[setting.name] == setting.option
