@@ -15,7 +15,7 @@ from rembrandt.model.model import Model
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
 from rembrandt.scorers.blend import Blend
-from rembrandt.scorers.centroids import fit_centroids
+from rembrandt.scorers.centroids import Centroids, fit_centroids
 from rembrandt.scorers.embedding_fit import (
     NO_OTHERS,
     PROPOSED,
@@ -84,7 +84,13 @@ def fit_scorer(
         work = report, checkpoints, place, first_trees
         return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, *work), {}
     if name == "centroids":
-        return fit_centroids(data.X, data.Y, data.weights, report), {}
+        centroids = checkpoints.stage(
+            "centroids",
+            lambda: fit_centroids(data.X, data.Y, data.weights, report),
+            Centroids.arrays,
+            Centroids.from_arrays,
+        )
+        return centroids, {}
     return fit_embedding_scorer(data, recipe, place, report, checkpoints, others)
 
 
