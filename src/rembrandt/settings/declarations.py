@@ -64,7 +64,7 @@ GENERAL: tuple[Setting, ...] = (
         words=AUTO,
         help="Parts of the model: trees, centroids, embedding.",
         note="On the command line separated by commas. `auto` has those of the preset, and those "
-        "whose settings are set; held-out examples decide which of them a model keeps.",
+        "whose settings are set.",
         panel="Model",
     ),
     Setting(
