@@ -190,10 +190,10 @@ def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
     candidates = _collect(model, prepared)
     wanted = labels[None]
     scorer_log_odds = np.stack(
-        [z[0] for z in unlisted_scores(model.scorers, prepared, wanted)]
+        [z[0] for z in unlisted_scores(model.active_scorers, prepared, wanted)]
     ).astype(np.float64)
     frequencies = model.log_frequencies[labels].astype(np.float64)
-    likelihood = np.zeros((len(model.scorers), len(labels)))
+    likelihood = np.zeros((len(model.active_scorers), len(labels)))
     ranks = np.zeros(len(labels))
     listed_labels = candidates.labels[0][candidates.is_label[0]]
     is_listed = np.isin(labels, listed_labels)
@@ -202,9 +202,9 @@ def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
         listed = features[0, entries].astype(np.float64)
         likelihood[number, is_listed] = listed[:, 0]
         scorer_log_odds[number, is_listed] = listed[:, 1]
-        ranks[is_listed] += listed[:, 2:] @ np.array(model.blend.weights[name])[2:]
-    exact = model.blend.unlisted_log_odds(list(scorer_log_odds), frequencies)
-    exact[is_listed] = model.blend.log_odds(candidates)[0, entries]
+        ranks[is_listed] += listed[:, 2:] @ np.array(model.active_blend.weights[name])[2:]
+    exact = model.active_blend.unlisted_log_odds(list(scorer_log_odds), frequencies)
+    exact[is_listed] = model.active_blend.log_odds(candidates)[0, entries]
     z = log_odds(_probabilities_of(model, row)[0, labels]).astype(np.float64)
     # Competition, bounds and rounding are comparisons with the other labels of the row, too.
     comparison = ranks + z - exact
@@ -232,7 +232,7 @@ def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
 def _answer_block(model: Model, rows: Matrix, query: _Query) -> Answer:
     """Answer for rows that are scored together: from the listed labels where these suffice."""
     candidates = _candidates(model, rows)
-    probabilities = model.blend.probabilities(candidates, model.n_labels)
+    probabilities = model.active_blend.probabilities(candidates, model.n_labels)
     blank = is_blank(model, rows)
     probabilities[blank] = 0
     candidates.labels[blank] = -1
@@ -266,11 +266,12 @@ def _candidates(model: Model, rows: Matrix) -> Candidates:
 
 
 def _collect(model: Model, prepared: dict[str, Any]) -> Candidates:
-    return collect(model.scorers, prepared, model.log_frequencies, model.blend.list_lengths)
+    lengths = model.active_blend.list_lengths
+    return collect(model.active_scorers, prepared, model.log_frequencies, lengths)
 
 
 def _prepared(model: Model, rows: Matrix) -> dict[str, Any]:
-    return {name: scorer.prepare(rows) for name, scorer in model.scorers.items()}
+    return {name: scorer.prepare(rows) for name, scorer in model.active_scorers.items()}
 
 
 def _probabilities_of(model: Model, rows: Matrix) -> NDArray[np.float32]:
@@ -278,16 +279,16 @@ def _probabilities_of(model: Model, rows: Matrix) -> NDArray[np.float32]:
     n = rows.shape[0]
     prepared = _prepared(model, rows)
     candidates = _collect(model, prepared)
-    listed = model.blend.probabilities(candidates, model.n_labels)
-    log_odds = model.blend.unlisted_log_odds(
-        all_scores(model.scorers, prepared, n), model.log_frequencies
+    listed = model.active_blend.probabilities(candidates, model.n_labels)
+    log_odds = model.active_blend.unlisted_log_odds(
+        all_scores(model.active_scorers, prepared, n), model.log_frequencies
     )
     entry_rows, entries = np.nonzero(candidates.is_label)
     listed_columns = candidates.labels[entry_rows, entries]
     is_listed = np.zeros(log_odds.shape, dtype=np.bool_)
     is_listed[entry_rows, listed_columns] = True
     cap = _below(np.where(candidates.is_label, listed, np.inf).min(axis=1, initial=np.inf))
-    if model.blend.competing:
+    if model.active_blend.competing:
         rest = 1 - listed.sum(axis=1, dtype=np.float64)
         others = _shares(log_odds, ~is_listed, np.maximum(rest, 0), cap)
     else:
@@ -362,5 +363,5 @@ def _widened(block: Array, width: int, fill: int) -> Array:
 
 def _spans(model: Model, n: int, most: int = BLOCK_ROWS) -> Iterator[slice]:
     """Return the rows to score at a time, so that memory stays bounded."""
-    sizes = [scorer.block_rows for scorer in model.scorers.values()]
+    sizes = [scorer.block_rows for scorer in model.active_scorers.values()]
     return spans(n, max(1, min([most, *sizes])))

@@ -104,10 +104,19 @@ def penalised(block):
     for features in block.features.values():
         columns.append(features[is_label] / np.array([1, LOG_SCALE, 1, 1]))
     log_odds = [soft(features[is_label][:, 1]) for features in block.features.values()]
-    u = np.stack([*log_odds, block.log_frequencies[is_label]], axis=1).astype(float) / LOG_SCALE
+    frequencies = block.log_frequencies[is_label] * (len(block.features) > 1)
+    u = np.stack([*log_odds, frequencies], axis=1).astype(float) / LOG_SCALE
     products = u[:, :, None] * u[:, None, :]
     lower = np.tril_indices(u.shape[1])
     return np.hstack([*columns, products[:, lower[0], lower[1]], u[:, -1:]])
+
+
+class TestOneScorer:
+    def test_frequencies_have_no_weight(self):
+        block, true = candidates(names=("trees",))
+        blend = fit_blend(block, true)
+        assert blend.frequency == 0
+        assert all(row[-1] == 0 for row in blend.quadratic)
 
 
 class TestFeatures:

@@ -18,7 +18,7 @@ from rembrandt.scorers.blend import (
     union,
 )
 from rembrandt.selection.blending import blended
-from rembrandt.selection.trial import Measures, measures
+from rembrandt.selection.trial import measures
 from tests.estimators.problems import examples
 
 NAMES = "trees", "centroids", "embedding"
@@ -77,17 +77,14 @@ class TestBlend:
             expected = alone(held, rankings[name])
             assert result.alone[name].quality == pytest.approx(expected.quality, abs=0.03)
 
-    def test_a_scorer_that_is_better_alone_has_all_the_weight(self, multiclass, monkeypatch):
+    def test_a_blend_of_one_scorer_among_several(self, multiclass):
         candidates, unlisted, held, _ = problem({"trees": 0.5, "embedding": 6.0}, multiclass)
-        monkeypatch.setattr(
-            Measures, "better_than", lambda self, other: self.quality != other.quality
-        )
-        result = blended(candidates, unlisted, held, 0.5)
-        assert result.measures.quality == result.alone["trees"].quality
-        assert result.blend.weights["embedding"] == (0.0, 0.0, 0.0, 0.0)
-        assert any(result.blend.weights["trees"])
-        probabilities = result.blend.probabilities(candidates, held.n_labels)
-        assert ((probabilities > 0) == candidates.is_label).all()
+        single = blended(candidates.of("trees"), unlisted.of(0), held, 0.5).blend
+        among = single.among(["trees", "embedding"])
+        assert among.weights["embedding"] == (0.0, 0.0, 0.0, 0.0)
+        expected = single.probabilities(candidates.of("trees"), held.n_labels)
+        assert_allclose(among.probabilities(candidates, held.n_labels), expected)
+        assert among.active() == single
 
     def test_labels_compete_where_rows_have_one(self, multiclass):
         candidates, unlisted, held, _ = problem({"trees": 1.0}, multiclass)

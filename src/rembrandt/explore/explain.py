@@ -116,7 +116,8 @@ def explain_row(
     scored = scored_labels(model, row, labels)
     values = np.zeros((row.nnz, len(labels)))
     parts = {
-        name: scorer.explain(row, labels, likelihood=True) for name, scorer in model.scorers.items()
+        name: scorer.explain(row, labels, likelihood=True)
+        for name, scorer in model.active_scorers.items()
     }
     empty = np.stack([_bounded(part.base) for part in parts.values()])
     start = log_odds_of(empty)
@@ -124,14 +125,14 @@ def explain_row(
     frequency = scored.log_frequencies[None]  # the same in any row
     bounded_start = np.vstack([softly_bounded(start), frequency])
     bounded_end = np.vstack([softly_bounded(end), frequency])
-    slopes = np.array(model.blend.quadratic) @ (bounded_start + bounded_end)
+    slopes = np.array(model.active_blend.quadratic) @ (bounded_start + bounded_end)
     base = scored.log_odds - scored.comparison
     for number, (name, part) in enumerate(parts.items()):
-        linear = np.array(model.blend.weights[name])
+        linear = np.array(model.active_blend.weights[name])
         listed = linear[0] * (scored.likelihood[number] - empty[number])
         listed += linear[1] * (end[number] - start[number])
         listed += slopes[number] * (bounded_end[number] - bounded_start[number])
-        unlisted = model.blend.unlisted[number] * (end[number] - start[number])
+        unlisted = model.active_blend.unlisted[number] * (end[number] - start[number])
         change = np.where(scored.is_listed, listed, unlisted)
         total = part.values.sum(axis=0)
         added = part.values * secant(np.zeros(len(labels)), change, total, np.zeros(len(labels)))

@@ -60,6 +60,16 @@ class Model:
         """Logarithm of the relative frequency of each label."""
         return log_frequencies_of(self.label_counts, self.n_train)
 
+    @cached_property
+    def active_blend(self) -> Blend:
+        """The blend of the scorers that have a weight in it."""
+        return self.blend.active()
+
+    @property
+    def active_scorers(self) -> dict[str, Scorer]:
+        """The scorers that have a weight in the blend: those that prediction asks."""
+        return {name: self.scorers[name] for name in self.active_blend.weights}
+
     @property
     def embedding(self) -> EmbeddingScorer | None:
         """The embedding scorer, where there is one."""

@@ -166,6 +166,21 @@ class Blend:
             unlisted=tuple(unlisted.tolist()),
         )
 
+    def active(self) -> "Blend":
+        """Return the blend of the scorers that have a weight: the inverse of `among`."""
+        scorers = list(self.weights)
+        weighted = [name for name in scorers if any(self.weights[name])]
+        kept = [*(scorers.index(name) for name in weighted), len(scorers)]
+        return replace(
+            self,
+            weights={name: self.weights[name] for name in weighted},
+            quadratic=tuple(tuple(self.quadratic[i][j] for j in kept) for i in kept),
+            unlisted=tuple(self.unlisted[i] for i in [*kept, len(scorers) + 1]),
+            list_lengths={
+                name: length for name, length in self.list_lengths.items() if name in weighted
+            },
+        )
+
     def log_odds(self, candidates: Candidates) -> Array:
         """Return the log-odds of listed labels (n × m); -inf where there is no label.
 
@@ -484,6 +499,8 @@ def _design(candidates: Candidates) -> Array:
         scaled[:, 1] /= LOG_SCALE
         columns += list(scaled.T)
     curved = [u[is_label].astype(np.float64) / LOG_SCALE for u in curved_features(candidates)]
+    if len(candidates.features) == 1:
+        curved[-1][:] = 0  # so the frequency gets no weight, and the ranking is that of the scorer
     for i, left in enumerate(curved):
         columns += [left * right for right in curved[: i + 1]]
     columns.append(curved[-1])

@@ -14,7 +14,7 @@ from rembrandt.metrics.hits import hits
 from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, fit_blend
 from rembrandt.scorers.protocol import Array, Labels
 from rembrandt.scorers.thresholds import Pairs, best_threshold, label_thresholds
-from rembrandt.selection.trial import KS, Measures, measures
+from rembrandt.selection.trial import KS, Measures, measures, measures_of
 from rembrandt.settings import Threshold
 
 # Probability from which a calibration error is measured: nearly all candidates are less likely
@@ -27,7 +27,7 @@ class Blended:
 
     blend: Blend
     measures: Measures
-    alone: dict[str, Measures]  # of each scorer by itself, on the labels that any of them lists
+    alone: dict[str, Measures]  # of each scorer by itself
     threshold: float | Array
     calibration_error: float
 
@@ -46,23 +46,17 @@ def blended(
     held: Examples,
     threshold: Threshold,
     list_lengths: Mapping[str, int] = MappingProxyType({}),
+    ranked_hits: Mapping[str, Array] = MappingProxyType({}),
 ) -> Blended:
     """Learn the blend of all scorers, and measure it by blends of either half of the rows.
 
-    Where one scorer by itself is significantly better than all together, the others have no weight.
+    ``ranked_hits`` (n × ranks) are the hits of the labels that each scorer ranks first; a scorer
+    that finds no labels itself is measured on those that the others list.
     """
-    learned = {"": _cross_fitted(candidates, unlisted, held)}
-    for number, name in enumerate(candidates.features):
-        learned[name] = _cross_fitted(candidates.of(name), unlisted.of(number), held)
-    measured = {
-        name: measures(held, _ranked(candidates, fit.probabilities)[:, : max(KS)])
-        for name, fit in learned.items()
-    }
-    alone = {name: measured[name] for name in candidates.features}
-    best = max(alone, key=lambda name: alone[name].quality)
-    chosen = best if alone[best].better_than(measured[""]) else ""
-    blend = learned[chosen].blend.among(candidates.features)
-    probabilities = learned[chosen].probabilities
+    together = _cross_fitted(candidates, unlisted, held)
+    alone = {name: _alone(candidates, name, held) for name in candidates.features}
+    alone |= {name: measures_of(held, hit) for name, hit in ranked_hits.items()}
+    probabilities = together.probabilities
     true = hits(held.Y, candidates.labels).astype(np.bool_)
     is_label = candidates.is_label
     pairs = Pairs(
@@ -74,8 +68,8 @@ def blended(
     shown = is_label & (probabilities >= SHOWN_PROBABILITY)
     error = calibration_error(reliability(probabilities[shown], true[shown]))
     return Blended(
-        replace(blend, list_lengths=dict(list_lengths)),
-        measured[chosen],
+        replace(together.blend, list_lengths=dict(list_lengths)),
+        together.measures,
         alone,
         _threshold(threshold, pairs),
         float(error),
@@ -88,6 +82,7 @@ class _CrossFitted:
 
     blend: Blend
     probabilities: Array
+    measures: Measures
 
 
 def _cross_fitted(candidates: Candidates, unlisted: UnlistedSample, held: Examples) -> _CrossFitted:
@@ -98,7 +93,14 @@ def _cross_fitted(candidates: Candidates, unlisted: UnlistedSample, held: Exampl
         rows = np.arange(held.n) % 2 == half
         other = fit_blend(candidates.take(~rows), true[~rows], None, held.multiclass, start=blend)
         probabilities[rows] = other.probabilities(candidates.take(rows), held.n_labels)
-    return _CrossFitted(blend, probabilities)
+    ranked = _ranked(candidates, probabilities)
+    return _CrossFitted(blend, probabilities, measures(held, ranked[:, : max(KS)]))
+
+
+def _alone(candidates: Candidates, name: str, held: Examples) -> Measures:
+    """Measure the ranking of the listed labels by one scorer."""
+    likelihood = candidates.features[name][..., 0]
+    return measures(held, _ranked(candidates, likelihood)[:, : max(KS)])
 
 
 def _ranked(candidates: Candidates, probabilities: Array) -> Labels:

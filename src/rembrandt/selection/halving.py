@@ -23,7 +23,12 @@ from rembrandt.engines.place import CPU, Place
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.progress import Report, silent
 from rembrandt.recipe import Recipe
-from rembrandt.scorers.blend import Blend, Candidates, UnlistedSample, choose_list_lengths
+from rembrandt.scorers.blend import (
+    Blend,
+    Candidates,
+    UnlistedSample,
+    choose_list_lengths,
+)
 from rembrandt.scorers.protocol import Array, Scorer
 from rembrandt.scorers.trees import Trees
 from rembrandt.selection.blending import Blended, blended
@@ -394,15 +399,29 @@ class _Search:
         return choice
 
     def _blended(self, held: Examples) -> Blended:
-        """Blend what is fitted."""
+        """Blend what is fitted.
+
+        Where all scorers together are not significantly better than the best of them alone, that
+        one has all the weight: the simplest blend of those that held-out rows do not tell apart.
+        """
+        names = list(self.fitted)
+        together = self._blend_of(names, held)
+        finding = [name for name in names if self.fitted[name][1][0].proposes]
+        best = max(finding, key=lambda name: together.alone[name].quality)
+        if len(names) == 1 or together.measures.better_than(together.alone[best]):
+            return together
+        single = self._blend_of([best], held)
+        return replace(single, blend=single.blend.among(names), alone=together.alone)
+
+    def _blend_of(self, names: list[ScorerName], held: Examples) -> Blended:
+        """Learn the blend of some scorers on the held-out rows of all splits."""
         scorers: list[dict[str, Scorer]] = [
-            {name: fitted[number] for name, (_, fitted) in self.fitted.items()}
+            {name: self.fitted[name][1][number] for name in names}
             for number in range(len(self.splits))
         ]
         ranked = [split.ranked_hits(s) for split, s in zip(self.splits, scorers, strict=True)]
-        lengths = choose_list_lengths(
-            {name: np.vstack([hits[name] for hits in ranked]) for name in ranked[0]}
-        )
+        ranked_hits = {name: np.vstack([hits[name] for hits in ranked]) for name in ranked[0]}
+        lengths = choose_list_lengths(ranked_hits)
         listed = []
         others = []
         n_splits = len(self.splits)
@@ -418,6 +437,7 @@ class _Search:
             held,
             self.recipe.threshold,
             lengths,
+            ranked_hits,
         )
 
     def _on_candidates(self) -> tuple[Recipe, list[Any]] | None:

@@ -267,11 +267,15 @@ def padded_lists(Y: sparse.csr_array) -> Labels:
 
 def measures(held: Examples, labels: Labels) -> Measures:
     """Measure the ranked labels of held-out rows."""
-    found: Array = hits(held.Y, labels)
-    p1, p3, p5 = (precision(found, k) for k in KS)
+    return measures_of(held, hits(held.Y, labels))
+
+
+def measures_of(held: Examples, hit: Array) -> Measures:
+    """Measure ranked labels of held-out rows by their hits (n × ranks)."""
+    p1, p3, p5 = (precision(hit, k) for k in KS)
     if held.multiclass:
-        return Measures((p1, p3, p5), p1, found[:, 0].astype(np.float64))
-    rows = (found[:, 0] + ndcg(found, np.diff(held.Y.indptr), max(KS))) / 2
+        return Measures((p1, p3, p5), p1, hit[:, 0].astype(np.float64))
+    rows = (hit[:, 0] + ndcg(hit, np.diff(held.Y.indptr), max(KS))) / 2
     return Measures((p1, p3, p5), float(rows.mean()), rows)
 
 
