@@ -104,15 +104,6 @@ class ScorerContract:
         assert (labels[:, LABELS:] == -1).all() and np.isneginf(best[:, LABELS:]).all()
         assert_array_equal(np.sort(labels[:, :LABELS], axis=1), np.tile(np.arange(LABELS), (60, 1)))
 
-    @pytest.mark.parametrize("allowed", [[4], [3, 9, 20, 29], list(range(LABELS)), []], ids=len)
-    def test_only_allowed_labels(self, scorer, rows, scores, allowed):
-        allowed = np.array(allowed, dtype=np.int64)
-        labels, best = scorer.top(rows, 4, allowed)
-        self.close(best, top_k(scores[:, allowed], 4)[1])
-        assert np.isin(labels, [*allowed, -1]).all()
-        assert_array_equal(labels < 0, np.isneginf(best))
-        self.close(np.where(labels < 0, -np.inf, np.take_along_axis(scores, labels, axis=1)), best)
-
     def test_scores_of_given_labels(self, scorer, rows, scores):
         labels = np.random.default_rng(3).integers(-1, LABELS, (60, 7))
         expected = np.where(

@@ -90,15 +90,6 @@ class TestIndex:
         found, _ = Shortlist.build(same).top_k(np.ones((4, 3), np.float32), 6, 50)
         assert_array_equal(found, np.tile(np.arange(6), (4, 1)))
 
-    def test_only_allowed_labels(self, made):
-        full, shortlist = made
-        allowed = np.arange(0, 3000, 7)
-        found, _ = shortlist.top_k(rows(), 5, len(allowed), allowed)
-        assert_array_equal(found, allowed[top_k(full.scores(rows())[:, allowed], 5)[0]])
-        few, scores = shortlist.top_k(rows(), 5, 100, allowed[:3])
-        assert (np.sort(few[:, :3]) == allowed[:3]).all()
-        assert (few[:, 3:] == -1).all() and np.isinf(scores[:, 3:]).all()
-
     def test_scores_of_given_labels(self, made):
         full, shortlist = made
         wanted = np.random.default_rng(3).integers(-1, 3000, (200, 8))

@@ -110,11 +110,6 @@ class TestScores:
         assert labels.dtype == np.int64 and scores.dtype == np.float32
         np.testing.assert_allclose(scores, top_k(dense, 5)[1], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(scores, trees.at(rows, labels), rtol=1e-5)
-        chosen = np.array([3, 7, 30])
-        found, best = trees.top(rows, 4, chosen)
-        assert (np.sort(found[:, :3]) == chosen).all()
-        assert (found[:, 3] == -1).all() and (best[:, 3] == -np.inf).all()
-        assert (np.diff(best[:, :3]) <= 0).all()
 
     def test_contributions_add_up_to_the_score(self, trees):
         X, _ = words(5, seed=2)

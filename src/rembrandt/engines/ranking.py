@@ -2,8 +2,6 @@
 
 from typing import Protocol
 
-import numpy as np
-
 from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.linalg.ranking import top_k
@@ -27,9 +25,7 @@ class ScoredRows(Protocol):
 class Ranker(Protocol):
     """Finds the best labels of rows."""
 
-    def top(
-        self, rows: ScoredRows, k: int, allowed: Indices | None = None
-    ) -> tuple[Indices, Array]:
+    def top(self, rows: ScoredRows, k: int) -> tuple[Indices, Array]:
         """Return the ``k`` best labels of every row and their scores, best first, ties by label
         index.
         """
@@ -38,15 +34,5 @@ class Ranker(Protocol):
 class NumpyRanker:
     """Ranks the scores of all labels."""
 
-    def top(
-        self, rows: ScoredRows, k: int, allowed: Indices | None = None
-    ) -> tuple[Indices, Array]:
-        all_scores = as_numpy(rows.scores)
-        if allowed is None:
-            return top_k(all_scores, k)
-        positions, scores = top_k(all_scores[:, allowed], k)
-        if len(allowed) == 0:
-            return positions, scores
-        # Where there are fewer than k labels the rest are -1.
-        labels = np.where(positions < 0, -1, allowed[positions])
-        return labels, scores
+    def top(self, rows: ScoredRows, k: int) -> tuple[Indices, Array]:
+        return top_k(as_numpy(rows.scores), k)

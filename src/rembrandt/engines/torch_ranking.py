@@ -45,38 +45,28 @@ class TorchRanker:
             self.rough = weights.to(torch.bfloat16)
             self.by_label = weights.T.contiguous()
 
-    def top(
-        self, rows: ScoredRows, k: int, allowed: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def top(self, rows: ScoredRows, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the ``k`` best labels of every row and their scores, best first, ties by label
         index.
         """
         H = rows.H
-        weights = self.weights
-        bias = self.bias
-        if allowed is not None:
-            allowed_labels = torch.as_tensor(allowed, device=bias.device)
-            weights = weights[:, allowed_labels]
-            bias = bias[allowed_labels]
         n = H.shape[0]
-        c = bias.shape[0]
+        c = self.bias.shape[0]
         width = min(k, c)
         labels = torch.full((n, width), -1, dtype=torch.int64, device=H.device)
         scores = torch.full((n, width), NO_SCORE, dtype=H.dtype, device=H.device)
 
         def work(span: slice) -> None:
             Phi = rows.features_of(H[span])
-            if allowed is None and k <= GROUP and self.rough is not None:
+            if k <= GROUP and self.rough is not None:
                 labels[span], scores[span] = self._best_from_rough(Phi, width)
             else:
-                labels[span], scores[span] = _best(Phi, weights, bias, width)
+                labels[span], scores[span] = _best(Phi, self.weights, self.bias, width)
 
         if width > 0:
             block_rows = max(1, MAX_SCORES // min(c, BLOCK_LABELS))
             halving(work, slice(0, n), block_rows, "the scores")
         host_labels = labels.cpu().numpy()
-        if allowed is not None and width > 0:
-            host_labels = np.where(host_labels < 0, -1, allowed[host_labels])
         host_scores = scores.cpu().numpy()
         # Columns for the labels that are missing where there are fewer than k.
         missing = ((0, 0), (0, k - width))

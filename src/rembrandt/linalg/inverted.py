@@ -113,7 +113,6 @@ def best_members(
     lists: Arrays,
     bias: Array,
     power: float,
-    allowed: Array,
     position: Array,
     best: Array,
     scores: Array,
@@ -125,8 +124,8 @@ def best_members(
     never positive, so other clusters that start below the worst label kept are skipped. Rows with
     the same cluster follow each other, so that its lists stay in the cache. ``members`` are the
     starts and labels of every cluster, ``lists`` the weights of `lists_by_cluster` and ``bias`` the
-    biases in the order of the members; ``allowed`` says which labels may be returned. ``position``
-    is work space, a -1 for each feature, and is restored.
+    biases in the order of the members. ``position`` is work space, a -1 for each feature, and is
+    restored.
     """
     member_starts, member_labels = members
     starts = lists[0]
@@ -164,7 +163,7 @@ def best_members(
                 if base > scores[row, 0]:
                     margins[: end - begin] = bias[begin:end]
                     _add_list(X, start + row, lists, cluster, list_position, margins)
-                    _keep(base, margins, labels, power, allowed, best[row], scores[row])
+                    _keep(base, margins, labels, power, best[row], scores[row])
             if laid_out:
                 for at in range(starts[cluster], starts[cluster + 1]):
                     position[features[at]] = -1
@@ -206,7 +205,6 @@ def _keep(
     margins: Array,
     labels: Array,
     power: float,
-    allowed: Array,
     row_labels: Array,
     row_scores: Array,
 ) -> None:
@@ -214,7 +212,7 @@ def _keep(
     limit = _root(base - row_scores[0], power)  # no label with a larger hinge is kept
     for m in range(labels.shape[0]):
         hinge = max(np.float32(0), np.float32(1) - margins[m])
-        if not hinge <= limit or not allowed[labels[m]]:
+        if not hinge <= limit:
             continue
         score = np.float32(base - _raised(hinge, power))
         if not score > row_scores[0]:

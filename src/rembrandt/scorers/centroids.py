@@ -67,33 +67,24 @@ class Centroids(Scorer):
         """Return the rows with unit length."""
         return unit_rows(X)
 
-    def top(
-        self, rows: sparse.csr_array, k: int, allowed: Labels | None = None
-    ) -> tuple[Labels, Array]:
+    def top(self, rows: sparse.csr_array, k: int) -> tuple[Labels, Array]:
         """Return the labels with the largest cosines; of many labels, nearly all of them."""
         if self.n_labels < MANY:
-            return self._search(rows, k, allowed)
-        found, _ = self._search(heavy_entries(rows, HEAVY), WIDER * k, allowed)
-        best, scores = rank(found, self.at(rows, found))
+            return self._search(rows, k)
+        candidates, _ = self._search(heavy_entries(rows, HEAVY), WIDER * k)
+        best, scores = rank(candidates, self.at(rows, candidates))
         return best[:, :k], scores[:, :k]
 
-    def _search(
-        self, rows: sparse.csr_array, k: int, allowed: Labels | None
-    ) -> tuple[Labels, Array]:
-        lists, n = csr_arrays(self._by_feature), rows.shape[0]
-        best, scores = (
-            np.full((n, k), -1, dtype=np.int64),
-            np.full((n, k), -np.inf, dtype=np.float32),
-        )
+    def _search(self, rows: sparse.csr_array, k: int) -> tuple[Labels, Array]:
+        lists = csr_arrays(self._by_feature)
+        n = rows.shape[0]
+        best = np.full((n, k), -1, dtype=np.int64)
+        scores = np.full((n, k), -np.inf, dtype=np.float32)
 
         def fill(part: slice) -> None:
             cosines = np.zeros((part.stop - part.start, self.n_labels), dtype=np.float32)
             add_lists(csr_arrays(rows), part.start, lists, cosines)
-            if allowed is None:
-                best[part], scores[part] = top_k(cosines, k)
-            else:
-                found, scores[part] = top_k(cosines[:, allowed], k)
-                best[part] = np.append(allowed, -1)[found]
+            best[part], scores[part] = top_k(cosines, k)
 
         for_each(fill, ((part,) for part in spans(n, max(1, min(BLOCK, SCORES // self.n_labels)))))
         return best, scores

@@ -172,16 +172,16 @@ class EmbeddingScorer(Scorer):
         with self.place.session():
             return Projected(self.project(X), self.decoder, self.place.on_host)
 
-    def top(self, rows: Projected, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+    def top(self, rows: Projected, k: int) -> tuple[Labels, Array]:
         if not self.place.on_host:
             with self.place.session():
-                return self._ranker.top(rows, k, allowed)
+                return self._ranker.top(rows, k)
         # The best labels are found by products that round differently in other blocks of rows.
         # A few more are taken, and their exact scores decide.
         if self.shortlist is not None and self.index is not None:
-            labels, _ = self.index.top_k(rows.features, k + SPARE, self.shortlist, allowed)
+            labels, _ = self.index.top_k(rows.features, k + SPARE, self.shortlist)
         else:
-            labels, _ = self._ranker.top(rows, k + SPARE, allowed)
+            labels, _ = self._ranker.top(rows, k + SPARE)
         labels, scores = rank(labels, self._paired(rows, labels))
         return labels[:, :k], scores[:, :k]
 

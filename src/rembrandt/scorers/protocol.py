@@ -46,12 +46,11 @@ class Scorer(Protocol):
     def prepare(self, X: Matrix) -> Any:
         """Compute what `top`, `at` and `explain` share for these rows, once."""
 
-    def top(self, rows: Any, k: int, allowed: Labels | None = None) -> tuple[Labels, Array]:
+    def top(self, rows: Any, k: int) -> tuple[Labels, Array]:
         """Return the ``k`` best labels of every row and their scores, best first; ties by label
         index.
 
-        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the
-        score -inf.
+        Where there are fewer than ``k``, the label is -1 and the score -inf.
         """
 
     def at(self, rows: Any, labels: Labels) -> Array:

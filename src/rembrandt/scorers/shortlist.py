@@ -11,7 +11,6 @@ it. By the mean alone a cluster with one long column would come too late.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -73,26 +72,18 @@ class Shortlist:
         bounds = np.concatenate([[0], np.cumsum(sizes)])
         return _Layout(labels, bounds, joined[labels], centres, reach.astype(joined.dtype))
 
-    def top_k(
-        self, Phi: Array, k: int, n_scored: int, allowed: Array | None = None
-    ) -> tuple[Array, Array]:
+    def top_k(self, Phi: Array, k: int, n_scored: int) -> tuple[Array, Array]:
         """Return the ``k`` best of at least ``n_scored`` labels of each row and their scores, best
         first.
 
-        ``allowed`` restricts the labels. Where there are fewer than ``k``, the label is -1 and the
-        score -inf.
+        Where there are fewer than ``k``, the label is -1 and the score -inf.
         """
         layout = self.layout
         best = np.full((len(Phi), k), -1, dtype=np.int64)
         scores = np.full((len(Phi), k), -np.inf, dtype=Phi.dtype)
-        wanted = None
-        if allowed is not None:
-            wanted = np.zeros(len(layout.labels), dtype=bool)
-            wanted[allowed] = True
-            wanted = wanted[layout.labels]
 
         def search(rows: slice) -> None:
-            layout.search(Phi[rows], best[rows], scores[rows], n_scored, wanted)
+            layout.search(Phi[rows], best[rows], scores[rows], n_scored)
 
         step = max(1, min(ROWS, -(-len(Phi) // n_threads())))
         with own_threads():
@@ -126,24 +117,18 @@ class _Layout:
     # C: expected distance of a cluster's best score from its mean, for a row of unit length
     reach: Array
 
-    def search(
-        self, Phi: Array, best: Array, scores: Array, n_scored: int, wanted: Array | None
-    ) -> None:
+    def search(self, Phi: Array, best: Array, scores: Array, n_scored: int) -> None:
         """Fill ``best`` and ``scores``, cluster by cluster."""
         expected = Phi @ self.centres[:, :-1].T
         expected += self.centres[:, -1]
         expected += np.linalg.norm(Phi, axis=1, keepdims=True) * self.reach
         sizes = np.diff(self.bounds)
-        if wanted is not None:
-            sizes = np.diff(np.concatenate([[0], np.cumsum(wanted)])[self.bounds])
         visits = np.zeros(expected.shape, dtype=np.bool_)
         choose_clusters(expected, sizes, n_scored, visits)
         visitors = np.ascontiguousarray(visits.T)
         for cluster in np.flatnonzero(visitors.any(axis=1)):
             rows = np.flatnonzero(visitors[cluster])
-            at: Any = slice(self.bounds[cluster], self.bounds[cluster + 1])
-            if wanted is not None:
-                at = at.start + np.flatnonzero(wanted[at])
+            at = slice(self.bounds[cluster], self.bounds[cluster + 1])
             columns = self.columns[at]
             merge_best(
                 Phi[rows] @ columns[:, :-1].T, columns[:, -1], self.labels[at], rows, best, scores

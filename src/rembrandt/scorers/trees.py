@@ -156,16 +156,12 @@ class Trees(Scorer):
         for_each(fill, self._parts(n), small=n < FEW_ROWS)
         return PreparedRows(unit, kept)
 
-    def top(
-        self, rows: PreparedRows, k: int, allowed: Labels | None = None
-    ) -> tuple[Labels, Array]:
-        """See `Scorer`. Without ``allowed`` the labels of the `beam` best clusters of every tree
-        are searched.
-        """
+    def top(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
+        """See `Scorer`. The labels of the `beam` best clusters of every tree are searched."""
         if len(self.trees) == 1:
-            found, scores = self._top_of_each(rows, k, allowed)
+            found, scores = self._top_of_each(rows, k)
             return found[0], scores[0]
-        found, scores = self._top_of_each(rows, max(k, CANDIDATES), allowed)
+        found, scores = self._top_of_each(rows, max(k, CANDIDATES))
         labels = _likeliest(np.hstack(list(found)), np.hstack(list(scores)), max(k, CANDIDATES))
         known = np.full(
             (len(found), *labels.shape), np.nan, dtype=np.float32
@@ -311,29 +307,21 @@ class Trees(Scorer):
         step = min(max(ROWS, -(-n // n_threads())), MOST_ROWS)
         return ((number, rows) for number in range(len(self.trees)) for rows in spans(n, step))
 
-    def _top_of_each(
-        self, rows: PreparedRows, k: int, allowed: Labels | None
-    ) -> tuple[Labels, Array]:
+    def _top_of_each(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
         """The best labels in each tree and their probabilities in it, trees × n × k."""
-        X, shape = rows.X, (len(self.trees), rows.X.shape[0], k)
-        best, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, -np.inf, dtype=np.float32)
-        if allowed is not None and len(allowed) == 0:
-            return best, scores
-        mask = np.full(self.n_labels, allowed is None)
-        mask[slice(0) if allowed is None else allowed] = True
+        X = rows.X
+        shape = (len(self.trees), X.shape[0], k)
+        best = np.full(shape, -1, dtype=np.int64)
+        scores = np.full(shape, -np.inf, dtype=np.float32)
         space = Workspace(lambda: np.full(X.shape[1], -1, dtype=np.int32))
 
         def search(number: int, span: slice) -> None:
-            tree, so_far = self.trees[number], rows.clusters[number][span]
-            width = so_far.shape[1] if allowed is not None else min(self.beam, so_far.shape[1])
-            clusters, so_far = top_k(so_far, width)
-            leaves: Any = (
-                tree.members,
-                tree.label_lists,
-                tree.labels.bias[tree.members[1]],
-                self.power,
-                mask,
-            )
+            tree = self.trees[number]
+            log_probabilities = rows.clusters[number][span]
+            width = min(self.beam, log_probabilities.shape[1])
+            clusters, so_far = top_k(log_probabilities, width)
+            bias = tree.labels.bias[tree.members[1]]
+            leaves: Any = (tree.members, tree.label_lists, bias, self.power)
             with space.borrowed() as position:
                 work: Any = (*leaves, position, best[number, span], scores[number, span])
                 best_members(csr_arrays(X), span.start, clusters, so_far, *work)
@@ -342,10 +330,9 @@ class Trees(Scorer):
             """Without clusters: every label by inverted lists, which is faster than one label after
             the other.
             """
-            tree, some = self.trees[number], slice(None) if allowed is None else allowed
-            margins = _margins(X, span, tree.lists[0], tree.labels.bias)[:, some]
-            found, scores[number, span] = top_k(-_loss(margins, self.power), k)
-            best[number, span] = found if allowed is None else np.append(allowed, -1)[found]
+            tree = self.trees[number]
+            margins = _margins(X, span, tree.lists[0], tree.labels.bias)
+            best[number, span], scores[number, span] = top_k(-_loss(margins, self.power), k)
 
         def fill(number: int, span: slice) -> None:
             if len(self.trees[number].levels) > 1:
@@ -353,9 +340,9 @@ class Trees(Scorer):
             else:
                 for part in spans(span.stop - span.start, ROWS):
                     score_all(number, slice(span.start + part.start, span.start + part.stop))
-            found, logarithms = rank(best[number, span], scores[number, span])
-            best[number, span] = found
-            scores[number, span] = np.where(found < 0, np.float32(-np.inf), np.exp(logarithms))
+            labels, logarithms = rank(best[number, span], scores[number, span])
+            best[number, span] = labels
+            scores[number, span] = np.where(labels < 0, np.float32(-np.inf), np.exp(logarithms))
 
         for tree in self.trees:
             _ = (
