@@ -177,10 +177,12 @@ def main() -> None:
     parser.add_argument("--load", action="store_true", help="also ask the service under load")
     parser.add_argument("--requests", type=int, default=1000, help="of each client")
     arguments = parser.parse_args()
+    if not FOLDER.is_dir():
+        print(
+            f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder of the sets"
+        )
+        return
     for name in arguments.sets:
-        if not (FOLDER / name.split("-")[0]).is_dir() and not FOLDER.is_dir():
-            print(f"skipped: there is no data at {FOLDER}")
-            continue
         row = measure(name, arguments.preset, arguments.load, arguments.requests)
         print(json.dumps(row), flush=True)
 
