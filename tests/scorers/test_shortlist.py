@@ -90,17 +90,6 @@ class TestIndex:
         found, _ = Shortlist.build(same).top_k(np.ones((4, 3), np.float32), 6, 50)
         assert_array_equal(found, np.tile(np.arange(6), (4, 1)))
 
-    def test_scores_of_given_labels(self, made):
-        full, shortlist = made
-        wanted = np.random.default_rng(3).integers(-1, 3000, (200, 8))
-        every = np.take_along_axis(full.scores(rows()), np.maximum(wanted, 0), axis=1)
-        assert_allclose(
-            shortlist.scores(rows(), wanted),
-            np.where(wanted < 0, -np.inf, every),
-            rtol=1e-4,
-            atol=1e-5,
-        )
-
     def test_no_rows_and_one_label(self):
         one = Decoder(np.ones((2, 1), np.float32), np.zeros(1, np.float32), "identity")
         assert Shortlist.build(one).top_k(np.empty((0, 2), np.float32), 3, 1)[0].shape == (0, 3)

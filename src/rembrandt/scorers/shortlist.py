@@ -18,7 +18,7 @@ from rembrandt import memory
 from rembrandt.decoders.decoder import Decoder
 from rembrandt.errors import MemoryEstimateError, ModelError
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.cluster_search import choose_clusters, merge_best, paired_scores
+from rembrandt.linalg.cluster_search import choose_clusters, merge_best
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.threads import for_each, n_threads, own_threads
@@ -89,21 +89,6 @@ class Shortlist:
         with own_threads():
             for_each(search, [(rows,) for rows in spans(len(Phi), step)])
         return rank(best, scores)
-
-    def scores(self, Phi: Array, labels: Array) -> Array:
-        """Return the scores of the given ``labels`` (n × m) of every row; -inf where the label is
-        -1.
-        """
-        layout = self.layout
-        position = np.empty(len(layout.labels), dtype=np.int64)
-        position[layout.labels] = np.arange(len(layout.labels))
-        out = np.empty(labels.shape, dtype=Phi.dtype)
-        at = np.where(labels < 0, -1, position[labels])
-        shares = spans(len(Phi), max(1, -(-len(Phi) // (4 * n_threads()))))
-        for_each(
-            paired_scores, [(Phi[rows], layout.columns, at[rows], out[rows]) for rows in shares]
-        )
-        return out
 
 
 @dataclass(frozen=True)
